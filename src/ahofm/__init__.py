@@ -1,0 +1,9 @@
+"""Additive higher-order factorization machines: a GAM with all spline interactions, at the cost of one with none."""
+
+from importlib.metadata import version
+
+from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
+
+__version__ = version("ahofm")
+
+__all__ = ["Categorical", "Cyclic", "Linear", "Mixed", "Spline", "Walk", "__version__"]

@@ -1,0 +1,31 @@
+"""Columns: from raw values to codes, and what each code's functions and penalties are."""
+
+from ahofm.columns.basis import Basis, Penalty
+from ahofm.columns.categorical import Categorical
+from ahofm.columns.codebook import Codebook
+from ahofm.columns.codes import Codes
+from ahofm.columns.cyclic import Cyclic
+from ahofm.columns.encode import MAX_CODES, ConstantColumnWarning, Encoder
+from ahofm.columns.kind import ColumnKind, Support
+from ahofm.columns.linear import Linear
+from ahofm.columns.mixed import Mixed
+from ahofm.columns.spline import Spline
+from ahofm.columns.walk import Walk
+
+__all__ = [
+    "MAX_CODES",
+    "Basis",
+    "Categorical",
+    "Codebook",
+    "Codes",
+    "ColumnKind",
+    "ConstantColumnWarning",
+    "Cyclic",
+    "Encoder",
+    "Linear",
+    "Mixed",
+    "Penalty",
+    "Spline",
+    "Support",
+    "Walk",
+]

@@ -1,0 +1,100 @@
+"""A basis: functions of one column, what penalises them, and which of them are free. Knows no rows and no codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Sparse: TypeAlias = Any  # scipy.sparse.csr_array; SciPy ships no types
+
+Outside = Literal["clamp", "linear"]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A quadratic penalty ``coef' matrix coef``; strengths are chosen per penalty, by name and column."""
+
+    name: Literal["difference", "ridge"]
+    matrix: Sparse  # (size, size), positive semi-definite
+
+
+@runtime_checkable
+class Basis(Protocol):
+    """Functions of one column, learned once, evaluated anywhere.
+
+    Attributes
+    ----------
+    size : int
+        Number of functions.
+    penalties : tuple of Penalty
+        Each on the whole coefficient vector.
+    constant : array of shape (size,) or None
+        Coefficients of the function 1, None when it is not in the span.
+    null_space : array of shape (size, q)
+        Coefficients that no penalty touches, one column each.
+    """
+
+    @property
+    def size(self) -> int: ...  # noqa: D102 - documented above
+
+    @property
+    def penalties(self) -> tuple[Penalty, ...]: ...  # noqa: D102
+
+    @property
+    def constant(self) -> Floats | None: ...  # noqa: D102
+
+    @property
+    def null_space(self) -> Floats: ...  # noqa: D102
+
+    def evaluate(self, x: NDArray[Any]) -> Sparse:
+        """Functions at ``x`` (no missing values): sparse, (len(x), size)."""
+        ...
+
+
+def difference_penalty(size: int, order: int) -> Penalty:
+    """``D'D`` with D the matrix of `order`-th differences; polynomials of lower degree in the index are free."""
+    D = sp.eye_array(size, format="csr")
+    for _ in range(order):
+        D = D[1:] - D[:-1]
+    return Penalty("difference", sp.csr_array(D.T @ D))
+
+
+def circular_difference_penalty(size: int, order: int) -> Penalty:
+    """Differences that go round: the first function follows the last; only the constant is free."""
+    step = sp.csr_array((np.ones(size), (np.arange(size), (np.arange(size) + 1) % size)), shape=(size, size))
+    D = sp.eye_array(size, format="csr")
+    for _ in range(order):
+        D = (step - sp.eye_array(size, format="csr")) @ D
+    return Penalty("difference", sp.csr_array(D.T @ D))
+
+
+def ridge_penalty(size: int) -> Penalty:
+    """The identity: every coefficient is pulled to zero on its own."""
+    return Penalty("ridge", sp.eye_array(size, format="csr"))
+
+
+def pad_penalty(penalty: Penalty, before: int, after: int) -> Penalty:
+    """The same penalty on the middle part of a longer coefficient vector."""
+    blocks = [sp.csr_array((before, before)), penalty.matrix, sp.csr_array((after, after))]
+    return Penalty(penalty.name, sp.csr_array(sp.block_diag(blocks, format="csr")))
+
+
+def index_polynomials(size: int, count: int) -> Floats:
+    """Orthonormal polynomials of degree < count in the coefficient index: the null space of differences."""
+    index = np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
+    q, _ = np.linalg.qr(np.vander(index, count, increasing=True))
+    return np.asarray(q, dtype=np.float64)
+
+
+def fraction(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
+    """``(x - low) / (high - low)``, also where ``high - low`` overflows; 0 where the two are equal."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        width = np.subtract(high, low)
+        plain = np.subtract(x, low) / width
+        halves = (x / 2 - np.divide(low, 2)) / (np.divide(high, 2) - np.divide(low, 2))
+    return np.asarray(np.where(width == 0, 0.0, np.where(np.isfinite(width), plain, halves)), dtype=np.float64)

@@ -1,0 +1,150 @@
+"""A codebook: what one column's codes mean. Codes, their basis, their penalties; no rows.
+
+Code k < support.size stands for support.values[k]; then, when training had missing values, the missing code with an
+effect of its own; last the neutral code, whose basis is zero: unseen levels, and missing values nobody has learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ahofm import _native
+from ahofm.columns.basis import Basis, Floats, Penalty, Sparse, pad_penalty, ridge_penalty
+from ahofm.columns.categorical import find_levels
+from ahofm.columns.codes import code_type
+from ahofm.columns.kind import ColumnKind, Support
+from ahofm.columns.table import is_numeric, missing_in
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """One column: its name, the kind it became, where it has data and which functions it offers.
+
+    Attributes
+    ----------
+    name : str
+    kind : ColumnKind or None
+        None for a constant column, which offers no function.
+    support : Support
+    edges : array or None
+        Between the codes of a column of numbers; None for levels.
+    functions : Basis
+        Functions of the value, without those for missing values.
+    missing_mass : float
+        Weight of the missing values in training; the missing code exists when it is positive.
+    """
+
+    name: str
+    kind: ColumnKind | None
+    support: Support
+    edges: Floats | None
+    functions: Basis
+    missing_mass: float
+
+    @property
+    def learns_missing(self) -> bool:
+        """Whether missing values have an effect of their own."""
+        return self.missing_mass > 0 and self.support.size > 0
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes: the support, missing when learned, and the neutral one."""
+        return self.support.size + self.learns_missing + 1
+
+    @property
+    def neutral_code(self) -> int:
+        """The code without effect."""
+        return self.n_codes - 1
+
+    @property
+    def missing_code(self) -> int:
+        """The code of a missing value."""
+        return self.support.size if self.learns_missing else self.neutral_code
+
+    @property
+    def size(self) -> int:
+        """Number of functions, with the indicator of missing values."""
+        return self.functions.size + self.learns_missing
+
+    @property
+    def mass(self) -> Floats:
+        """Training weight per code."""
+        extra = [self.missing_mass, 0.0] if self.learns_missing else [0.0]
+        return np.concatenate([self.support.mass, extra])
+
+    @cached_property
+    def basis(self) -> Sparse:
+        """Functions at the codes: sparse, (n_codes, size)."""
+        blocks = [self.functions.evaluate(self.support.values)]
+        if self.learns_missing:
+            blocks.append(sp.csr_array([[1.0]]))
+        on_codes = sp.block_diag(blocks, format="csr")
+        return sp.csr_array(sp.vstack([on_codes, sp.csr_array((1, self.size))], format="csr"))
+
+    @cached_property
+    def penalties(self) -> tuple[Penalty, ...]:
+        """Penalties on all functions; a ridge on the missing effect comes last."""
+        if not self.learns_missing:
+            return self.functions.penalties
+        kept = tuple(pad_penalty(penalty, 0, 1) for penalty in self.functions.penalties)
+        return (*kept, pad_penalty(ridge_penalty(1), self.functions.size, 0))
+
+    @property
+    def constant(self) -> Floats | None:
+        """Coefficients of the function that is 1 at every code but the neutral one, None if there is none."""
+        constant = self.functions.constant
+        return constant if constant is None or not self.learns_missing else np.append(constant, 1.0)
+
+    @property
+    def null_space(self) -> Floats:
+        """Coefficients that no penalty touches, one column each."""
+        free = self.functions.null_space
+        return np.vstack([free, np.zeros((1, free.shape[1]))]) if self.learns_missing else free
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Codes of raw values, as a Table holds them."""
+        self._check_type(values)
+        out = np.empty(len(values), dtype=code_type(self.n_codes))
+        if self.support.size == 0:
+            out[:] = self.neutral_code
+        elif self.edges is not None:
+            _native.encode_numbers(values, self.edges, self.missing_code, out)
+        else:
+            at = find_levels(self.support.values, values)
+            out[:] = np.where(at >= 0, at, np.where(missing_in(values), self.missing_code, self.neutral_code))
+        return out
+
+    def evaluate(self, values: NDArray[Any]) -> Sparse:
+        """Functions at raw values themselves, not at their codes: sparse, (len(values), size)."""
+        self._check_type(values)
+        absent = missing_in(values)
+        inner = sp.csr_array((len(values), self.functions.size))
+        if self.support.size:
+            filled = np.where(absent, self.support.values[0], values)
+            inner = sp.diags_array((~absent).astype(np.float64)) @ self.functions.evaluate(filled)
+        if self.learns_missing:
+            inner = sp.hstack([inner, sp.csr_array(absent.astype(np.float64)[:, np.newaxis])])
+        return sp.csr_array(inner)
+
+    def describe(self) -> dict[str, object]:
+        """What the column became, for a table that people read."""
+        return {
+            "column": self.name,
+            "kind": "Constant" if self.kind is None else type(self.kind).__name__,
+            "codes": self.n_codes,
+            "binned": not self.support.exact,
+            "functions": self.size,
+            "missing": self.missing_mass,
+        }
+
+    def _check_type(self, values: NDArray[Any]) -> None:
+        learned_numbers = is_numeric(self.support.values)
+        if self.support.size and is_numeric(values) != learned_numbers and not missing_in(values).all():
+            had, has = ("numbers", "text") if learned_numbers else ("text", "numbers")
+            raise TypeError(f"column '{self.name}' held {had} in training and holds {has} now")

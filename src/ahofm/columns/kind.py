@@ -1,0 +1,69 @@
+"""What a column kind is: a frozen request, which learns a basis from the support of a column."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Basis, Floats
+
+
+@dataclass(frozen=True)
+class Support:
+    """Where a column has data: the values that codes stand for, and how much data each holds.
+
+    Attributes
+    ----------
+    values : array of shape (codes,)
+        Increasing numbers (distinct values, or the mean of each bin), or sorted levels.
+    mass : array of shape (codes,)
+        Sum of weights per code.
+    low, high : float
+        Range of the training data (0 and 0 for levels).
+    exact : bool
+        Whether each code is one distinct value.
+    """
+
+    values: NDArray[Any]
+    mass: Floats
+    low: float
+    high: float
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self.values)
+
+
+class ColumnKind(ABC):
+    """A column kind. Subclasses are frozen dataclasses: equal settings are equal kinds."""
+
+    ordered: ClassVar[bool] = True
+    """Needs numbers; levels have no order."""
+
+    max_codes: int | None
+
+    @abstractmethod
+    def learn(self, support: Support) -> Basis:
+        """The basis for a column with this support (at least three codes when ordered, two otherwise)."""
+
+    def validate(self) -> None:
+        """Raise ValueError when a setting makes no sense."""
+        if self.max_codes is not None and self.max_codes < 2:
+            raise ValueError(f"{type(self).__name__}: max_codes must be at least 2, got {self.max_codes}")
+
+
+def check_at_least(kind: ColumnKind, name: str, value: int | None, least: int) -> None:
+    """Raise when an integer setting is below what makes sense."""
+    if value is not None and (isinstance(value, bool) or not float(value).is_integer() or value < least):
+        raise ValueError(f"{type(kind).__name__}: {name} must be an integer of at least {least}, got {value!r}")
+
+
+def check_outside(kind: ColumnKind, outside: str) -> None:
+    """Raise when ``outside`` is not one of its two values."""
+    if outside not in ("clamp", "linear"):
+        raise ValueError(f"{type(kind).__name__}: outside must be 'clamp' or 'linear', got {outside!r}")

@@ -1,0 +1,101 @@
+"""The column itself: factorization machines, columns with two values, and columns with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, ridge_penalty
+from ahofm.columns.kind import ColumnKind, Support, check_outside
+
+
+@dataclass(frozen=True)
+class Linear(ColumnKind):
+    """The function x, and no constant. All columns linear: the model is a (higher-order) factorization machine.
+
+    Parameters
+    ----------
+    outside : "clamp" or "linear"
+        Outside the training range: the value at the border, or x as it is.
+    max_codes : int, optional
+        Overrides the table's ``max_codes`` for this column.
+    """
+
+    outside: Outside = "clamp"
+    max_codes: int | None = None
+
+    def validate(self) -> None:
+        """Raise ValueError when a setting makes no sense."""
+        super().validate()
+        check_outside(self, self.outside)
+
+    def learn(self, support: Support) -> LinearBasis:
+        """Remember the range."""
+        return LinearBasis(support.low, support.high, self.outside)
+
+
+@dataclass(frozen=True)
+class LinearBasis:
+    """One function: x."""
+
+    low: float
+    high: float
+    outside: Outside
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return 1
+
+    @property
+    def penalties(self) -> tuple[Penalty, ...]:
+        """A ridge."""
+        return (ridge_penalty(1),)
+
+    @property
+    def constant(self) -> None:
+        """A line through the origin is never the constant."""
+        return
+
+    @property
+    def null_space(self) -> Floats:
+        """Nothing is free: the ridge touches all."""
+        return np.zeros((1, 0))
+
+    def evaluate(self, x: NDArray[Any]) -> Sparse:
+        """x as a column."""
+        x = np.asarray(x, dtype=np.float64)
+        return sp.csr_array((np.clip(x, self.low, self.high) if self.outside == "clamp" else x)[:, np.newaxis])
+
+
+@dataclass(frozen=True)
+class EmptyBasis:
+    """No function at all: what a constant column has."""
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return 0
+
+    @property
+    def penalties(self) -> tuple[Penalty, ...]:
+        """None."""
+        return ()
+
+    @property
+    def constant(self) -> None:
+        """Not in the span."""
+        return
+
+    @property
+    def null_space(self) -> Floats:
+        """Empty."""
+        return np.zeros((0, 0))
+
+    def evaluate(self, x: NDArray[Any]) -> Sparse:
+        """Rows without entries."""
+        return sp.csr_array((len(x), 0))

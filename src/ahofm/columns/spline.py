@@ -1,0 +1,144 @@
+"""Penalised B-splines (Eilers and Marx, 1996): smooth columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import BSpline
+
+from ahofm.columns.basis import (
+    Floats,
+    Outside,
+    Penalty,
+    Sparse,
+    difference_penalty,
+    fraction,
+    index_polynomials,
+)
+from ahofm.columns.kind import ColumnKind, Support, check_at_least, check_outside
+
+
+@dataclass(frozen=True)
+class Spline(ColumnKind):
+    """A B-spline with a difference penalty.
+
+    Parameters
+    ----------
+    n_basis : int, optional
+        Number of functions, 20 by default; a column with fewer distinct values gets as many as it has.
+    degree : int
+        Degree of the polynomial pieces.
+    penalty_order : int
+        Order of the differences that are penalised.
+    knots : "quantile", "uniform" or array
+        Where the inner knots lie: at quantiles of the distinct values, evenly, or at the given places.
+    outside : "clamp" or "linear"
+        Outside the training range: the value at the border, or the tangent there.
+    max_codes : int, optional
+        Overrides the table's ``max_codes`` for this column.
+    """
+
+    n_basis: int | None = None
+    degree: int = 3
+    penalty_order: int = 2
+    knots: Literal["quantile", "uniform"] | tuple[float, ...] = "quantile"
+    outside: Outside = "clamp"
+    max_codes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Keep given knots as a tuple, so that kinds stay comparable and hashable."""
+        if not isinstance(self.knots, str):
+            object.__setattr__(self, "knots", knots_as_tuple(self.knots))
+
+    def validate(self) -> None:
+        """Raise ValueError when a setting makes no sense."""
+        super().validate()
+        check_at_least(self, "n_basis", self.n_basis, 2)
+        check_at_least(self, "degree", self.degree, 1)
+        check_at_least(self, "penalty_order", self.penalty_order, 1)
+        check_outside(self, self.outside)
+        if isinstance(self.knots, str):
+            if self.knots not in ("quantile", "uniform"):
+                raise ValueError(f"Spline: knots must be 'quantile', 'uniform' or an array, got {self.knots!r}")
+        elif self.n_basis is not None and self.n_basis != len(self.knots) + self.degree + 1:
+            raise ValueError(
+                f"Spline: {len(self.knots)} inner knots of degree {self.degree} make "
+                f"{len(self.knots) + self.degree + 1} functions, but n_basis={self.n_basis}; leave n_basis out"
+            )
+
+    def learn(self, support: Support) -> SplineBasis:
+        """Place the knots on the support."""
+        unit = np.unique(fraction(support.values, support.low, support.high))
+        if isinstance(self.knots, str):
+            size = max(min(self.n_basis or 20, len(unit)), 2)
+            degree = min(self.degree, size - 1)
+            places = np.linspace(0.0, 1.0, size - degree + 1)[1:-1]
+            inner = np.quantile(unit, places) if self.knots == "quantile" else places
+            inner = inner[(inner > 0.0) & (inner < 1.0)]
+        else:
+            degree = self.degree
+            given = np.asarray(self.knots, dtype=np.float64)
+            beyond = given[(given <= support.low) | (given >= support.high)]
+            if beyond.size:
+                raise ValueError(
+                    f"knot {beyond[0]:g} is not inside the data's range ({support.low:g}, {support.high:g}); leave it out"
+                )
+            inner = fraction(given, support.low, support.high)
+        knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
+        size = len(knots) - degree - 1
+        return SplineBasis(support.low, support.high, knots, degree, min(self.penalty_order, size - 1), self.outside)
+
+
+def knots_as_tuple(knots: ArrayLike) -> tuple[float, ...]:
+    """Sorted finite knots."""
+    places = np.asarray(knots, dtype=np.float64)
+    if places.ndim != 1 or places.size == 0 or not np.isfinite(places).all():
+        raise ValueError(f"Spline: knots must be 'quantile', 'uniform' or a list of finite numbers, got {knots!r}")
+    return tuple(float(k) for k in np.sort(places))
+
+
+@dataclass(frozen=True)
+class SplineBasis:
+    """B-splines on ``(x - low) / (high - low)``; knots are on that unit scale."""
+
+    low: float
+    high: float
+    knots: Floats
+    degree: int
+    penalty_order: int
+    outside: Outside
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return len(self.knots) - self.degree - 1
+
+    @property
+    def penalties(self) -> tuple[Penalty, ...]:
+        """Differences of neighbouring coefficients."""
+        return (difference_penalty(self.size, self.penalty_order),)
+
+    @property
+    def constant(self) -> Floats:
+        """B-splines sum to one."""
+        return np.ones(self.size)
+
+    @property
+    def null_space(self) -> Floats:
+        """Polynomials in the index of the coefficient."""
+        return index_polynomials(self.size, self.penalty_order)
+
+    def evaluate(self, x: NDArray[Any]) -> Sparse:
+        """Functions at ``x``."""
+        unit = fraction(np.asarray(x, dtype=np.float64), self.low, self.high)
+        inside = np.clip(unit, 0.0, 1.0)
+        values = sp.csr_array(BSpline.design_matrix(inside, self.knots, self.degree))
+        if self.outside == "clamp" or np.array_equal(unit, inside):
+            return values
+        slopes = BSpline(self.knots, np.eye(self.size), self.degree).derivative()(np.array([0.0, 1.0]))
+        beyond = np.column_stack([np.minimum(unit, 0.0), np.maximum(unit - 1.0, 0.0)])
+        return sp.csr_array(values + sp.csr_array(beyond) @ sp.csr_array(slopes))

@@ -1,0 +1,84 @@
+"""Learn where a column has data: distinct values when they are few, bins of equal mass beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.columns.categorical import find_levels
+from ahofm.columns.kind import Support
+from ahofm.columns.table import is_numeric, missing_in
+
+
+def learn_levels(column: NDArray[Any], weight: Floats | None) -> Support:
+    """Every distinct value is a level. Rows of weight zero do not count."""
+    present = ~missing_in(column) if weight is None else ~missing_in(column) & (weight > 0)
+    values = column[present]
+    if is_numeric(column):
+        levels = np.unique(values)
+    else:
+        levels = np.empty(len(distinct := set(values.tolist())), dtype=object)
+        levels[:] = sorted(distinct)
+    mass = np.bincount(find_levels(levels, values), None if weight is None else weight[present], minlength=len(levels))
+    return Support(levels, mass.astype(np.float64), 0.0, 0.0, exact=True)
+
+
+def learn_numbers(column: Floats, weight: Floats | None, max_codes: int) -> tuple[Support, Floats]:
+    """Support of a numeric column and the edges between its codes.
+
+    Up to ``max_codes`` distinct values have a code each. Beyond, values are binned by the mid-rank of their mass;
+    a value repeated often has a bin to itself, and integer weights act as repeated rows.
+
+    Returns
+    -------
+    support : Support
+        With the mean of each bin as its value.
+    edges : array of shape (codes - 1,)
+        The code of x is the number of edges strictly below x.
+    """
+    values, mass = _distinct(column, weight)
+    if len(values) == 0:
+        return Support(values, mass, 0.0, 0.0, exact=True), np.empty(0)
+    low, high = float(values[0]), float(values[-1])
+    if len(values) <= max_codes:
+        return Support(values, mass, low, high, exact=True), _edges(values[:-1], values[1:])
+    counted = _capped(mass, max_codes)
+    rank = (np.cumsum(counted) - 0.5 * counted) / counted.sum()
+    bins = np.minimum((rank * max_codes).astype(np.int64), max_codes - 1)
+    first = np.flatnonzero(np.diff(bins, prepend=-1))
+    last = np.append(first[1:], len(values)) - 1
+    total = np.add.reduceat(mass, first)
+    share = mass / np.repeat(total, last - first + 1)
+    means = np.clip(np.add.reduceat(values * share, first), values[first], values[last])
+    return Support(means, total, low, high, exact=False), _edges(values[last[:-1]], values[first[1:]])
+
+
+def _distinct(column: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
+    if weight is None:
+        ordered = np.sort(column)  # NaN goes last
+        ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
+        first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else np.empty(0, int)
+        return ordered[first] + 0.0, np.diff(first, append=len(ordered)).astype(np.float64)  # + 0.0: no -0
+    present = (weight > 0) & ~np.isnan(column)
+    values, inverse = np.unique(column[present], return_inverse=True)
+    return values + 0.0, np.bincount(inverse, weight[present], minlength=len(values))
+
+
+def _capped(mass: Floats, max_codes: int) -> Floats:
+    """Mass in which no value counts for more than two bins: enough for a bin of its own, and no more.
+
+    Otherwise a column that is mostly zeros would spend its bins on the zeros.
+    """
+    counted = mass
+    while (counted > (cap := 2.0 * counted.sum() / max_codes) * (1.0 + 1e-9)).any():
+        counted = np.minimum(counted, cap)
+    return counted
+
+
+def _edges(below: Floats, above: Floats) -> Floats:
+    """A number in [below, above) for each pair: the middle, or ``below`` where there is nothing between."""
+    middle = 0.5 * below + 0.5 * above
+    return np.where((middle >= above) | (middle < below), below, middle)

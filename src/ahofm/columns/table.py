@@ -1,0 +1,154 @@
+"""Read a table: NumPy, pandas, polars or Arrow in; one array per column out. Knows no kinds and no codes.
+
+A column of numbers becomes float64 with NaN for missing; a column of levels an object array with None for missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length. ``named`` says whether the names came with the data."""
+
+    names: tuple[str, ...]
+    columns: tuple[NDArray[Any], ...]
+    named: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.columns[0])
+
+
+def is_numeric(column: NDArray[Any]) -> bool:
+    """Whether a column of a Table holds numbers; otherwise it holds levels."""
+    return column.dtype != object
+
+
+def missing_in(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a column of a Table is missing."""
+    if is_numeric(column):
+        return np.isnan(column)
+    return np.fromiter((value is None for value in column.tolist()), dtype=np.bool_, count=len(column))
+
+
+def read_table(X: Any) -> Table:
+    """Read any supported table.
+
+    Raises
+    ------
+    TypeError
+        X is not a table, or a column holds what is neither a number nor a level.
+    ValueError
+        No rows, no columns, repeated names, infinite values.
+    """
+    if isinstance(X, Table):
+        return X
+    if sp.issparse(X):
+        raise TypeError("X is a sparse matrix; pass a dense array or a data frame, e.g. X.toarray()")
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X, dtype=_list_dtype(X))
+    table = _read_array(X) if isinstance(X, np.ndarray) else _read_frame(X)
+    for name, column in zip(table.names, table.columns, strict=True):
+        _refuse_infinite(name, column)
+    return table
+
+
+def _list_dtype(rows: Sequence[Any]) -> type | None:
+    has_text = any(isinstance(cell, str) for row in rows if isinstance(row, (list, tuple)) for cell in row)
+    return object if has_text else None  # NumPy would turn the numbers beside a text into text
+
+
+def _read_array(X: NDArray[Any]) -> Table:
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}; for one column use X.reshape(-1, 1)")
+    names = tuple(f"x{j}" for j in range(X.shape[1]))
+    _refuse_empty(X.shape[0], names)
+    if X.dtype.kind in "fiub":
+        numbers = X.astype(np.float64, copy=False)
+        return Table(names, tuple(numbers[:, j] for j in range(X.shape[1])), named=False)
+    if X.dtype.kind not in "OUS":
+        raise TypeError(f"X has dtype {X.dtype}; pass numbers, text, or a data frame with both")
+    return Table(names, tuple(_read_objects(name, X[:, j]) for j, name in enumerate(names)), named=False)
+
+
+def _read_frame(X: Any) -> Table:
+    given = getattr(X, "columns", getattr(X, "column_names", None))
+    if given is not None and not callable(given) and hasattr(X, "shape"):
+        names = X.column_names if hasattr(X, "column_names") else X.columns  # Arrow's `columns` are the data
+        _refuse_repeated([str(name) for name in names])
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError as error:
+        raise TypeError(f"X must be a NumPy array or a pandas, polars or Arrow table, got {type(X).__name__}") from error
+    names = tuple(str(name) for name in frame.columns)
+    _refuse_repeated(names)
+    _refuse_empty(frame.shape[0], names)
+    return Table(names, tuple(_read_series(name, frame[:, j]) for j, name in enumerate(names)), named=True)
+
+
+def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
+    dtype = series.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        numbers = series if dtype == nw.Float64 else series.cast(nw.Float64)
+        if series.null_count() and dtype != nw.Float64:
+            return np.array([np.nan if value is None else value for value in numbers.to_list()], dtype=np.float64)
+        return np.asarray(numbers.to_numpy(), dtype=np.float64)
+    if dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown):
+        return _read_objects(name, np.array([*series.to_list(), None], dtype=object)[:-1])
+    raise TypeError(
+        f"column '{name}' has type {dtype}; turn it into numbers (for times, e.g. hours since a start, or the hour of the day) "
+        "or into text"
+    )
+
+
+def _read_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """An object column is a column of numbers or one of levels, never both."""
+    cells = [None if _is_missing(value) else value for value in values.tolist()]
+    types = {type(value) for value in cells if value is not None}
+    if all(issubclass(kind, Real) for kind in types):
+        return np.array([np.nan if value is None else float(value) for value in cells], dtype=np.float64)
+    if all(issubclass(kind, str) for kind in types):
+        levels = np.empty(len(cells), dtype=object)
+        levels[:] = cells
+        return levels
+    seen = ", ".join(sorted(kind.__name__ for kind in types))
+    raise TypeError(f"column '{name}' mixes values of type {seen}; make it all numbers or all text, e.g. with astype(str)")
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, Real) and value != value  # noqa: PLR0124 - only NaN differs from itself
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if list(names).count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated:
+        raise ValueError(f"column names must differ; repeated: {', '.join(map(repr, repeated))}. Rename or drop them")
+
+
+def _refuse_empty(n_rows: int, names: Sequence[str]) -> None:
+    if not names:
+        raise ValueError("X has no columns (0 feature(s)); at least one is needed")
+    if n_rows == 0:
+        raise ValueError("X has no rows (0 sample(s)); at least one is needed")
+
+
+def _refuse_infinite(name: str, column: NDArray[Any]) -> None:
+    if is_numeric(column) and (infinite := np.isinf(column)).any():
+        rows = np.flatnonzero(infinite)
+        raise ValueError(
+            f"column '{name}' is infinite in row {rows[0]} (and {len(rows) - 1} more); "
+            "replace infinities by NaN (missing) or by a large number"
+        )

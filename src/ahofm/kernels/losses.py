@@ -1,0 +1,63 @@
+"""Row losses that kernels have built in: (y, eta) -> value, g, h. Plain NumPy; the C++ twins are in losses.h.
+
+Values are negative log-likelihoods up to terms free of eta, with unit dispersion. g and h are the first two
+derivatives by eta, h the diagonal where there are several predictors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from scipy.special import expit, logsumexp, softmax
+
+from ahofm.columns.basis import Floats
+
+RowLoss = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]
+
+
+def gaussian(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """Half the squared residual."""
+    residual = eta[:, 0] - y
+    return 0.5 * residual**2, residual[:, np.newaxis], np.ones_like(eta)
+
+
+def bernoulli(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """Logit link; y in [0, 1]."""
+    mu = expit(eta[:, 0])
+    return np.logaddexp(0.0, eta[:, 0]) - y * eta[:, 0], (mu - y)[:, np.newaxis], (mu * (1.0 - mu))[:, np.newaxis]
+
+
+def poisson(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """Log link; y >= 0."""
+    mu = np.exp(eta[:, 0])
+    return mu - y * eta[:, 0], (mu - y)[:, np.newaxis], mu[:, np.newaxis]
+
+
+def gamma(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """Log link; y > 0."""
+    ratio = y * np.exp(-eta[:, 0])
+    return ratio + eta[:, 0], (1.0 - ratio)[:, np.newaxis], ratio[:, np.newaxis]
+
+
+def multinomial(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """Softmax link, one predictor a class; y in 0 .. K - 1."""
+    mu = softmax(eta, axis=1)
+    own = y[:, np.newaxis] == np.arange(eta.shape[1])
+    value = logsumexp(eta, axis=1) - np.sum(eta, axis=1, where=own)
+    return value, mu - own, mu * (1.0 - mu)
+
+
+LOSSES: Mapping[str, RowLoss] = MappingProxyType(
+    {f.__name__: f for f in (gaussian, bernoulli, poisson, gamma, multinomial)}
+)
+
+
+def check_loss(loss: str, n_predictors: int) -> RowLoss:
+    """The loss of that name; raises ValueError when there is none or it has another number of predictors."""
+    if loss not in LOSSES:
+        raise ValueError(f"loss '{loss}' is not built in; there are {', '.join(LOSSES)}")
+    if loss != "multinomial" and n_predictors != 1:
+        raise ValueError(f"loss '{loss}' has one predictor, got {n_predictors}")
+    return LOSSES[loss]

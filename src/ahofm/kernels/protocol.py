@@ -1,0 +1,149 @@
+"""What a kernel computes on one chunk of rows, and what it is given. Knows codes and tables; no names, no splines.
+
+A predictor is given by its values at the codes (:class:`Tables`):
+
+    eta = intercept + sum_j main[c_j] + sum_d sum_f e_d(factors[d][c_1, f], ..., factors[d][c_p, f])
+
+with c_j the table row of the row's code in column j and e_d the elementary symmetric polynomial. Whatever a solver
+needs of the rows are sums over them, per code; sums of chunks add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that are handled together. Reals may be float32 or float64 and are read as they are.
+
+    Attributes
+    ----------
+    codes : Codes
+    y : array of shape (n,), optional
+        Target; classes of a multinomial target are 0, 1, ...
+    weight : array of shape (n,), optional
+    offset : array of shape (n, predictors), optional
+        Added to eta.
+    """
+
+    codes: Codes
+    y: NDArray[Any] | None = None
+    weight: NDArray[Any] | None = None
+    offset: NDArray[Any] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.codes.n_rows
+
+
+@dataclass(frozen=True)
+class Tables:
+    """One predictor at the codes; sums over rows of the derivative by each entry have the same form.
+
+    Attributes
+    ----------
+    intercept : float
+    main : array of shape (codes,)
+        Order 1.
+    factors : dict of order (>= 2) to array of shape (codes, rank)
+    """
+
+    intercept: float
+    main: Floats
+    factors: Mapping[int, Floats]
+
+    @property
+    def width(self) -> int:
+        """Functions of one column: its main effect and all its factors."""
+        return 1 + sum(table.shape[1] for table in self.factors.values())
+
+    def __add__(self, other: Tables) -> Tables:
+        """Sum, entry by entry."""
+        factors = {order: table + other.factors[order] for order, table in self.factors.items()}
+        return Tables(self.intercept + other.intercept, self.main + other.main, factors)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Loss and its derivatives by every table entry, summed over rows."""
+
+    value: float
+    gradient: tuple[Tables, ...]
+
+    def __add__(self, other: Sums) -> Sums:
+        """Sums over the rows of both."""
+        gradient = tuple(mine + theirs for mine, theirs in zip(self.gradient, other.gradient, strict=True))
+        return Sums(self.value + other.value, gradient)
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """What an update of one column needs, per code of the column.
+
+    Attributes
+    ----------
+    g : array of shape (codes of the column, width)
+        Sums of ``g u``, u the derivatives of eta by the column's functions.
+    h : array of shape (codes of the column, width, width)
+        Sums of ``h u u'``.
+    """
+
+    g: Floats
+    h: Floats
+
+    def __add__(self, other: ColumnSums) -> ColumnSums:
+        """Sums over the rows of both."""
+        return ColumnSums(self.g + other.g, self.h + other.h)
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """Computes on one chunk. Stateless: any number of threads may share one."""
+
+    def eta(self, chunk: Chunk, predictors: Sequence[Tables]) -> Floats:
+        """Predictors of each row, with the offset: (n, predictors)."""
+        ...
+
+    def value_and_gradient(self, chunk: Chunk, predictors: Sequence[Tables], loss: str) -> Sums:
+        """Weighted sum of a built-in loss, and its derivatives."""
+        ...
+
+    def pull_back(self, chunk: Chunk, predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
+        """Derivatives of ``sum(g * eta)`` by every table entry, g of shape (n, predictors)."""
+        ...
+
+    def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
+        """Derivatives u of eta by the values of one column's functions: (n, width).
+
+        1 for the main effect, e_{d-1} of the other columns for a factor of order d; factors in the order of the tables.
+        """
+        ...
+
+    def column_sums(self, chunk: Chunk, tables: Tables, column: int, g: Floats, h: Floats) -> ColumnSums:
+        """Per-code sums of ``g u`` and ``h u u'`` for one column, g and h of shape (n,)."""
+        ...
+
+
+def check_tables(chunk: Chunk, predictors: Sequence[Tables]) -> None:
+    """Raise ValueError when tables do not fit the chunk's codes, or each other."""
+    if not predictors:
+        raise ValueError("predictors is empty; at least one is needed")
+    n_codes = chunk.codes.n_codes
+    for tables in predictors:
+        if np.shape(tables.main) != (n_codes,):
+            raise ValueError(f"main has shape {np.shape(tables.main)}, expected ({n_codes},): one value per code")
+        for order, table in tables.factors.items():
+            if order < 2:
+                raise ValueError(f"factors have order {order}; order 1 is `main`, factors start at 2")
+            if np.ndim(table) != 2 or np.shape(table)[0] != n_codes:
+                raise ValueError(f"factors of order {order} have shape {np.shape(table)}, expected ({n_codes}, rank)")

@@ -1,0 +1,89 @@
+"""The obvious kernel: sums over all subsets of columns, one at a time. Slow, float64, kept for ever to check others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.kernels.losses import check_loss
+from ahofm.kernels.protocol import Chunk, ColumnSums, Sums, Tables, check_tables
+
+
+class ReferenceKernel:
+    """NumPy and itertools."""
+
+    def eta(self, chunk: Chunk, predictors: Sequence[Tables]) -> Floats:
+        """Predictors of each row, with the offset."""
+        check_tables(chunk, predictors)
+        at = _table_rows(chunk)
+        eta = np.empty((chunk.n_rows, len(predictors)))
+        for k, tables in enumerate(predictors):
+            eta[:, k] = tables.intercept + sum(tables.main[rows] for rows in at)
+            for order, table in tables.factors.items():
+                eta[:, k] += symmetric_polynomial([table[rows] for rows in at], order).sum(axis=1)
+        return eta if chunk.offset is None else eta + chunk.offset
+
+    def value_and_gradient(self, chunk: Chunk, predictors: Sequence[Tables], loss: str) -> Sums:
+        """Weighted sum of a built-in loss, and its derivatives."""
+        function = check_loss(loss, len(predictors))
+        if chunk.y is None:
+            raise ValueError("y: a target is needed")
+        value, g, _ = function(np.asarray(chunk.y, dtype=np.float64), self.eta(chunk, predictors))
+        weight = np.ones(chunk.n_rows) if chunk.weight is None else np.asarray(chunk.weight, dtype=np.float64)
+        return Sums(float(weight @ value), self.pull_back(chunk, predictors, weight[:, np.newaxis] * g))
+
+    def pull_back(self, chunk: Chunk, predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
+        """Derivatives of ``sum(g * eta)`` by every table entry."""
+        check_tables(chunk, predictors)
+        at = _table_rows(chunk)
+        gradient = []
+        for k, tables in enumerate(predictors):
+            main = np.zeros_like(tables.main)
+            factors = {order: np.zeros_like(table) for order, table in tables.factors.items()}
+            for j, rows in enumerate(at):
+                np.add.at(main, rows, g[:, k])
+                for order, table in tables.factors.items():
+                    others = [table[rest] for i, rest in enumerate(at) if i != j]
+                    np.add.at(factors[order], rows, g[:, [k]] * symmetric_polynomial(others, order - 1))
+            gradient.append(Tables(float(g[:, k].sum()), main, factors))
+        return tuple(gradient)
+
+    def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
+        """Derivatives u of eta by the values of one column's functions."""
+        check_tables(chunk, [tables])
+        at = _table_rows(chunk)
+        parts = [np.ones((chunk.n_rows, 1))]
+        for order, table in tables.factors.items():
+            others = [table[rows] for j, rows in enumerate(at) if j != column]
+            parts.append(np.broadcast_to(symmetric_polynomial(others, order - 1), (chunk.n_rows, table.shape[1])))
+        return np.hstack(parts)
+
+    def column_sums(self, chunk: Chunk, tables: Tables, column: int, g: Floats, h: Floats) -> ColumnSums:
+        """Per-code sums of ``g u`` and ``h u u'`` for one column."""
+        u = self.leave_one_out(chunk, tables, column)
+        codes = chunk.codes.columns[column]
+        size = chunk.codes.sizes[column]
+        sums = ColumnSums(np.zeros((size, u.shape[1])), np.zeros((size, u.shape[1], u.shape[1])))
+        np.add.at(sums.g, codes, g[:, np.newaxis] * u)
+        np.add.at(sums.h, codes, h[:, np.newaxis, np.newaxis] * u[:, :, np.newaxis] * u[:, np.newaxis, :])
+        return sums
+
+
+def symmetric_polynomial(phi: Sequence[Floats], degree: int) -> Floats:
+    """e_degree of arrays of one shape: the sum over all subsets of that many of their product."""
+    return np.asarray(sum((prod(subset, start=np.ones(())) for subset in combinations(phi, degree)), start=np.zeros(())))
+
+
+def _table_rows(chunk: Chunk) -> list[NDArray[np.int64]]:
+    """Table row of every cell, column by column; raises ValueError on a code its column does not have."""
+    codes = chunk.codes
+    for j, (column, size) in enumerate(zip(codes.columns, codes.sizes, strict=True)):
+        if len(column) and column.max() >= size:
+            row = int(np.argmax(column >= size))
+            raise ValueError(f"code {column[row]} in row {row} of column {j} is out of range: the column has {size} codes")
+    return [start + column.astype(np.int64) for start, column in zip(codes.starts, codes.columns, strict=False)]

@@ -1,0 +1,297 @@
+// The Python module: checks what it is given, releases the GIL, calls the passes of one instruction set.
+// Callers allocate outputs. Everything that could make a pass read or write out of bounds is checked here or
+// in the pass itself, so that a mistake in Python is an exception and never a crash.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "encode.h"
+#include "passes.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using DoublesOut = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using AnyArrayOut = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+std::vector<const ahofm::Passes*> available_passes() {
+    std::vector<const ahofm::Passes*> found{&ahofm::baseline_passes};
+#if defined(AHOFM_X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        found.push_back(&ahofm::avx2_passes);
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+            found.push_back(&ahofm::avx512_passes);
+    }
+#endif
+    return found;
+}
+
+const ahofm::Passes& passes_named(const std::string& name) {
+    static const std::vector<const ahofm::Passes*> found = available_passes();
+    for (const ahofm::Passes* passes : found)
+        if (name == passes->name) return *passes;
+    throw nb::value_error(("instruction set '" + name + "' is not available on this machine").c_str());
+}
+
+template <class Array>
+void expect_shape(const Array& array, const std::vector<int64_t>& shape, const char* what) {
+    bool same = array.ndim() == shape.size();
+    for (size_t k = 0; same && k < shape.size(); k++) same = static_cast<int64_t>(array.shape(k)) == shape[k];
+    if (same) return;
+    std::string text = std::string(what) + " has shape (";
+    for (size_t k = 0; k < array.ndim(); k++) text += (k ? ", " : "") + std::to_string(array.shape(k));
+    text += "), expected (";
+    for (size_t k = 0; k < shape.size(); k++) text += (k ? ", " : "") + std::to_string(shape[k]);
+    throw nb::value_error((text + ")").c_str());
+}
+
+ahofm::Reals reals(const std::optional<AnyArray>& array, const std::vector<int64_t>& shape, const char* what) {
+    if (!array) return {};
+    expect_shape(*array, shape, what);
+    if (array->dtype() == nb::dtype<double>()) return {array->data(), true};
+    if (array->dtype() == nb::dtype<float>()) return {array->data(), false};
+    throw nb::type_error((std::string(what) + " must be float32 or float64").c_str());
+}
+
+// Code columns and where each one's rows start in the tables.
+struct Table {
+    std::vector<ahofm::Column> columns;
+    ahofm::Rows rows{};
+
+    Table(const std::vector<AnyArray>& codes, const std::vector<int64_t>& sizes) {
+        if (codes.empty()) throw nb::value_error("codes: at least one column is needed");
+        if (codes.size() != sizes.size())
+            throw nb::value_error(("codes: " + std::to_string(codes.size()) + " columns but " + std::to_string(sizes.size()) + " sizes").c_str());
+        const int64_t n = codes[0].ndim() == 1 ? static_cast<int64_t>(codes[0].shape(0)) : 0;
+        int64_t start = 0;
+        for (size_t j = 0; j < codes.size(); j++) {
+            const std::string name = "codes of column " + std::to_string(j);
+            expect_shape(codes[j], {n}, name.c_str());
+            const nb::dlpack::dtype type = codes[j].dtype();
+            if (type.code != static_cast<uint8_t>(nb::dlpack::dtype_code::UInt) || (type.bits != 8 && type.bits != 16 && type.bits != 32))
+                throw nb::type_error((name + " must be uint8, uint16 or uint32").c_str());
+            if (sizes[j] < 1) throw nb::value_error(("column " + std::to_string(j) + " has no codes").c_str());
+            if (start + sizes[j] > INT32_MAX) throw nb::value_error("more than 2^31 codes over all columns");
+            columns.push_back({codes[j].data(), type.bits / 8, static_cast<uint32_t>(start), static_cast<uint32_t>(sizes[j])});
+            start += sizes[j];
+        }
+        rows = {n, columns.data(), static_cast<int>(columns.size()), start};
+    }
+};
+
+// (intercept, main, main_sums or None, [(order, table, sums or None), ...]) as the passes want it.
+struct Predictors {
+    std::vector<std::vector<ahofm::Factors>> factors;
+    std::vector<ahofm::Predictor> list;
+
+    Predictors(const nb::list& given, int64_t n_codes, bool with_sums) {
+        if (given.size() == 0) throw nb::value_error("predictors: at least one is needed");
+        factors.resize(given.size());
+        for (size_t k = 0; k < given.size(); k++) {
+            nb::tuple item = nb::cast<nb::tuple>(given[k]);
+            const Doubles main = nb::cast<Doubles>(item[1]);
+            expect_shape(main, {n_codes}, "main");
+            double* main_sums = nullptr;
+            if (with_sums) {
+                const DoublesOut sums = nb::cast<DoublesOut>(item[2]);
+                expect_shape(sums, {n_codes}, "main sums");
+                main_sums = sums.data();
+            }
+            for (nb::handle entry : nb::cast<nb::list>(item[3])) {
+                nb::tuple group = nb::cast<nb::tuple>(entry);
+                const int order = nb::cast<int>(group[0]);
+                const Doubles table = nb::cast<Doubles>(group[1]);
+                if (order < 2) throw nb::value_error(("order of a factor table must be at least 2, got " + std::to_string(order)).c_str());
+                if (table.ndim() != 2) throw nb::value_error("a factor table must have two dimensions: (codes, rank)");
+                const int64_t rank = static_cast<int64_t>(table.shape(1));
+                expect_shape(table, {n_codes, rank}, "factor table");
+                double* sums = nullptr;
+                if (with_sums) {
+                    const DoublesOut out = nb::cast<DoublesOut>(group[2]);
+                    expect_shape(out, {n_codes, rank}, "factor sums");
+                    sums = out.data();
+                }
+                factors[k].push_back({order, rank, table.data(), sums});
+            }
+            list.push_back({nb::cast<double>(item[0]), main.data(), 0.0, main_sums, factors[k].data(), static_cast<int>(factors[k].size())});
+        }
+    }
+};
+
+void raise_if_bad(const ahofm::BadCode& bad, const Table& table) {
+    if (bad.column < 0) return;
+    throw nb::value_error(("code " + std::to_string(bad.code) + " in row " + std::to_string(bad.row) + " of column " +
+                           std::to_string(bad.column) + " is out of range: the column has " +
+                           std::to_string(table.columns[static_cast<size_t>(bad.column)].size) + " codes").c_str());
+}
+
+void eta(const std::string& isa, bool float64, const std::vector<AnyArray>& codes, const std::vector<int64_t>& sizes,
+         const nb::list& predictors, const std::optional<AnyArray>& offset, const DoublesOut& out) {
+    const ahofm::Passes& passes = passes_named(isa);
+    Table table(codes, sizes);
+    Predictors parsed(predictors, table.rows.n_codes, false);
+    const int64_t n = table.rows.n, K = static_cast<int64_t>(parsed.list.size());
+    expect_shape(out, {n, K}, "out");
+    ahofm::Task task{ahofm::Goal::eta};
+    task.offset = reals(offset, {n, K}, "offset");
+    task.eta = out.data();
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.predictors(table.rows, parsed.list.data(), static_cast<int>(K), task, float64);
+    }
+    raise_if_bad(bad, table);
+}
+
+std::vector<double> intercept_sums(const Predictors& parsed) {
+    std::vector<double> sums;
+    for (const ahofm::Predictor& predictor : parsed.list) sums.push_back(predictor.intercept_sum);
+    return sums;
+}
+
+std::pair<double, std::vector<double>> value_and_gradient(
+    const std::string& isa, bool float64, const std::vector<AnyArray>& codes, const std::vector<int64_t>& sizes,
+    const nb::list& predictors, const std::string& loss, const std::optional<AnyArray>& y,
+    const std::optional<AnyArray>& weight, const std::optional<AnyArray>& offset) {
+    static const char* const names[ahofm::kLosses] = {"gaussian", "bernoulli", "poisson", "gamma", "multinomial"};
+    const ahofm::Passes& passes = passes_named(isa);
+    Table table(codes, sizes);
+    Predictors parsed(predictors, table.rows.n_codes, true);
+    const int64_t n = table.rows.n, K = static_cast<int64_t>(parsed.list.size());
+    ahofm::Task task{ahofm::Goal::gradient};
+    int which = 0;
+    while (which < ahofm::kLosses && loss != names[which]) which++;
+    if (which == ahofm::kLosses) throw nb::value_error(("loss '" + loss + "' is not built in").c_str());
+    task.loss = static_cast<ahofm::Loss>(which);
+    if (task.loss != ahofm::Loss::multinomial && K != 1)
+        throw nb::value_error(("loss '" + loss + "' has one predictor, got " + std::to_string(K)).c_str());
+    if (!y) throw nb::value_error("y: a target is needed");
+    task.y = reals(y, {n}, "y");
+    task.weight = reals(weight, {n}, "weight");
+    task.offset = reals(offset, {n, K}, "offset");
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.predictors(table.rows, parsed.list.data(), static_cast<int>(K), task, float64);
+    }
+    raise_if_bad(bad, table);
+    return {task.loss_sum, intercept_sums(parsed)};
+}
+
+std::vector<double> pull_back(const std::string& isa, bool float64, const std::vector<AnyArray>& codes,
+                              const std::vector<int64_t>& sizes, const nb::list& predictors, const Doubles& g) {
+    const ahofm::Passes& passes = passes_named(isa);
+    Table table(codes, sizes);
+    Predictors parsed(predictors, table.rows.n_codes, true);
+    const int64_t n = table.rows.n, K = static_cast<int64_t>(parsed.list.size());
+    expect_shape(g, {n, K}, "g");
+    ahofm::Task task{ahofm::Goal::pull_back};
+    task.g = g.data();
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.predictors(table.rows, parsed.list.data(), static_cast<int>(K), task, float64);
+    }
+    raise_if_bad(bad, table);
+    return intercept_sums(parsed);
+}
+
+void column(const std::string& isa, bool float64, const std::vector<AnyArray>& codes, const std::vector<int64_t>& sizes,
+            const nb::list& predictor, int which, const std::optional<Doubles>& g, const std::optional<Doubles>& h,
+            const std::optional<DoublesOut>& u, const std::optional<DoublesOut>& g_sums, const std::optional<DoublesOut>& h_sums) {
+    const ahofm::Passes& passes = passes_named(isa);
+    Table table(codes, sizes);
+    Predictors parsed(predictor, table.rows.n_codes, false);
+    if (parsed.list.size() != 1) throw nb::value_error("one predictor is needed");
+    if (which < 0 || which >= table.rows.n_columns)
+        throw nb::value_error(("column " + std::to_string(which) + " is out of range: there are " + std::to_string(table.rows.n_columns)).c_str());
+    const int64_t n = table.rows.n, own = table.columns[static_cast<size_t>(which)].size;
+    int64_t width = 1;
+    for (const ahofm::Factors& group : parsed.factors[0]) width += group.rank;
+    ahofm::ColumnTask task{which};
+    if (u) {
+        expect_shape(*u, {n, width}, "u");
+        task.u = u->data();
+    }
+    if (g || h || g_sums || h_sums) {
+        if (!g || !h || !g_sums || !h_sums) throw nb::value_error("g, h and both sums are given together or not at all");
+        expect_shape(*g, {n}, "g");
+        expect_shape(*h, {n}, "h");
+        expect_shape(*g_sums, {own, width}, "g sums");
+        expect_shape(*h_sums, {own, width, width}, "h sums");
+        task.g = g->data();
+        task.h = h->data();
+        task.g_sums = g_sums->data();
+        task.h_sums = h_sums->data();
+    }
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.column(table.rows, parsed.list[0], task, float64);
+    }
+    raise_if_bad(bad, table);
+}
+
+void encode_numbers(const nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>& values, const Doubles& edges,
+                    uint32_t missing, const AnyArrayOut& out) {
+    expect_shape(out, {static_cast<int64_t>(values.shape(0))}, "out");
+    expect_shape(edges, {static_cast<int64_t>(edges.size())}, "edges");
+    const nb::dlpack::dtype type = out.dtype();
+    if (type.code != static_cast<uint8_t>(nb::dlpack::dtype_code::UInt) || (type.bits != 8 && type.bits != 16 && type.bits != 32))
+        throw nb::type_error("out must be uint8, uint16 or uint32");
+    const double* data = values.data();
+    const int64_t n = static_cast<int64_t>(values.shape(0)), stride = values.stride(0);
+    const double* cuts = edges.data();
+    const int64_t n_cuts = static_cast<int64_t>(edges.size());
+    void* codes = out.data();
+    nb::gil_scoped_release release;
+    if (type.bits == 8) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint8_t*>(codes));
+    else if (type.bits == 16) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint16_t*>(codes));
+    else ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint32_t*>(codes));
+}
+
+double multiply_add_rate(const std::string& isa, int64_t repeats) {
+    const ahofm::Passes& passes = passes_named(isa);
+    nb::gil_scoped_release release;
+    const auto start = std::chrono::steady_clock::now();
+    const double operations = passes.fused_multiply_adds(repeats);
+    return operations / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() = "Compiled passes over chunks of codes; see ahofm.kernels.native for the face of it.";
+    m.def("instruction_sets", [] {
+        std::vector<std::string> names;
+        for (const ahofm::Passes* passes : available_passes()) names.push_back(passes->name);
+        return names;
+    }, "Names of the usable instruction sets, narrowest first.");
+    m.def("compiler", [] { return std::string(AHOFM_COMPILER); }, "Compiler the module was built with.");
+    m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"),
+          nb::arg("offset").none(), nb::arg("out"));
+    m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
+          nb::arg("predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(), nb::arg("offset").none());
+    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"), nb::arg("g"));
+    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictor"),
+          nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").none(), nb::arg("g_sums").none(), nb::arg("h_sums").none());
+    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out"));
+    m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
+          "Floating-point operations per second of independent multiply-adds in registers.");
+}

@@ -1,0 +1,105 @@
+// What a pass over one chunk of rows reads and writes. Plain data, no Python, no STL:
+// this header is compiled once per instruction set, and an inline STL function emitted with
+// AVX instructions could be picked by the linker for a machine that has none.
+#pragma once
+
+#include <cstdint>
+
+namespace ahofm {
+
+// Rows are handled in blocks: small enough that looked-up table rows are still in L1 when the
+// gradient needs them again, large enough that losses vectorise.
+constexpr int kBlock = 32;
+
+// Float bins are emptied into the float64 sums at least this seldom; a bin then holds few terms.
+constexpr int64_t kFlushRows = 8192;
+
+// One column of codes: codes[i] selects row `start + codes[i]` of every table.
+struct Column {
+    const void* codes;
+    int width;  // bytes per code: 1, 2 or 4
+    uint32_t start;
+    uint32_t size;
+};
+
+// A vector of n reals in either precision; data == nullptr means absent.
+struct Reals {
+    const void* data = nullptr;
+    bool is_double = true;
+
+    double at(int64_t i) const {
+        return is_double ? static_cast<const double*>(data)[i] : static_cast<const float*>(data)[i];
+    }
+};
+
+// All factors of one order: table and sums are (codes, rank), row-major.
+struct Factors {
+    int order;
+    int64_t rank;
+    const double* table;
+    double* sums;
+};
+
+struct Predictor {
+    double intercept;
+    const double* main;
+    double intercept_sum;
+    double* main_sums;
+    Factors* factors;
+    int n_factors;
+};
+
+struct Rows {
+    int64_t n;
+    const Column* columns;
+    int n_columns;
+    int64_t n_codes;  // over all columns: rows of a table
+};
+
+enum class Loss : int { gaussian, bernoulli, poisson, gamma, multinomial };
+constexpr int kLosses = 5;
+
+enum class Goal : int { eta, gradient, pull_back };
+
+struct Task {
+    Goal goal;
+    Loss loss = Loss::gaussian;
+    Reals y, weight;
+    Reals offset;                   // (n, predictors)
+    double* eta = nullptr;          // out, (n, predictors)
+    const double* g = nullptr;      // in, (n, predictors)
+    double loss_sum = 0.0;
+};
+
+// First code found outside its table; column < 0 when all are inside.
+struct BadCode {
+    int column = -1;
+    int64_t row = 0;
+    uint32_t code = 0;
+};
+
+// One column's share: u(i, 0) = 1, u(i, k) = e_{d-1} of the other columns for factor k.
+struct ColumnTask {
+    int column;
+    const double* g = nullptr;  // (n,)
+    const double* h = nullptr;  // (n,)
+    double* u = nullptr;        // out, (n, width)
+    double* g_sums = nullptr;   // out, (codes of the column, width)
+    double* h_sums = nullptr;   // out, (codes of the column, width, width)
+};
+
+// The entry points of one instruction set.
+struct Passes {
+    const char* name;
+    BadCode (*predictors)(const Rows&, Predictor*, int n_predictors, Task&, bool float64);
+    BadCode (*column)(const Rows&, const Predictor&, const ColumnTask&, bool float64);
+    double (*fused_multiply_adds)(int64_t repeats);  // probe: floating-point operations done
+};
+
+extern const Passes baseline_passes;
+#if defined(AHOFM_X86)
+extern const Passes avx2_passes;
+extern const Passes avx512_passes;
+#endif
+
+}  // namespace ahofm
