@@ -5,20 +5,25 @@
 
 namespace ahofm {
 
-// Branchless binary search; consecutive values are independent, so their searches overlap.
-// NaN gets `missing`. `stride` counts elements, so a column of a row-major matrix needs no copy.
+// Binary searches without branches, Together at a time: they take the same steps, so that one waits for memory while the
+// others go on. NaN gets `missing`. `stride` counts elements, so a column of a row-major matrix needs no copy.
 template <class Code>
 void encode(const double* values, int64_t n, int64_t stride, const double* edges, int64_t n_edges, uint32_t missing, Code* out) {
-    for (int64_t i = 0; i < n; i++) {
-        const double x = values[i * stride];
-        const double* low = edges;
-        for (int64_t length = n_edges; length > 1;) {
-            const int64_t half = length / 2;
-            low += (low[half - 1] < x) * half;
+    constexpr int Together = 8;
+    for (int64_t i = 0; i < n; i += Together) {
+        const int count = static_cast<int>(n - i < Together ? n - i : Together);
+        double x[Together] = {};
+        uint32_t below[Together] = {};
+        for (int k = 0; k < count; k++) x[k] = values[(i + k) * stride];
+        int64_t length = n_edges;
+        while (length > 1) {
+            const uint32_t half = static_cast<uint32_t>(length / 2);
+            for (int k = 0; k < Together; k++) below[k] += edges[below[k] + half - 1] < x[k] ? half : 0;
             length -= half;
         }
-        const uint32_t code = n_edges == 0 ? 0 : static_cast<uint32_t>(low - edges) + (*low < x);
-        out[i] = static_cast<Code>(x == x ? code : missing);
+        if (length == 1)
+            for (int k = 0; k < Together; k++) below[k] += edges[below[k]] < x[k];
+        for (int k = 0; k < count; k++) out[i + k] = static_cast<Code>(x[k] == x[k] ? below[k] : missing);
     }
 }
 

@@ -32,12 +32,7 @@ std::vector<const ahofm::Passes*> available_passes() {
     std::vector<const ahofm::Passes*> found{&ahofm::baseline_passes};
 #if defined(AHOFM_X86)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        found.push_back(&ahofm::avx2_passes);
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-            found.push_back(&ahofm::avx512_passes);
-    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&ahofm::avx2_passes);
 #endif
     return found;
 }

@@ -8,6 +8,8 @@
 //              per cell whatever the order, where moments need d - 1 and prefixes need d - 1 stores
 //              (measured in one run, rank 16, Mrows/s at orders 2 / 3 / 4 with 256-bit vectors:
 //              moments 22.5 / 17.6 / 12.7, removal 19.8 / 17.5 / 17.9, prefixes 14.8 / 8.3 / 8.0).
+// Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more than
+// 1e-5 goes the careful way, as do orders above 5: e_{d-1} from what comes before and what comes after j, nothing subtracted.
 // Factors of one order are cut into panels of 8 or 16 lanes, padded with zeros.
 // Rows are float (or double on request); bins are emptied into float64 sums every few thousand rows.
 
@@ -48,6 +50,7 @@ struct Panel {
     T* table;  // (codes, lanes)
     T* bins;   // (codes, lanes)
     T* state;  // (kBlock, up to order, lanes): what forward keeps of each row for backward
+    bool careful;
 };
 
 constexpr int panel_lanes(int64_t left) { return left > 8 ? 16 : 8; }
@@ -55,8 +58,7 @@ constexpr int panel_lanes(int64_t left) { return left > 8 ? 16 : 8; }
 int count_panels(const Predictor& predictor) {
     int count = 0;
     for (int k = 0; k < predictor.n_factors; k++)
-        for (int64_t first = 0; first < predictor.factors[k].rank; first += panel_lanes(predictor.factors[k].rank - first))
-            count++;
+        for (int64_t first = 0; first < predictor.factors[k].rank; first += panel_lanes(predictor.factors[k].rank - first)) count++;
     return count;
 }
 
@@ -84,7 +86,7 @@ int cut_panels(Predictor& predictor, int index, int64_t n_codes, Panel<T>* panel
         for (int64_t first = 0; first < group.rank;) {
             const int lanes = panel_lanes(group.rank - first);
             const int64_t used = group.rank - first < lanes ? group.rank - first : lanes;
-            panels[count++] = {group.order, lanes, index, first, used, &group, tables, bins, states};
+            panels[count++] = {group.order, lanes, index, first, used, &group, tables, bins, states, false};
             for (int64_t c = 0; c < n_codes; c++)
                 for (int f = 0; f < lanes; f++)
                     tables[c * lanes + f] = f < used ? static_cast<T>(group.table[c * group.rank + first + f]) : T(0);
@@ -255,24 +257,35 @@ void forward_general(const Panel<T>& panel, const uint32_t* offsets, int columns
     }
 }
 
+// e_{order-1} of the columns before and after j: u_j = sum_s before_s * after_{order-1-s}.
 template <class T, int Lanes>
-void backward_general(const Panel<T>& panel, const uint32_t* offsets, int columns, int rows, const double* g) {
+void backward_careful(const Panel<T>& panel, const uint32_t* offsets, int columns, int rows, const double* g) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
     T* bins = panel.bins;
     const int order = panel.order;
+    Buffer<T> memory(static_cast<int64_t>(columns + 1) * order * Lanes);
+    Vector* after = reinterpret_cast<Vector*>(memory.get());  // (order, count), then `before` of each column
     for (int r = 0; r < rows; r++, offsets += columns) {
-        const Vector* e = reinterpret_cast<const Vector*>(panel.state + static_cast<int64_t>(r) * order * Lanes);
         const Vector weight = broadcast<Vector>(static_cast<T>(g[r]));
-        for (int j = 0; j < columns; j++) {
-            const int64_t at = static_cast<int64_t>(offsets[j]) * Lanes;
-            const Vector* phi = reinterpret_cast<const Vector*>(table + at);
-            Vector* bin = reinterpret_cast<Vector*>(bins + at);
-            for (int v = 0; v < S::count; v++) {
-                Vector u = broadcast<Vector>(T(1));
-                for (int t = 0; t < order - 1; t++) u = e[t * S::count + v] - phi[v] * u;
-                bin[v] += weight * u;
+        for (int v = 0; v < S::count; v++) {
+            Vector* before = after + order * S::count;
+            for (int t = 0; t < order; t++) before[t * S::count + v] = broadcast<Vector>(T(t == 0));
+            for (int j = 0; j + 1 < columns; j++, before += order * S::count) {
+                const Vector phi = reinterpret_cast<const Vector*>(table + static_cast<int64_t>(offsets[j]) * Lanes)[v];
+                Vector* next = before + order * S::count;
+                next[v] = before[v];
+                for (int t = 1; t < order; t++) next[t * S::count + v] = before[t * S::count + v] + phi * before[(t - 1) * S::count + v];
+            }
+            for (int t = 0; t < order; t++) after[t * S::count + v] = broadcast<Vector>(T(t == 0));
+            for (int j = columns - 1; j >= 0; j--, before -= order * S::count) {
+                const int64_t at = static_cast<int64_t>(offsets[j]) * Lanes;
+                const Vector phi = reinterpret_cast<const Vector*>(table + at)[v];
+                Vector u = Vector{};
+                for (int t = 0; t < order; t++) u += before[t * S::count + v] * after[(order - 1 - t) * S::count + v];
+                reinterpret_cast<Vector*>(bins + at)[v] += weight * u;
+                for (int t = order - 1; t >= 1; t--) after[t * S::count + v] += phi * after[(t - 1) * S::count + v];
             }
         }
     }
@@ -287,7 +300,34 @@ void top_polynomial_general(const Panel<T>& panel, const uint32_t* offsets, int 
     }
 }
 
-// The three steps above for one order and width.
+// Whether one column is so much larger than the others together that removing it again would cost digits: the error of
+// e_{d-1} is about eps * (size of the column / size of the others)^(d-1), sizes as root mean squares over codes.
+template <class T>
+bool needs_care(const Panel<T>& panel, const Rows& rows) {
+    if (panel.order > 5) return true;
+    const double limit = 1e-5 / (sizeof(T) == 4 ? 6e-8 : 1.1e-16);
+    Buffer<double> squares(rows.n_columns);
+    for (int64_t f = 0; f < panel.used; f++) {
+        for (int j = 0; j < rows.n_columns; j++) {
+            const Column& column = rows.columns[j];
+            double sum = 0.0;
+            for (int64_t c = column.start; c < static_cast<int64_t>(column.start) + column.size; c++)
+                sum += static_cast<double>(panel.table[c * panel.lanes + f]) * panel.table[c * panel.lanes + f];
+            squares[j] = sum / column.size;
+        }
+        for (int j = 0; j < rows.n_columns; j++) {
+            double others = 0.0;
+            for (int i = 0; i < rows.n_columns; i++) others += i == j ? 0.0 : squares[i];
+            if (others <= 0.0) continue;  // nothing but this column: no interaction, whatever the digits
+            double loss_of_digits = 1.0;
+            for (int t = 1; t < panel.order; t++) loss_of_digits *= squares[j] / others;
+            if (loss_of_digits > limit * limit) return true;
+        }
+    }
+    return false;
+}
+
+// The steps above for one order and width.
 template <class T>
 struct Steps {
     void (*forward)(const Panel<T>&, const uint32_t*, int, int, double*);
@@ -295,19 +335,19 @@ struct Steps {
 };
 
 template <class T, int Lanes>
-Steps<T> steps_of_width(int order) {
-    switch (order) {
+Steps<T> steps_of_width(const Panel<T>& panel) {
+    if (panel.careful) return {forward_general<T, Lanes>, backward_careful<T, Lanes>};
+    switch (panel.order) {
         case 2: return {forward<T, Lanes, 2>, backward<T, Lanes, 2>};
         case 3: return {forward<T, Lanes, 3>, backward<T, Lanes, 3>};
         case 4: return {forward<T, Lanes, 4>, backward<T, Lanes, 4>};
-        case 5: return {forward<T, Lanes, 5>, backward<T, Lanes, 5>};
-        default: return {forward_general<T, Lanes>, backward_general<T, Lanes>};
+        default: return {forward<T, Lanes, 5>, backward<T, Lanes, 5>};
     }
 }
 
 template <class T>
 Steps<T> steps_of(const Panel<T>& panel) {
-    return panel.lanes == 8 ? steps_of_width<T, 8>(panel.order) : steps_of_width<T, 16>(panel.order);
+    return panel.lanes == 8 ? steps_of_width<T, 8>(panel) : steps_of_width<T, 16>(panel);
 }
 
 template <class T>
@@ -363,9 +403,10 @@ void load(const Reals& reals, int64_t row, int rows, int stride, double* out) {
     for (int r = 0; r < rows; r++) out[r] = reals.at((row + r) * stride);
 }
 
-// Rows between two emptyings of the bins: proportional to the codes, so that emptying stays a small share.
+// Rows between two emptyings of the bins into float64: few enough that a float32 bin loses nothing that matters, and in
+// proportion to the codes, so that emptying stays a small share of the work.
 int64_t flush_every(int64_t n_codes) {
-    const int64_t rows = n_codes > kFlushRows ? n_codes : kFlushRows;
+    const int64_t rows = 4 * n_codes > 512 ? 4 * n_codes : 512;
     return (rows + kBlock - 1) / kBlock * kBlock;
 }
 
@@ -392,7 +433,10 @@ BadCode run_predictors(const Rows& rows, Predictor* predictors, int K, Task& tas
     }
 
     Buffer<Steps<T>> steps(n_panels);
-    for (int q = 0; q < n_panels; q++) steps[q] = steps_of(panels[q]);
+    for (int q = 0; q < n_panels; q++) {
+        panels[q].careful = needs_care(panels[q], rows);
+        steps[q] = steps_of(panels[q]);
+    }
 
     Buffer<uint32_t> offsets(static_cast<int64_t>(kBlock) * p);
     Buffer<double> eta(static_cast<int64_t>(kBlock) * K), g(static_cast<int64_t>(kBlock) * K);
@@ -453,7 +497,7 @@ BadCode run_predictors(const Rows& rows, Predictor* predictors, int K, Task& tas
     if (with_sums)
         for (int q = 0; q < n_panels; q++) {
             flush(panels[q], rows.n_codes);
-            if (panels[q].order == 2) remove_own_moment(panels[q], rows.n_codes, predictors[panels[q].predictor].main_sums);
+            if (panels[q].order == 2 && !panels[q].careful) remove_own_moment(panels[q], rows.n_codes, predictors[panels[q].predictor].main_sums);
         }
     return {};
 }
@@ -510,7 +554,7 @@ BadCode run_column(const Rows& rows, const Predictor& given, const ColumnTask& t
     for (int64_t k = 0; k < bins * padded; k++) gradient[k] = T(0);
     for (int64_t k = 0; k < bins * width * padded; k++) gram[k] = T(0);
     uint32_t own_rows[kBlock];
-    const int64_t between = flush_every(4 * own.size);  // a bin of width^2 sums: empty more seldom per code
+    const int64_t between = flush_every(4 * own.size);  // a bin of width^2 sums is dearer to empty
 
     for (int64_t row = 0; row < rows.n; row += kBlock) {
         const int n = static_cast<int>(rows.n - row < kBlock ? rows.n - row : kBlock);

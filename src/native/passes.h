@@ -11,9 +11,6 @@ namespace ahofm {
 // gradient needs them again, large enough that losses vectorise.
 constexpr int kBlock = 32;
 
-// Float bins are emptied into the float64 sums at least this seldom; a bin then holds few terms.
-constexpr int64_t kFlushRows = 8192;
-
 // One column of codes: codes[i] selects row `start + codes[i]` of every table.
 struct Column {
     const void* codes;
@@ -99,7 +96,6 @@ struct Passes {
 extern const Passes baseline_passes;
 #if defined(AHOFM_X86)
 extern const Passes avx2_passes;
-extern const Passes avx512_passes;
 #endif
 
 }  // namespace ahofm

@@ -3,9 +3,7 @@
 
 #include <cstdint>
 
-#if defined(AHOFM_AVX512)
-#define AHOFM_VECTOR_BYTES 64
-#elif defined(AHOFM_AVX2)
+#if defined(AHOFM_AVX2)
 #define AHOFM_VECTOR_BYTES 32
 #else
 #define AHOFM_VECTOR_BYTES 16
@@ -26,7 +24,7 @@ struct VectorOf {
 };
 
 // A panel of `Lanes` factors as Count machine vectors. The widest vector that divides the panel is
-// used: one 512-bit vector for 16 floats where there is one, else two of 256 bits, and so on.
+// used: 16 floats are two vectors of 256 bits, or four of 128.
 template <class T, int Lanes>
 struct Shape {
     static constexpr int widest = AHOFM_VECTOR_BYTES / static_cast<int>(sizeof(T));

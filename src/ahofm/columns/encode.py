@@ -81,7 +81,8 @@ class Encoder:
         weight = _checked_weight(sample_weight, table.n_rows)
 
         def learn(j: int) -> Codebook:
-            return _learn_codebook(table.names[j], table.columns[j], kinds.get(j), int(max_codes), weight)
+            column = np.ascontiguousarray(table.columns[j])  # learning reads it several times
+            return _learn_codebook(table.names[j], column, kinds.get(j), int(max_codes), weight)
 
         codebooks = _each(learn, range(len(table.names)), n_threads)
         constant = [book.name for book in codebooks if book.size == 0]

@@ -46,22 +46,31 @@ def learn_numbers(column: Floats, weight: Floats | None, max_codes: int) -> tupl
     if len(values) <= max_codes:
         return Support(values, mass, low, high, exact=True), _edges(values[:-1], values[1:])
     counted = _capped(mass, max_codes)
-    rank = (np.cumsum(counted) - 0.5 * counted) / counted.sum()
-    bins = np.minimum((rank * max_codes).astype(np.int64), max_codes - 1)
-    first = np.flatnonzero(np.diff(bins, prepend=-1))
+    rank = np.cumsum(counted)
+    total = rank[-1]
+    rank -= 0.5 * counted
+    cuts = np.searchsorted(rank, total * np.arange(max_codes) / max_codes)
+    first = np.unique(cuts[cuts < len(values)])
     last = np.append(first[1:], len(values)) - 1
-    total = np.add.reduceat(mass, first)
-    share = mass / np.repeat(total, last - first + 1)
-    means = np.clip(np.add.reduceat(values * share, first), values[first], values[last])
-    return Support(means, total, low, high, exact=False), _edges(values[last[:-1]], values[first[1:]])
+    bin_mass = np.add.reduceat(mass, first)
+    scale = 0.5 ** np.ceil(np.log2(mass.sum()) + 1)  # a power of two: sums of huge values do not overflow
+    means = np.add.reduceat(values * (mass * scale), first) / (bin_mass * scale)
+    means = np.clip(means, values[first], values[last])
+    return Support(means, bin_mass, low, high, exact=False), _edges(values[last[:-1]], values[first[1:]])
 
 
 def _distinct(column: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Distinct values in order, and the weight of each."""
     if weight is None:
         ordered = np.sort(column)  # NaN goes last
-        ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
-        first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else np.empty(0, int)
-        return ordered[first] + 0.0, np.diff(first, append=len(ordered)).astype(np.float64)  # + 0.0: no -0
+        ordered = ordered[: np.searchsorted(ordered, np.nan)] + 0.0  # + 0.0: no -0
+        if len(ordered) == 0:
+            return ordered, ordered
+        starts = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+        if starts.all():
+            return ordered, np.ones(len(ordered))
+        first = np.flatnonzero(starts)
+        return ordered[first], np.diff(first, append=len(ordered)).astype(np.float64)
     present = (weight > 0) & ~np.isnan(column)
     values, inverse = np.unique(column[present], return_inverse=True)
     return values + 0.0, np.bincount(inverse, weight[present], minlength=len(values))

@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ahofm.columns.basis import Floats
+
 
 @dataclass(frozen=True)
 class Table:
@@ -58,10 +60,7 @@ def read_table(X: Any) -> Table:
         raise TypeError("X is a sparse matrix; pass a dense array or a data frame, e.g. X.toarray()")
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=_list_dtype(X))
-    table = _read_array(X) if isinstance(X, np.ndarray) else _read_frame(X)
-    for name, column in zip(table.names, table.columns, strict=True):
-        _refuse_infinite(name, column)
-    return table
+    return _read_array(X) if isinstance(X, np.ndarray) else _read_frame(X)
 
 
 def _list_dtype(rows: Sequence[Any]) -> type | None:
@@ -76,6 +75,9 @@ def _read_array(X: NDArray[Any]) -> Table:
     _refuse_empty(X.shape[0], names)
     if X.dtype.kind in "fiub":
         numbers = X.astype(np.float64, copy=False)
+        if np.isinf(numbers).any():  # one pass over contiguous memory; which column is found below
+            for j, name in enumerate(names):
+                _refuse_infinite(name, numbers[:, j])
         return Table(names, tuple(numbers[:, j] for j in range(X.shape[1])), named=False)
     if X.dtype.kind not in "OUS":
         raise TypeError(f"X has dtype {X.dtype}; pass numbers, text, or a data frame with both")
@@ -102,8 +104,11 @@ def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
     if dtype.is_numeric() or dtype == nw.Boolean:
         numbers = series if dtype == nw.Float64 else series.cast(nw.Float64)
         if series.null_count() and dtype != nw.Float64:
-            return np.array([np.nan if value is None else value for value in numbers.to_list()], dtype=np.float64)
-        return np.asarray(numbers.to_numpy(), dtype=np.float64)
+            values = np.array([np.nan if value is None else value for value in numbers.to_list()], dtype=np.float64)
+        else:
+            values = np.asarray(numbers.to_numpy(), dtype=np.float64)
+        _refuse_infinite(name, values)
+        return values
     if dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown):
         return _read_objects(name, np.array([*series.to_list(), None], dtype=object)[:-1])
     raise TypeError(
@@ -117,7 +122,9 @@ def _read_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
     cells = [None if _is_missing(value) else value for value in values.tolist()]
     types = {type(value) for value in cells if value is not None}
     if all(issubclass(kind, Real) for kind in types):
-        return np.array([np.nan if value is None else float(value) for value in cells], dtype=np.float64)
+        numbers = np.array([np.nan if value is None else float(value) for value in cells], dtype=np.float64)
+        _refuse_infinite(name, numbers)
+        return numbers
     if all(issubclass(kind, str) for kind in types):
         levels = np.empty(len(cells), dtype=object)
         levels[:] = cells
@@ -145,8 +152,8 @@ def _refuse_empty(n_rows: int, names: Sequence[str]) -> None:
         raise ValueError("X has no rows (0 sample(s)); at least one is needed")
 
 
-def _refuse_infinite(name: str, column: NDArray[Any]) -> None:
-    if is_numeric(column) and (infinite := np.isinf(column)).any():
+def _refuse_infinite(name: str, column: Floats) -> None:
+    if (infinite := np.isinf(column)).any():
         rows = np.flatnonzero(infinite)
         raise ValueError(
             f"column '{name}' is infinite in row {rows[0]} (and {len(rows) - 1} more); "

@@ -23,9 +23,9 @@ class ReferenceKernel:
         at = _table_rows(chunk)
         eta = np.empty((chunk.n_rows, len(predictors)))
         for k, tables in enumerate(predictors):
-            eta[:, k] = tables.intercept + sum(tables.main[rows] for rows in at)
+            eta[:, k] = tables.intercept + tables.main[at].sum(axis=0)
             for order, table in tables.factors.items():
-                eta[:, k] += symmetric_polynomial([table[rows] for rows in at], order).sum(axis=1)
+                eta[:, k] += symmetric_polynomial(table[at], order).sum(axis=1)
         return eta if chunk.offset is None else eta + chunk.offset
 
     def value_and_gradient(self, chunk: Chunk, predictors: Sequence[Tables], loss: str) -> Sums:
@@ -48,7 +48,7 @@ class ReferenceKernel:
             for j, rows in enumerate(at):
                 np.add.at(main, rows, g[:, k])
                 for order, table in tables.factors.items():
-                    others = [table[rest] for i, rest in enumerate(at) if i != j]
+                    others = table[np.delete(at, j, axis=0)]
                     np.add.at(factors[order], rows, g[:, [k]] * symmetric_polynomial(others, order - 1))
             gradient.append(Tables(float(g[:, k].sum()), main, factors))
         return tuple(gradient)
@@ -56,12 +56,9 @@ class ReferenceKernel:
     def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
         """Derivatives u of eta by the values of one column's functions."""
         check_tables(chunk, [tables])
-        at = _table_rows(chunk)
-        parts = [np.ones((chunk.n_rows, 1))]
-        for order, table in tables.factors.items():
-            others = [table[rows] for j, rows in enumerate(at) if j != column]
-            parts.append(np.broadcast_to(symmetric_polynomial(others, order - 1), (chunk.n_rows, table.shape[1])))
-        return np.hstack(parts)
+        others = np.delete(_table_rows(chunk), column, axis=0)
+        parts = [symmetric_polynomial(table[others], order - 1) for order, table in tables.factors.items()]
+        return np.hstack([np.ones((chunk.n_rows, 1)), *parts])
 
     def column_sums(self, chunk: Chunk, tables: Tables, column: int, g: Floats, h: Floats) -> ColumnSums:
         """Per-code sums of ``g u`` and ``h u u'`` for one column."""
@@ -74,16 +71,19 @@ class ReferenceKernel:
         return sums
 
 
-def symmetric_polynomial(phi: Sequence[Floats], degree: int) -> Floats:
-    """e_degree of arrays of one shape: the sum over all subsets of that many of their product."""
-    return np.asarray(sum((prod(subset, start=np.ones(())) for subset in combinations(phi, degree)), start=np.zeros(())))
+def symmetric_polynomial(phi: Floats, degree: int) -> Floats:
+    """e_degree over the first axis: the sum over all subsets of that many of their product."""
+    total = np.zeros(phi.shape[1:])
+    for subset in combinations(phi, degree):
+        total += prod(subset, start=np.ones(phi.shape[1:]))
+    return total
 
 
-def _table_rows(chunk: Chunk) -> list[NDArray[np.int64]]:
-    """Table row of every cell, column by column; raises ValueError on a code its column does not have."""
+def _table_rows(chunk: Chunk) -> NDArray[np.int64]:
+    """Table row of every cell, (columns, n); raises ValueError on a code its column does not have."""
     codes = chunk.codes
     for j, (column, size) in enumerate(zip(codes.columns, codes.sizes, strict=True)):
         if len(column) and column.max() >= size:
             row = int(np.argmax(column >= size))
             raise ValueError(f"code {column[row]} in row {row} of column {j} is out of range: the column has {size} codes")
-    return [start + column.astype(np.int64) for start, column in zip(codes.starts, codes.columns, strict=False)]
+    return np.stack([start + column.astype(np.int64) for start, column in zip(codes.starts, codes.columns, strict=False)])

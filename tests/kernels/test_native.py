@@ -1,0 +1,132 @@
+"""What only the compiled kernel promises: precision at size, refusal of what could crash it."""
+
+import numpy as np
+import pytest
+
+from ahofm import _native
+from ahofm.columns import Codes
+from ahofm.kernels import INSTRUCTION_SETS, Chunk, NativeKernel, ReferenceKernel, Tables
+from tests.problems import random_chunk, random_tables
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="precision must be"):
+        NativeKernel(precision="float16")
+    with pytest.raises(ValueError, match="instruction_set must be one of"):
+        NativeKernel(instruction_set="mmx")
+
+
+def test_baseline_is_always_there():
+    assert INSTRUCTION_SETS[0] == "baseline"
+    assert "GNU" in _native.compiler() or "Clang" in _native.compiler()
+
+
+@pytest.mark.parametrize("order", [2, 3, 5])
+def test_float32_rows_keep_sums_exact(order):
+    """200,000 rows in few codes: float32 sums would have lost their last digits many times over."""
+    rng = np.random.default_rng(order)
+    n = 200_000
+    chunk = random_chunk(rng, n, (2, 3, 2, 4, 2, 3), loss="poisson")
+    tables = [random_tables(rng, 16, {order: 4}, scale=0.3)]
+    expected = NativeKernel("float64").value_and_gradient(chunk, tables, "poisson")
+    actual = NativeKernel("float32").value_and_gradient(chunk, tables, "poisson")
+    assert actual.value == pytest.approx(expected.value, rel=1e-7)
+    for mine, theirs in (
+        (actual.gradient[0].main, expected.gradient[0].main),
+        (actual.gradient[0].factors[order], expected.gradient[0].factors[order]),
+    ):
+        assert np.abs(mine - theirs).max() < 1e-6 * np.abs(theirs).max()
+
+
+def test_large_intercepts_and_offsets_stay_exact():
+    """eta is put together in float64: 1e9 + small effects keeps the small effects."""
+    rng = np.random.default_rng(0)
+    chunk = random_chunk(rng, 100, (3, 3))
+    tables = random_tables(rng, 6, {2: 2})
+    shifted = Tables(tables.intercept + 1e9, tables.main, tables.factors)
+    difference = NativeKernel().eta(chunk, [shifted]) - NativeKernel().eta(chunk, [tables])
+    np.testing.assert_allclose(difference, 1e9, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["bernoulli", "poisson", "gamma"])
+@pytest.mark.parametrize("isa", INSTRUCTION_SETS)
+def test_exponentials_over_their_whole_range(loss, isa):
+    """The kernel's own exp and log1p against NumPy's, entry by entry."""
+    eta = np.concatenate([np.linspace(-700, 700, 2001), np.linspace(-2, 2, 2001)])
+    if loss != "bernoulli":
+        eta = eta[np.abs(eta) < 300]
+    for value in eta[::40]:
+        chunk = Chunk(Codes((np.zeros(1, np.uint8),), (1,)), np.array([0.7]))
+        tables = [Tables(float(value), np.zeros(1), {})]
+        actual = NativeKernel("float32", isa).value_and_gradient(chunk, tables, loss)
+        expected = ReferenceKernel().value_and_gradient(chunk, tables, loss)
+        assert actual.value == pytest.approx(expected.value, rel=1e-13)
+        assert actual.gradient[0].intercept == pytest.approx(expected.gradient[0].intercept, rel=1e-13, abs=1e-15)
+
+
+def test_nan_comes_out_as_nan():
+    chunk = Chunk(Codes((np.zeros(3, np.uint8),), (1,)), np.array([0.0, 1.0, 1.0]))
+    for loss in ("gaussian", "bernoulli", "poisson", "gamma", "multinomial"):
+        assert np.isnan(NativeKernel().value_and_gradient(chunk, [Tables(np.nan, np.zeros(1), {})], loss).value)
+
+
+def test_overflow_is_huge_not_wrong():
+    chunk = Chunk(Codes((np.zeros(1, np.uint8),), (1,)), np.array([1.0]))
+    assert NativeKernel().value_and_gradient(chunk, [Tables(1e5, np.zeros(1), {})], "poisson").value > 1e300
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"codes": []}, ValueError, "at least one column"),
+        ({"codes": [np.zeros(3, np.uint8), np.zeros(4, np.uint8)]}, ValueError, r"column 1 has shape \(4\), expected \(3\)"),
+        ({"codes": [np.zeros(3, np.int8), np.zeros(3, np.uint8)]}, TypeError, "uint8, uint16 or uint32"),
+        ({"sizes": [2]}, ValueError, "2 columns but 1 sizes"),
+        ({"sizes": [4, 0]}, ValueError, "has no codes"),
+        ({"main": np.zeros(3)}, ValueError, r"main has shape \(3\), expected \(4\)"),
+        ({"sums": np.zeros((4, 2))}, ValueError, r"factor sums has shape \(4, 2\), expected \(4, 3\)"),
+        ({"order": 1}, ValueError, "must be at least 2"),
+        ({"y": np.zeros(2)}, ValueError, r"y has shape \(2\), expected \(3\)"),
+        ({"y": np.zeros(3, int)}, TypeError, "y must be float32 or float64"),
+        ({"y": None}, ValueError, "a target is needed"),
+        ({"weight": np.zeros(4)}, ValueError, "weight has shape"),
+        ({"offset": np.zeros(3)}, ValueError, "offset has shape"),
+        ({"loss": "none"}, ValueError, "not built in"),
+        ({"isa": "mmx"}, ValueError, "not available on this machine"),
+    ],
+)
+def test_the_compiled_module_checks_for_itself(change, error, message):
+    """The wrapper cannot reach all of these; the module must not rely on it."""
+    given = {
+        "isa": "baseline", "codes": [np.zeros(3, np.uint8)] * 2, "sizes": [2, 2], "main": np.zeros(4), "order": 2,
+        "table": np.zeros((4, 3)), "sums": np.zeros((4, 3)), "loss": "gaussian", "y": np.zeros(3), "weight": None, "offset": None,
+    }  # fmt: skip
+    given.update(change)
+    predictors = [(0.0, given["main"], np.zeros(len(given["main"])), [(given["order"], given["table"], given["sums"])])]
+    with pytest.raises(error, match=message):
+        _native.value_and_gradient(
+            given["isa"], False, given["codes"], given["sizes"], predictors, given["loss"], given["y"], given["weight"], given["offset"]
+        )
+
+
+def test_the_compiled_module_checks_column_calls():
+    codes, sizes, predictor = [np.zeros(3, np.uint8)] * 2, [2, 2], [(0.0, np.zeros(4), None, [(2, np.zeros((4, 3)), None)])]
+    with pytest.raises(ValueError, match="column 2 is out of range"):
+        _native.column("baseline", False, codes, sizes, predictor, 2, None, None, np.zeros((3, 4)), None, None)
+    with pytest.raises(ValueError, match="together or not at all"):
+        _native.column("baseline", False, codes, sizes, predictor, 0, np.zeros(3), None, None, None, None)
+    with pytest.raises(ValueError, match="u has shape"):
+        _native.column("baseline", False, codes, sizes, predictor, 0, None, None, np.zeros((3, 3)), None, None)
+
+
+@pytest.mark.parametrize("n_edges", [0, 1, 2, 3, 7, 8, 253, 1000])
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 1000])
+def test_encode_numbers_counts_edges_below(n_edges, n):
+    rng = np.random.default_rng(n_edges)
+    edges = np.sort(rng.normal(size=n_edges))
+    values = np.concatenate([rng.normal(size=n), edges])
+    values[::5] = np.nan
+    out = np.empty(len(values), dtype=np.uint16)
+    _native.encode_numbers(values, edges, 9999, out)
+    expected = np.where(np.isnan(values), 9999, np.searchsorted(edges, values, side="left"))
+    np.testing.assert_array_equal(out, expected)

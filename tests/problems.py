@@ -1,0 +1,38 @@
+"""Random chunks and tables for tests."""
+
+import numpy as np
+
+from ahofm.columns import Codes
+from ahofm.kernels import Chunk, Tables
+
+WIDTHS = (np.uint8, np.uint16, np.uint32)
+
+
+def random_codes(rng, n, sizes):
+    """Columns of every width, in turn."""
+    return Codes(tuple(rng.integers(0, size, n).astype(WIDTHS[j % 3]) for j, size in enumerate(sizes)), tuple(sizes))
+
+
+def random_tables(rng, n_codes, ranks, scale=1.0):
+    """ranks: order -> rank."""
+    factors = {order: scale * rng.normal(size=(n_codes, rank)) for order, rank in ranks.items()}
+    return Tables(float(rng.normal()), rng.normal(size=n_codes), factors)
+
+
+def random_target(rng, loss, n, n_predictors):
+    return {
+        "gaussian": lambda: rng.normal(size=n),
+        "bernoulli": lambda: rng.integers(0, 2, n).astype(float),
+        "poisson": lambda: rng.poisson(2.0, n).astype(float),
+        "gamma": lambda: rng.gamma(2.0, size=n),
+        "multinomial": lambda: rng.integers(0, n_predictors, n).astype(float),
+    }[loss]()
+
+
+def random_chunk(rng, n, sizes, *, loss="gaussian", n_predictors=1, weighted=False, offset=False):
+    return Chunk(
+        random_codes(rng, n, sizes),
+        random_target(rng, loss, n, n_predictors),
+        rng.uniform(0.0, 3.0, n) if weighted else None,
+        rng.normal(size=(n, n_predictors)) if offset else None,
+    )
