@@ -85,7 +85,8 @@ class CyclicBasis:
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x``, wherever it lies."""
-        turn = np.mod((np.asarray(x, dtype=np.float64) - self.start) / self.period, 1.0)
+        part = np.mod(np.asarray(x, dtype=np.float64), self.period) - np.mod(self.start, self.period)
+        turn = np.mod(part / self.period, 1.0)
         turn[turn >= 1.0] = 0.0  # the remainder of a tiny negative number rounds to 1
         knots = np.arange(-self.degree, self.size + self.degree + 1) / self.size
         unrolled = BSpline.design_matrix(turn, knots, self.degree)

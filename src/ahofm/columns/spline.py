@@ -64,6 +64,8 @@ class Spline(ColumnKind):
         if isinstance(self.knots, str):
             if self.knots not in ("quantile", "uniform"):
                 raise ValueError(f"Spline: knots must be 'quantile', 'uniform' or an array, got {self.knots!r}")
+        elif any(self.knots.count(knot) > self.degree + 1 for knot in self.knots):
+            raise ValueError(f"Spline: a knot is repeated more than {self.degree + 1} times, got {self.knots!r}")
         elif self.n_basis is not None and self.n_basis != len(self.knots) + self.degree + 1:
             raise ValueError(
                 f"Spline: {len(self.knots)} inner knots of degree {self.degree} make "
@@ -72,13 +74,12 @@ class Spline(ColumnKind):
 
     def learn(self, support: Support) -> SplineBasis:
         """Place the knots on the support."""
-        unit = np.unique(fraction(support.values, support.low, support.high))
+        unit = np.unique(_apart(fraction(support.values, support.low, support.high)))
         if isinstance(self.knots, str):
             size = max(min(self.n_basis or 20, len(unit)), 2)
             degree = min(self.degree, size - 1)
             places = np.linspace(0.0, 1.0, size - degree + 1)[1:-1]
             inner = np.quantile(unit, places) if self.knots == "quantile" else places
-            inner = inner[(inner > 0.0) & (inner < 1.0)]
         else:
             degree = self.degree
             given = np.asarray(self.knots, dtype=np.float64)
@@ -87,10 +88,16 @@ class Spline(ColumnKind):
                 raise ValueError(
                     f"knot {beyond[0]:g} is not inside the data's range ({support.low:g}, {support.high:g}); leave it out"
                 )
-            inner = fraction(given, support.low, support.high)
+            inner = _apart(fraction(given, support.low, support.high))
+        inner = inner[(inner > 0.0) & (inner < 1.0)]
         knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
         size = len(knots) - degree - 1
         return SplineBasis(support.low, support.high, knots, degree, min(self.penalty_order, size - 1), self.outside)
+
+
+def _apart(unit: Floats) -> Floats:
+    """Numbers in [0, 1] that are either equal or far enough apart to be divided by their distance."""
+    return np.where(unit < 1e-230, 0.0, unit)
 
 
 def knots_as_tuple(knots: ArrayLike) -> tuple[float, ...]:

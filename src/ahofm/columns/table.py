@@ -85,16 +85,15 @@ def _read_array(X: NDArray[Any]) -> Table:
 
 
 def _read_frame(X: Any) -> Table:
-    given = getattr(X, "columns", getattr(X, "column_names", None))
-    if given is not None and not callable(given) and hasattr(X, "shape"):
-        names = X.column_names if hasattr(X, "column_names") else X.columns  # Arrow's `columns` are the data
-        _refuse_repeated([str(name) for name in names])
     try:
         frame = nw.from_native(X, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"column names must differ; rename or drop repeated ones ({error})") from error
     except TypeError as error:
         raise TypeError(f"X must be a NumPy array or a pandas, polars or Arrow table, got {type(X).__name__}") from error
     names = tuple(str(name) for name in frame.columns)
-    _refuse_repeated(names)
+    if len(set(names)) < len(names):  # 1 and "1"
+        raise ValueError(f"column names must differ as text, got {', '.join(map(repr, frame.columns))}")
     _refuse_empty(frame.shape[0], names)
     return Table(names, tuple(_read_series(name, frame[:, j]) for j, name in enumerate(names)), named=True)
 
@@ -102,13 +101,9 @@ def _read_frame(X: Any) -> Table:
 def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        numbers = series if dtype == nw.Float64 else series.cast(nw.Float64)
-        if series.null_count() and dtype != nw.Float64:
-            values = np.array([np.nan if value is None else value for value in numbers.to_list()], dtype=np.float64)
-        else:
-            values = np.asarray(numbers.to_numpy(), dtype=np.float64)
-        _refuse_infinite(name, values)
-        return values
+        numbers = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        _refuse_infinite(name, numbers)
+        return numbers
     if dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown):
         return _read_objects(name, np.array([*series.to_list(), None], dtype=object)[:-1])
     raise TypeError(
@@ -137,12 +132,6 @@ def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, Real) and value != value  # noqa: PLR0124 - only NaN differs from itself
-
-
-def _refuse_repeated(names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if list(names).count(name) > 1}) if len(set(names)) < len(names) else []
-    if repeated:
-        raise ValueError(f"column names must differ; repeated: {', '.join(map(repr, repeated))}. Rename or drop them")
 
 
 def _refuse_empty(n_rows: int, names: Sequence[str]) -> None:
