@@ -140,7 +140,9 @@ def test_constant_columns_are_kept_and_reported_once():
         encoder = Encoder.learn(X)
     assert [w.category for w in caught] == [ConstantColumnWarning]
     assert "2 constant column(s) contribute nothing: 'x1', 'x2'" in str(caught[0].message)
-    assert [book.size for book in encoder.codebooks] == [5, 0, 0, 1], "one value and missing ones still tell two groups apart"
+    assert [book.size for book in encoder.codebooks] == [5, 0, 0, 1], (
+        "one value and missing ones still tell two groups apart"
+    )
     assert len(encoder.encode(X).columns) == 4
     assert encoder.codebooks[1].evaluate(np.array([7.0, 8.0, np.nan])).shape == (3, 0)
     np.testing.assert_array_equal(encoder.codebooks[2].encode(np.array([1.0, np.nan])), [0, 0])
@@ -239,7 +241,9 @@ def test_any_table_encodes(X, max_codes):
         assert np.array_equal(c[~present], np.full((~present).sum(), book.missing_code))
         if book.support.size:
             assert c[present].max(initial=0) < book.support.size
-            assert np.array_equal(np.bincount(c[present], minlength=book.support.size)[: book.support.size], book.support.mass)
+            assert np.array_equal(
+                np.bincount(c[present], minlength=book.support.size)[: book.support.size], book.support.mass
+            )
             order = np.argsort(column[present])
             assert np.all(np.diff(c[present][order].astype(int)) >= 0), "codes follow the order of values"
         if book.support.exact:
@@ -250,7 +254,11 @@ def test_any_table_encodes(X, max_codes):
 @settings(max_examples=60, deadline=None)
 @given(
     X=st.sampled_from([np.int8, np.int16, np.int64, np.uint8, np.uint64, np.float16, np.float32, np.bool_]).flatmap(
-        lambda dtype: arrays(dtype, shapes, elements={"allow_nan": True, "allow_infinity": False} if np.issubdtype(dtype, np.floating) else None)
+        lambda dtype: arrays(
+            dtype,
+            shapes,
+            elements={"allow_nan": True, "allow_infinity": False} if np.issubdtype(dtype, np.floating) else None,
+        )
     )
 )
 def test_any_dtype_encodes_as_its_float64(X):

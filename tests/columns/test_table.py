@@ -75,7 +75,10 @@ def test_a_float64_array_is_not_copied():
     assert all(np.shares_memory(column, X) for column in read_table(X).columns)
 
 
-@pytest.mark.parametrize("empty", [np.empty((0, 3)), pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.float64())})])
+@pytest.mark.parametrize(
+    "empty",
+    [np.empty((0, 3)), pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.float64())})],
+)
 def test_no_rows(empty):
     with pytest.raises(ValueError, match="no rows"):
         read_table(empty)
@@ -102,7 +105,9 @@ def test_repeated_names(frame):
 
 @pytest.mark.parametrize("make", [pd.DataFrame, lambda d: np.array(d["a"], dtype=object)[:, None]])
 def test_mixed_types_in_one_column(make):
-    with pytest.raises(TypeError, match="column '(a|x0)' mixes values of type (int, str|str, int); make it all numbers or all text"):
+    with pytest.raises(
+        TypeError, match=r"column '(a|x0)' mixes values of type (int, str|str, int); make it all numbers or all text"
+    ):
         read_table(make({"a": [1, "b", None]}))
 
 
@@ -135,7 +140,10 @@ def test_large_finite_values_are_not_infinite():
         (pl.LazyFrame({"a": [1]}), "got LazyFrame"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), "X has dtype datetime64"),
         (np.array([[1j]]), "X has dtype complex128"),
-        (pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}), "column 'when' has type Datetime.*turn it into numbers"),
+        (
+            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}),
+            "column 'when' has type Datetime.*turn it into text or numbers",
+        ),
         (pl.DataFrame({"when": [datetime.timedelta(1)]}), "column 'when' has type Duration"),
         (pl.DataFrame({"list": [[1, 2]]}), "column 'list' has type List"),
     ],

@@ -158,7 +158,13 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 @every_kind
 @settings(max_examples=60, deadline=None)
-@given(x=arrays(np.float64, st.integers(3, 60), elements=st.one_of(finite, st.floats(-3, 3), st.sampled_from([0.0, 1.0, 2.0, -0.0]))))
+@given(
+    x=arrays(
+        np.float64,
+        st.integers(3, 60),
+        elements=st.one_of(finite, st.floats(-3, 3), st.sampled_from([0.0, 1.0, 2.0, -0.0])),
+    )
+)
 def test_any_numbers_give_a_finite_basis(kind, x):
     assume(np.unique(x).size > 1)
     if isinstance(kind, Spline) and not isinstance(kind.knots, str):

@@ -44,7 +44,7 @@ def test_eta_is_the_explicit_sum(kernel, tolerance, order, rank):
     """Large values, so that the highest order dominates: an error there cannot hide behind lower orders."""
     rng = np.random.default_rng(order * 100 + rank)
     chunk = random_chunk(rng, 12, SIZES)
-    tables = random_tables(rng, chunk.codes.n_codes, {d: rank for d in range(2, order + 1)})
+    tables = random_tables(rng, chunk.codes.n_codes, dict.fromkeys(range(2, order + 1), rank))
     if order >= 2:
         tables.factors[order][:] *= 5.0
     expected = brute_force.eta(chunk.codes, [tables])
@@ -70,7 +70,10 @@ def test_pull_back_is_the_derivative(kernel, tolerance, order, rank):
     base = reference.eta(chunk, [tables])
 
     def shifted(main=None, factors=None):
-        return (g * (reference.eta(chunk, [Tables(tables.intercept, tables.main if main is None else main, factors)]) - base)).sum()
+        return (
+            g
+            * (reference.eta(chunk, [Tables(tables.intercept, tables.main if main is None else main, factors)]) - base)
+        ).sum()
 
     expected_main = [shifted(tables.main + e, tables.factors) for e in np.eye(len(tables.main))]
     assert_close(gradient.main, np.array(expected_main), 10 * tolerance)
@@ -114,7 +117,11 @@ def test_gradient_is_the_slope_of_the_value(kernel, tolerance, loss):
 
     def value(step):
         moved = [
-            Tables(t.intercept + step * d.intercept, t.main + step * d.main, {o: t.factors[o] + step * d.factors[o] for o in t.factors})
+            Tables(
+                t.intercept + step * d.intercept,
+                t.main + step * d.main,
+                {o: t.factors[o] + step * d.factors[o] for o in t.factors},
+            )
             for t, d in zip(predictors, direction, strict=True)
         ]
         return ReferenceKernel().value_and_gradient(chunk, moved, loss).value
@@ -249,7 +256,9 @@ def test_codes_may_be_strided():
     tables = random_tables(rng, 12, {2: 2})
     strided = Codes(tuple(matrix[:, j] for j in range(3)), (4, 4, 4))
     straight = Codes(tuple(matrix[:, j].copy() for j in range(3)), (4, 4, 4))
-    np.testing.assert_array_equal(NativeKernel().eta(Chunk(strided), [tables]), NativeKernel().eta(Chunk(straight), [tables]))
+    np.testing.assert_array_equal(
+        NativeKernel().eta(Chunk(strided), [tables]), NativeKernel().eta(Chunk(straight), [tables])
+    )
 
 
 def test_random_codes_has_every_width():

@@ -79,7 +79,11 @@ def test_overflow_is_huge_not_wrong():
     ("change", "error", "message"),
     [
         ({"codes": []}, ValueError, "at least one column"),
-        ({"codes": [np.zeros(3, np.uint8), np.zeros(4, np.uint8)]}, ValueError, r"column 1 has shape \(4\), expected \(3\)"),
+        (
+            {"codes": [np.zeros(3, np.uint8), np.zeros(4, np.uint8)]},
+            ValueError,
+            r"column 1 has shape \(4\), expected \(3\)",
+        ),
         ({"codes": [np.zeros(3, np.int8), np.zeros(3, np.uint8)]}, TypeError, "uint8, uint16 or uint32"),
         ({"sizes": [2]}, ValueError, "2 columns but 1 sizes"),
         ({"sizes": [4, 0]}, ValueError, "has no codes"),
@@ -99,18 +103,31 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
     """The wrapper cannot reach all of these; the module must not rely on it."""
     given = {
         "isa": "baseline", "codes": [np.zeros(3, np.uint8)] * 2, "sizes": [2, 2], "main": np.zeros(4), "order": 2,
-        "table": np.zeros((4, 3)), "sums": np.zeros((4, 3)), "loss": "gaussian", "y": np.zeros(3), "weight": None, "offset": None,
+        "table": np.zeros((4, 3)), "sums": np.zeros((4, 3)), "loss": "gaussian", "y": np.zeros(3),
+        "weight": None, "offset": None,
     }  # fmt: skip
     given.update(change)
     predictors = [(0.0, given["main"], np.zeros(len(given["main"])), [(given["order"], given["table"], given["sums"])])]
     with pytest.raises(error, match=message):
         _native.value_and_gradient(
-            given["isa"], False, given["codes"], given["sizes"], predictors, given["loss"], given["y"], given["weight"], given["offset"]
+            given["isa"],
+            False,
+            given["codes"],
+            given["sizes"],
+            predictors,
+            given["loss"],
+            given["y"],
+            given["weight"],
+            given["offset"],
         )
 
 
 def test_the_compiled_module_checks_column_calls():
-    codes, sizes, predictor = [np.zeros(3, np.uint8)] * 2, [2, 2], [(0.0, np.zeros(4), None, [(2, np.zeros((4, 3)), None)])]
+    codes, sizes, predictor = (
+        [np.zeros(3, np.uint8)] * 2,
+        [2, 2],
+        [(0.0, np.zeros(4), None, [(2, np.zeros((4, 3)), None)])],
+    )
     with pytest.raises(ValueError, match="column 2 is out of range"):
         _native.column("baseline", False, codes, sizes, predictor, 2, None, None, np.zeros((3, 4)), None, None)
     with pytest.raises(ValueError, match="together or not at all"):

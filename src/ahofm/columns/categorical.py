@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,8 @@ class Categorical(ColumnKind):
     All levels are kept, however many: ``max_codes`` does not apply.
     """
 
-    ordered: ClassVar[bool] = False
-    max_codes: ClassVar[int | None] = None
+    def validate(self) -> None:
+        """Nothing to set, nothing to check."""
 
     def learn(self, support: Support) -> CategoricalBasis:
         """A function per level."""

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
 from ahofm.columns.basis import Floats, Penalty, Sparse, circular_difference_penalty
-from ahofm.columns.kind import ColumnKind, Support, check_at_least
+from ahofm.columns.kind import NumericKind, Support, check_at_least
 
 
 @dataclass(frozen=True)
-class Cyclic(ColumnKind):
+class Cyclic(NumericKind):
     """A spline whose end meets its beginning, with evenly spaced knots.
 
     Parameters
@@ -47,7 +47,9 @@ class Cyclic(ColumnKind):
         size = min(self.n_basis or 20, support.size)
         period = self.period if self.period is not None else _period(support)
         if not np.isfinite(period):
-            raise ValueError(f"the range from {support.low:g} to {support.high:g} is too wide for a period; give Cyclic(period=...)")
+            raise ValueError(
+                f"the range from {support.low:g} to {support.high:g} is too wide for a period; give Cyclic(period=...)"
+            )
         return CyclicBasis(support.low, float(period), size, min(self.degree, size - 1), self.penalty_order)
 
 
@@ -91,5 +93,7 @@ class CyclicBasis:
         knots = np.arange(-self.degree, self.size + self.degree + 1) / self.size
         unrolled = BSpline.design_matrix(turn, knots, self.degree)
         count = self.size + self.degree
-        roll = sp.csr_array((np.ones(count), (np.arange(count), np.arange(count) % self.size)), shape=(count, self.size))
+        roll = sp.csr_array(
+            (np.ones(count), (np.arange(count), np.arange(count) % self.size)), shape=(count, self.size)
+        )
         return sp.csr_array(sp.csr_array(unrolled) @ roll)

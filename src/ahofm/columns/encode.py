@@ -17,7 +17,7 @@ from ahofm.columns.basis import Basis, Floats
 from ahofm.columns.categorical import Categorical
 from ahofm.columns.codebook import Codebook
 from ahofm.columns.codes import Codes
-from ahofm.columns.kind import ColumnKind, Support
+from ahofm.columns.kind import ColumnKind, NumericKind, Support
 from ahofm.columns.linear import EmptyBasis, Linear
 from ahofm.columns.spline import Spline
 from ahofm.columns.support import learn_levels, learn_numbers
@@ -88,7 +88,9 @@ class Encoder:
         constant = [book.name for book in codebooks if book.size == 0]
         if constant:
             names = ", ".join(map(repr, constant[:10])) + (", ..." if len(constant) > 10 else "")
-            warnings.warn(f"{len(constant)} constant column(s) contribute nothing: {names}", ConstantColumnWarning, stacklevel=2)
+            warnings.warn(
+                f"{len(constant)} constant column(s) contribute nothing: {names}", ConstantColumnWarning, stacklevel=2
+            )
         return cls(tuple(codebooks), table.named)
 
     @property
@@ -173,16 +175,20 @@ def _checked_weight(sample_weight: ArrayLike | None, n_rows: int) -> Floats | No
     return weight
 
 
-def _learn_codebook(name: str, column: NDArray[Any], kind: ColumnKind | None, max_codes: int, weight: Floats | None) -> Codebook:
+def _learn_codebook(
+    name: str, column: NDArray[Any], kind: ColumnKind | None, max_codes: int, weight: Floats | None
+) -> Codebook:
     absent = missing_in(column)
     missing = float(np.count_nonzero(absent) if weight is None else weight[absent].sum())
     by_level = isinstance(kind, Categorical) or not is_numeric(column)
     if by_level:
-        if kind is not None and kind.ordered:
-            raise TypeError(f"column '{name}' holds text and cannot be {type(kind).__name__}(); use Categorical() or convert it")
+        if isinstance(kind, NumericKind):
+            raise TypeError(
+                f"column '{name}' holds text and cannot be {type(kind).__name__}(); use Categorical() or convert it"
+            )
         support, edges = learn_levels(column, weight), None
     else:
-        limit = max_codes if kind is None or kind.max_codes is None else kind.max_codes
+        limit = kind.max_codes if isinstance(kind, NumericKind) and kind.max_codes is not None else max_codes
         support, edges = learn_numbers(column, weight, limit)
     kind = _resolved(kind, support, by_level)
     try:

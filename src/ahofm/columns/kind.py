@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -42,19 +42,23 @@ class Support:
 class ColumnKind(ABC):
     """A column kind. Subclasses are frozen dataclasses: equal settings are equal kinds."""
 
-    ordered: ClassVar[bool] = True
-    """Needs numbers; levels have no order."""
+    @abstractmethod
+    def learn(self, support: Support) -> Basis:
+        """The basis for a column with this support."""
+
+    @abstractmethod
+    def validate(self) -> None:
+        """Raise ValueError when a setting makes no sense."""
+
+
+class NumericKind(ColumnKind):
+    """A kind for numbers: codes are ordered, and more than ``max_codes`` distinct values are binned."""
 
     max_codes: int | None
 
-    @abstractmethod
-    def learn(self, support: Support) -> Basis:
-        """The basis for a column with this support (at least three codes when ordered, two otherwise)."""
-
     def validate(self) -> None:
         """Raise ValueError when a setting makes no sense."""
-        if self.max_codes is not None and self.max_codes < 2:
-            raise ValueError(f"{type(self).__name__}: max_codes must be at least 2, got {self.max_codes}")
+        check_at_least(self, "max_codes", self.max_codes, 2)
 
 
 def check_at_least(kind: ColumnKind, name: str, value: int | None, least: int) -> None:

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, ridge_penalty
-from ahofm.columns.kind import ColumnKind, Support, check_outside
+from ahofm.columns.kind import NumericKind, Support, check_outside
 
 
 @dataclass(frozen=True)
-class Linear(ColumnKind):
+class Linear(NumericKind):
     """The function x, and no constant. All columns linear: the model is a (higher-order) factorization machine.
 
     Parameters

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, pad_penalty, ridge_penalty
-from ahofm.columns.kind import ColumnKind, Support
+from ahofm.columns.kind import NumericKind, Support
 from ahofm.columns.spline import Spline, SplineBasis, knots_as_tuple
 from ahofm.columns.walk import hat_functions
 
 
 @dataclass(frozen=True)
-class Mixed(ColumnKind):
+class Mixed(NumericKind):
     """A spline, and on top of it an independent effect of every code, shrunk by a ridge.
 
     Between codes the level effects are interpolated. Parameters as for :class:`Spline`.

@@ -19,11 +19,11 @@ from ahofm.columns.basis import (
     fraction,
     index_polynomials,
 )
-from ahofm.columns.kind import ColumnKind, Support, check_at_least, check_outside
+from ahofm.columns.kind import NumericKind, Support, check_at_least, check_outside
 
 
 @dataclass(frozen=True)
-class Spline(ColumnKind):
+class Spline(NumericKind):
     """A B-spline with a difference penalty.
 
     Parameters
@@ -86,7 +86,8 @@ class Spline(ColumnKind):
             beyond = given[(given <= support.low) | (given >= support.high)]
             if beyond.size:
                 raise ValueError(
-                    f"knot {beyond[0]:g} is not inside the data's range ({support.low:g}, {support.high:g}); leave it out"
+                    f"knot {beyond[0]:g} is not inside the data's range ({support.low:g}, {support.high:g}); "
+                    "leave it out"
                 )
             inner = _apart(fraction(given, support.low, support.high))
         inner = inner[(inner > 0.0) & (inner < 1.0)]

@@ -73,7 +73,7 @@ def _distinct(column: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
         return ordered[first], np.diff(first, append=len(ordered)).astype(np.float64)
     present = (weight > 0) & ~np.isnan(column)
     values, inverse = np.unique(column[present], return_inverse=True)
-    return values + 0.0, np.bincount(inverse, weight[present], minlength=len(values))
+    return values + 0.0, np.asarray(np.bincount(inverse, weight[present], minlength=len(values)), dtype=np.float64)
 
 
 def _capped(mass: Floats, max_codes: int) -> Floats:

@@ -40,7 +40,7 @@ def is_numeric(column: NDArray[Any]) -> bool:
 def missing_in(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Where a column of a Table is missing."""
     if is_numeric(column):
-        return np.isnan(column)
+        return np.asarray(np.isnan(column))
     return np.fromiter((value is None for value in column.tolist()), dtype=np.bool_, count=len(column))
 
 
@@ -70,7 +70,9 @@ def _list_dtype(rows: Sequence[Any]) -> type | None:
 
 def _read_array(X: NDArray[Any]) -> Table:
     if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}; for one column use X.reshape(-1, 1)")
+        raise ValueError(
+            f"X must have two dimensions (rows, columns), got {X.ndim}; for one column use X.reshape(-1, 1)"
+        )
     names = tuple(f"x{j}" for j in range(X.shape[1]))
     _refuse_empty(X.shape[0], names)
     if X.dtype.kind in "fiub":
@@ -90,7 +92,9 @@ def _read_frame(X: Any) -> Table:
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"column names must differ; rename or drop repeated ones ({error})") from error
     except TypeError as error:
-        raise TypeError(f"X must be a NumPy array or a pandas, polars or Arrow table, got {type(X).__name__}") from error
+        raise TypeError(
+            f"X must be a NumPy array or a pandas, polars or Arrow table, got {type(X).__name__}"
+        ) from error
     names = tuple(str(name) for name in frame.columns)
     if len(set(names)) < len(names):  # 1 and "1"
         raise ValueError(f"column names must differ as text, got {', '.join(map(repr, frame.columns))}")
@@ -107,8 +111,8 @@ def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
     if dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown):
         return _read_objects(name, np.array([*series.to_list(), None], dtype=object)[:-1])
     raise TypeError(
-        f"column '{name}' has type {dtype}; turn it into numbers (for times, e.g. hours since a start, or the hour of the day) "
-        "or into text"
+        f"column '{name}' has type {dtype}; turn it into text or numbers "
+        "(a time, e.g., into hours since a start, or into the hour of the day)"
     )
 
 
@@ -125,7 +129,9 @@ def _read_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
         levels[:] = cells
         return levels
     seen = ", ".join(sorted(kind.__name__ for kind in types))
-    raise TypeError(f"column '{name}' mixes values of type {seen}; make it all numbers or all text, e.g. with astype(str)")
+    raise TypeError(
+        f"column '{name}' mixes values of type {seen}; make it all numbers or all text, e.g. with astype(str)"
+    )
 
 
 def _is_missing(value: Any) -> bool:

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, difference_penalty, fraction, ridge_penalty
-from ahofm.columns.kind import ColumnKind, Support, check_outside
+from ahofm.columns.kind import NumericKind, Support, check_outside
 
 
 @dataclass(frozen=True)
-class Walk(ColumnKind):
+class Walk(NumericKind):
     """A value per code, joined by lines; first differences and sizes are penalised.
 
     Parameters

@@ -104,12 +104,17 @@ def _reals(array: Any) -> Any:
 
 
 def _zeros_like(tables: Tables) -> Tables:
-    return Tables(0.0, np.zeros(len(tables.main)), {order: np.zeros(np.shape(table)) for order, table in tables.factors.items()})
+    return Tables(
+        0.0, np.zeros(len(tables.main)), {order: np.zeros(np.shape(table)) for order, table in tables.factors.items()}
+    )
 
 
 def _given(tables: Tables, sums: Tables | None) -> tuple[Any, ...]:
     """A predictor as the compiled module takes it: values, and where their sums go."""
-    factors = [(order, _doubles(table), None if sums is None else sums.factors[order]) for order, table in tables.factors.items()]
+    factors = [
+        (order, _doubles(table), None if sums is None else sums.factors[order])
+        for order, table in tables.factors.items()
+    ]
     return float(tables.intercept), _doubles(tables.main), None if sums is None else sums.main, factors
 
 

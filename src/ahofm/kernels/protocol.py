@@ -65,7 +65,7 @@ class Tables:
     @property
     def width(self) -> int:
         """Functions of one column: its main effect and all its factors."""
-        return 1 + sum(table.shape[1] for table in self.factors.values())
+        return 1 + sum(int(table.shape[1]) for table in self.factors.values())
 
     def __add__(self, other: Tables) -> Tables:
         """Sum, entry by entry."""

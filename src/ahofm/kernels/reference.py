@@ -85,5 +85,9 @@ def _table_rows(chunk: Chunk) -> NDArray[np.int64]:
     for j, (column, size) in enumerate(zip(codes.columns, codes.sizes, strict=True)):
         if len(column) and column.max() >= size:
             row = int(np.argmax(column >= size))
-            raise ValueError(f"code {column[row]} in row {row} of column {j} is out of range: the column has {size} codes")
-    return np.stack([start + column.astype(np.int64) for start, column in zip(codes.starts, codes.columns, strict=False)])
+            raise ValueError(
+                f"code {column[row]} in row {row} of column {j} is out of range: the column has {size} codes"
+            )
+    return np.stack(
+        [start + column.astype(np.int64) for start, column in zip(codes.starts, codes.columns, strict=False)]
+    )

@@ -34,6 +34,10 @@ class SerialExecutor:
             yield task(source.chunk(index))
 
 
+def _run(task: Callable[[Chunk], T], source: Source, index: int) -> T:
+    return task(source.chunk(index))
+
+
 @dataclass(frozen=True)
 class ThreadExecutor:
     """Chunks on threads, for kernels that release the Python lock.
@@ -63,7 +67,7 @@ class ThreadExecutor:
             for index in range(source.n_chunks):
                 if len(waiting) >= 2 * n_threads:
                     yield waiting.popleft().result()
-                waiting.append(pool.submit(lambda index=index: task(source.chunk(index))))
+                waiting.append(pool.submit(_run, task, source, index))
             while waiting:
                 yield waiting.popleft().result()
         finally:  # an error or an interrupt: what has not started is dropped, what runs ends first

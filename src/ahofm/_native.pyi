@@ -1,0 +1,55 @@
+"""Types of the compiled module (src/native/module.cpp)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Floats = NDArray[np.float64]
+_Predictor = tuple[float, _Floats, _Floats | None, list[tuple[int, _Floats, _Floats | None]]]
+
+def instruction_sets() -> list[str]: ...
+def compiler() -> str: ...
+def eta(
+    isa: str,
+    float64: bool,
+    codes: list[NDArray[Any]],
+    sizes: list[int],
+    predictors: list[_Predictor],
+    offset: NDArray[Any] | None,
+    out: _Floats,
+) -> None: ...
+def value_and_gradient(
+    isa: str,
+    float64: bool,
+    codes: list[NDArray[Any]],
+    sizes: list[int],
+    predictors: list[_Predictor],
+    loss: str,
+    y: NDArray[Any] | None,
+    weight: NDArray[Any] | None,
+    offset: NDArray[Any] | None,
+) -> tuple[float, list[float]]: ...
+def pull_back(
+    isa: str,
+    float64: bool,
+    codes: list[NDArray[Any]],
+    sizes: list[int],
+    predictors: list[_Predictor],
+    g: _Floats,
+) -> list[float]: ...
+def column(
+    isa: str,
+    float64: bool,
+    codes: list[NDArray[Any]],
+    sizes: list[int],
+    predictor: list[_Predictor],
+    which: int,
+    g: _Floats | None,
+    h: _Floats | None,
+    u: _Floats | None,
+    g_sums: _Floats | None,
+    h_sums: _Floats | None,
+) -> None: ...
+def encode_numbers(values: _Floats, edges: _Floats, missing: int, out: NDArray[Any]) -> None: ...
+def multiply_add_rate(isa: str, repeats: int) -> float: ...

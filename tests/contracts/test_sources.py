@@ -1,0 +1,55 @@
+"""Every source yields the same rows in fixed chunks. A new source is tested by its line in SOURCES."""
+
+import numpy as np
+import pytest
+
+from ahofm.kernels import Chunk
+from ahofm.rows import ArraySource, Source
+from tests.problems import random_chunk
+
+# name -> function of a whole table, as a chunk, and of rows per chunk
+SOURCES = {
+    "array": lambda table, chunk_rows: ArraySource(table.codes, table.y, table.weight, table.offset, chunk_rows),
+}
+every_source = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+
+
+@pytest.fixture
+def table():
+    return random_chunk(np.random.default_rng(0), 103, (3, 5, 4), weighted=True, offset=True)
+
+
+@every_source
+@pytest.mark.parametrize("chunk_rows", [1, 10, 103, 1000])
+def test_chunks_are_the_rows_in_order(make, table, chunk_rows):
+    source = make(table, chunk_rows)
+    assert isinstance(source, Source)
+    chunks = [source.chunk(index) for index in range(source.n_chunks)]
+    assert all(isinstance(chunk, Chunk) for chunk in chunks)
+    assert source.n_rows == sum(chunk.n_rows for chunk in chunks) == 103
+    for name in ("y", "weight", "offset"):
+        np.testing.assert_array_equal(np.concatenate([getattr(chunk, name) for chunk in chunks]), getattr(table, name))
+    for j, column in enumerate(table.codes.columns):
+        np.testing.assert_array_equal(np.concatenate([chunk.codes.columns[j] for chunk in chunks]), column)
+    assert all(chunk.codes.sizes == table.codes.sizes for chunk in chunks)
+
+
+@every_source
+def test_the_same_chunk_twice(make, table):
+    source = make(table, 10)
+    np.testing.assert_array_equal(source.chunk(3).y, source.chunk(3).y)
+
+
+@every_source
+def test_what_is_absent_stays_absent(make, table):
+    chunk = make(Chunk(table.codes), 10).chunk(0)
+    assert chunk.y is None
+    assert chunk.weight is None
+    assert chunk.offset is None
+
+
+@every_source
+@pytest.mark.parametrize("index", [-1, 11])
+def test_chunks_out_of_range(make, table, index):
+    with pytest.raises(IndexError, match=f"chunk {index} is out of range: there are 11"):
+        make(table, 10).chunk(index)

@@ -1,0 +1,65 @@
+"""Data flows one way and imports point against it; the public names are few and stable."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import ahofm
+
+SOURCE = Path(__file__).parents[1] / "src" / "ahofm"
+
+# From the data to the person. A stage may import itself and the stages before it, nothing later.
+FLOW = ["_native", "columns", "kernels", "rows"]
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where a name comes from"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def stage_of(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_every_file_belongs_to_a_stage():
+    assert {stage_of(path) for path in FILES} <= {*FLOW, "__init__"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_against_the_flow(path):
+    stage = stage_of(path)
+    allowed = FLOW if stage == "__init__" else FLOW[: FLOW.index(stage) + 1]
+    for name in imported_modules(path):
+        if name.startswith("ahofm."):
+            assert name.split(".")[1] in allowed, f"{path.relative_to(SOURCE)} imports {name}, which comes later"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_two_files_touch_the_compiled_module(path):
+    touches = any(name.startswith("ahofm._native") for name in imported_modules(path))
+    assert touches == (str(path.relative_to(SOURCE)) in ("columns/codebook.py", "kernels/native.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_files_hold_one_idea(path):
+    assert len(path.read_text().splitlines()) <= 300
+
+
+def test_public_names():
+    assert sorted(ahofm.__all__) == ["Categorical", "Cyclic", "Linear", "Mixed", "Spline", "Walk", "__version__"]
+    for name in ahofm.__all__:
+        assert hasattr(ahofm, name)
+
+
+def test_every_package_lists_its_names():
+    for stage in FLOW[1:]:
+        package = __import__(f"ahofm.{stage}", fromlist=["__all__"])
+        assert package.__all__ == sorted(package.__all__, key=lambda name: (not name.isupper(), name))
+        assert all(hasattr(package, name) for name in package.__all__)
