@@ -5,12 +5,14 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.kernels import Chunk, Tables
 
-WIDTHS = (np.uint8, np.uint16, np.uint32)
-
 
 def random_codes(rng, n, sizes):
-    """Columns of every width, in turn."""
-    return Codes(tuple(rng.integers(0, size, n).astype(WIDTHS[j % 3]) for j, size in enumerate(sizes)), tuple(sizes))
+    """Columns of every width, in turn, as far as they hold their codes."""
+    columns = []
+    for j, size in enumerate(sizes):
+        width = np.promote_types((np.uint8, np.uint16, np.uint32)[j % 3], np.min_scalar_type(size))
+        columns.append(rng.integers(0, size, n).astype(width))
+    return Codes(tuple(columns), tuple(sizes))
 
 
 def random_tables(rng, n_codes, ranks, scale=1.0):

@@ -89,8 +89,8 @@ struct ColumnTask {
 struct Passes {
     const char* name;
     BadCode (*predictors)(const Rows&, Predictor*, int n_predictors, Task&, bool float64);
-    BadCode (*column)(const Rows&, const Predictor&, const ColumnTask&, bool float64);
-    double (*fused_multiply_adds)(int64_t repeats);  // probe: floating-point operations done
+    BadCode (*column)(const Rows&, Predictor&, const ColumnTask&, bool float64);
+    double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 
 extern const Passes baseline_passes;

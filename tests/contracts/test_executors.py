@@ -1,7 +1,9 @@
 """Every executor gives the same sums, to the bit. A new executor is tested by its line in EXECUTORS."""
 
+import multiprocessing
 import os
-import threading
+import time
+import warnings
 from functools import partial
 
 import numpy as np
@@ -68,14 +70,38 @@ def test_column_sums_fold_too(executor, source):
 
 @every_executor
 def test_an_error_in_a_chunk_is_raised_and_leaves_nothing_running(executor, source):
+    running = []
+
     def fail_at_third(chunk):
-        if chunk.y is not None and np.shares_memory(chunk.y, source.y[2 * 777 : 3 * 777]):
-            raise RuntimeError("third chunk")
-        return 0.0
+        running.append(1)
+        try:
+            if np.shares_memory(chunk.y, source.y[2 * 777 : 3 * 777]):
+                raise RuntimeError("third chunk")
+            time.sleep(0.001)
+            return 0.0
+        finally:
+            running.pop()
 
     with pytest.raises(RuntimeError, match="third chunk"):
         fold(fail_at_third, source, executor)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahofm")]
+    assert not running
+    assert len(list(executor.map(lambda chunk: 0.0, source))) == source.n_chunks, "and it can be used again"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_threads_survive_a_fork(source):
+    """Worker processes made by fork inherit no threads and must start their own."""
+    tables = [random_tables(np.random.default_rng(1), 69, {2: 2})]
+    task = partial(NativeKernel().value_and_gradient, predictors=tables, loss="gaussian")
+    expected = fold(task, source, ThreadExecutor(2)).value
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads, which is the point
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.apply_async(_value, (task, source)).get(timeout=60) == expected
+
+
+def _value(task, source):
+    return fold(task, source, ThreadExecutor(2)).value
 
 
 @every_executor

@@ -188,6 +188,24 @@ def test_any_number_of_rows(kernel, tolerance, n):
 
 
 @every_kernel
+@pytest.mark.parametrize("ranks", [{2: 9}, {2: 3, 3: 16, 4: 2}, {6: 9}], ids=str)
+def test_tables_larger_than_the_cache(kernel, tolerance, ranks):
+    """The native kernel cuts columns into tiles of 384 KiB and rows into batches; nothing of that may show."""
+    rng = np.random.default_rng(0)
+    sizes = (2500, 2, 1500, 4000, 10, 700, 2000)
+    chunk = random_chunk(rng, 1500, sizes, loss="poisson", offset=True)
+    tables = [random_tables(rng, sum(sizes), ranks, scale=0.3)]
+    assert_close(kernel.eta(chunk, tables), ReferenceKernel().eta(chunk, tables), tolerance)
+    expected = ReferenceKernel().value_and_gradient(chunk, tables, "poisson")
+    actual = kernel.value_and_gradient(chunk, tables, "poisson")
+    assert_close(actual.value, expected.value, tolerance)
+    assert_tables_close(actual.gradient[0], expected.gradient[0], 10 * tolerance)
+    chunk.codes.columns[6][1234] = 2000
+    with pytest.raises(ValueError, match="code 2000 in row 1234 of column 6"):
+        kernel.value_and_gradient(chunk, tables, "poisson")
+
+
+@every_kernel
 def test_dominant_column_keeps_its_digits(kernel, tolerance):
     """One column a thousand times the others: removing it again must not cost more than the digits it has."""
     rng = np.random.default_rng(1)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm import _native
 from ahofm.columns.basis import Floats
@@ -19,6 +20,9 @@ from ahofm.kernels.protocol import Chunk, ColumnSums, Sums, Tables, check_tables
 
 INSTRUCTION_SETS: tuple[str, ...] = tuple(_native.instruction_sets())
 """Usable on this machine, narrowest first."""
+
+
+_Predictor: TypeAlias = tuple[float, Floats, Floats | None, list[tuple[int, Floats, Floats | None]]]
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class NativeKernel:
         _native.column(*self._settings(chunk), given, column, _doubles(g), _doubles(h), None, sums.g, sums.h)
         return sums
 
-    def _settings(self, chunk: Chunk) -> tuple[Any, ...]:
+    def _settings(self, chunk: Chunk) -> tuple[str, bool, list[NDArray[Any]], list[int]]:
         columns = [np.ascontiguousarray(column) for column in chunk.codes.columns]
         return self.instruction_set, self.precision == "float64", columns, list(chunk.codes.sizes)
 
@@ -109,7 +113,7 @@ def _zeros_like(tables: Tables) -> Tables:
     )
 
 
-def _given(tables: Tables, sums: Tables | None) -> tuple[Any, ...]:
+def _given(tables: Tables, sums: Tables | None) -> _Predictor:
     """A predictor as the compiled module takes it: values, and where their sums go."""
     factors = [
         (order, _doubles(table), None if sums is None else sums.factors[order])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, TypeVar, runtime_checkable
 
 from ahofm.kernels import Chunk
@@ -34,13 +35,11 @@ class SerialExecutor:
             yield task(source.chunk(index))
 
 
-def _run(task: Callable[[Chunk], T], source: Source, index: int) -> T:
-    return task(source.chunk(index))
-
-
 @dataclass(frozen=True)
 class ThreadExecutor:
     """Chunks on threads, for kernels that release the Python lock.
+
+    Threads are started once per process and shared: starting them for every pass costs more than a small pass.
 
     Parameters
     ----------
@@ -57,18 +56,43 @@ class ThreadExecutor:
 
     def map(self, task: Callable[[Chunk], T], source: Source) -> Iterator[T]:
         """Results in chunk order; at most two per thread wait to be taken."""
-        n_threads = min(self.n_threads or os.cpu_count() or 1, source.n_chunks)
-        if n_threads <= 1:
+        n_threads = self.n_threads or os.cpu_count() or 1
+        if min(n_threads, source.n_chunks) == 1:
             yield from SerialExecutor().map(task, source)
             return
-        pool = ThreadPoolExecutor(n_threads, thread_name_prefix="ahofm")
-        waiting: deque[Future[T]] = deque()
+        pool = _pool(n_threads - 1)  # and the calling thread, which would only wait otherwise
+        waiting: deque[tuple[int, Future[T]]] = deque()
         try:
             for index in range(source.n_chunks):
                 if len(waiting) >= 2 * n_threads:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(_run, task, source, index))
+                    yield _first(waiting, task, source)
+                waiting.append((index, pool.submit(_run, task, source, index)))
             while waiting:
-                yield waiting.popleft().result()
+                yield _first(waiting, task, source)
         finally:  # an error or an interrupt: what has not started is dropped, what runs ends first
-            pool.shutdown(wait=True, cancel_futures=True)
+            wait([future for _, future in waiting if not future.cancel()])
+
+
+def _run(task: Callable[[Chunk], T], source: Source, index: int) -> T:
+    return task(source.chunk(index))
+
+
+def _first(waiting: deque[tuple[int, Future[T]]], task: Callable[[Chunk], T], source: Source) -> T:
+    """Take the oldest result; while another thread is still at it, compute here what nobody has started."""
+    for place, (index, future) in enumerate(waiting):
+        if waiting[0][1].done():
+            break
+        if future.cancel():
+            here: Future[T] = Future()
+            here.set_result(_run(task, source, index))
+            waiting[place] = index, here
+    return waiting.popleft()[1].result()
+
+
+@lru_cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="ahofm")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork; a child starts its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -1,0 +1,67 @@
+# Every target makes its own environment and installs what it needs; a second call installs nothing.
+# PYTHON chooses the interpreter (3.10 or later), e.g. `make test PYTHON=python3.12`.
+
+PYTHON ?= python3
+VENV := .venv
+SANITIZE := .venv-sanitize
+NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
+
+.PHONY: help demo test lint bench bench-kernel sanitize clean
+
+help:
+	@echo "make demo          encode embedded data, fit it, show the result (demo/)"
+	@echo "make test          all tests"
+	@echo "make lint          ruff and mypy"
+	@echo "make bench         all benchmarks (benchmarks/results/); so far: bench-kernel"
+	@echo "make sanitize      kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make clean         remove environments and build products"
+
+define new_environment
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "ahofm needs Python 3.10 or later; set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --upgrade pip
+endef
+
+$(VENV) $(SANITIZE):
+	$(new_environment)
+
+$(VENV)/installed: $(NATIVE) | $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(NATIVE) | $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-bench: $(NATIVE) | $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --editable '.[bench]'
+	@touch $@ $(VENV)/installed
+
+$(SANITIZE)/installed: $(NATIVE) $(wildcard src/ahofm/*.py src/ahofm/*/*.py) | $(SANITIZE)
+	$(SANITIZE)/bin/python -m pip install --quiet '.[dev]' -C cmake.define.AHOFM_SANITIZE=ON -C install.strip=false
+	@touch $@
+
+demo: $(VENV)/installed
+	$(VENV)/bin/python examples/demo.py
+
+test: $(VENV)/installed-dev
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: bench-kernel
+
+bench-kernel: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.kernel
+
+# Python itself is not instrumented, hence the preloaded runtime and no leak check (the interpreter leaks by design).
+sanitize: $(SANITIZE)/installed
+	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_executors.py tests/columns/test_encode.py
+
+clean:
+	rm -rf $(VENV) $(SANITIZE) build dist demo

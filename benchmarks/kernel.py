@@ -1,0 +1,252 @@
+"""How fast one full value-and-gradient pass is, against plain PyTorch and the NumPy reference, in one run.
+
+``make bench-kernel`` prints the table and writes benchmarks/results/kernel.csv and kernel.json (the machine).
+Every requirement is a ratio within the run. "order d" is the model with factors of order d and main effects;
+"up to order d" has factors of every order 2..d, each of the full rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from ahofm import _native
+from ahofm.columns import Codes, Encoder
+from ahofm.kernels import INSTRUCTION_SETS, Kernel, NativeKernel, ReferenceKernel, Tables
+from ahofm.rows import ArraySource, Executor, SerialExecutor, ThreadExecutor, fold
+from benchmarks import machine
+from benchmarks.bench_torch import TorchModel
+from benchmarks.timing import race
+
+RESULTS = Path(__file__).parent / "results"
+CODES, COLUMNS, RANK, FUNCTIONS = 256, 10, 16, 20
+TORCH_ROWS, TORCH_BATCHES = 32_768, (256, 1_024, 4_096, 16_384)
+REFERENCE_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was measured, and what it must be (empty: for information)."""
+
+    measure: str
+    value: float
+    unit: str
+    required: str = ""
+    met: str = ""
+
+
+def require(measure: str, value: float, unit: str, least: float | None = None, most: float | None = None) -> Row:
+    """A line with a bound."""
+    if least is not None:
+        return Row(measure, value, unit, f">= {least:g}", "yes" if value >= least else "NO")
+    assert most is not None
+    return Row(measure, value, unit, f"<= {most:g}", "yes" if value <= most else "NO")
+
+
+class Problem:
+    """Random codes and tables of one shape."""
+
+    def __init__(self, n: int, p: int = COLUMNS, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.n, self.p, self.rng = n, p, rng
+        columns = tuple(rng.integers(0, CODES, n, dtype=np.uint8) for _ in range(p))
+        self.source = ArraySource(Codes(columns, (CODES,) * p), rng.normal(size=n).astype(np.float32))
+
+    def tables(self, orders: tuple[int, ...], rank: int) -> Tables:
+        """Values of a size that keeps eta of order one."""
+        scale = {order: (self.p * rank ** (1 / order)) ** -0.5 for order in orders}
+        factors = {order: scale[order] * self.rng.normal(size=(self.p * CODES, rank)) for order in orders}
+        return Tables(0.1, self.rng.normal(size=self.p * CODES), factors)
+
+    def run(self, orders: tuple[int, ...], rank: int, kernel: Kernel, executor: Executor) -> Callable[[], object]:
+        """A full pass, ready to be timed."""
+        task = partial(kernel.value_and_gradient, predictors=[self.tables(orders, rank)], loss="gaussian")
+        return partial(fold, task, self.source, executor)
+
+
+def measure_speed(rows: int, seconds: float) -> list[Row]:
+    """Rows per second of everybody, taking turns."""
+    small, wide = Problem(rows), Problem(rows // 4, p=5 * COLUMNS)
+    tiny = Problem(REFERENCE_ROWS)
+    native, one, two, reference = NativeKernel(), SerialExecutor(), ThreadExecutor(2), ReferenceKernel()
+    every = ThreadExecutor()
+    runs: dict[str, tuple[Callable[[], object], int]] = {}
+    for order in (2, 3, 4):
+        upto = tuple(range(2, order + 1))
+        runs[f"order {order}, 1 thread"] = small.run((order,), RANK, native, one), rows
+        runs[f"order {order}, 2 threads"] = small.run((order,), RANK, native, two), rows
+        runs[f"up to order {order}, all threads"] = small.run(upto, RANK, native, every), rows
+    for order in (2, 3):
+        upto = tuple(range(2, order + 1))
+        runs[f"reference, up to order {order}"] = tiny.run(upto, RANK, reference, one), REFERENCE_ROWS
+        dense = np.random.default_rng(1).random((TORCH_ROWS, COLUMNS, FUNCTIONS), dtype=np.float32)
+        target = np.zeros(TORCH_ROWS, dtype=np.float32)
+        for batch in TORCH_BATCHES:
+            torch_model = TorchModel(dense, target, upto, RANK, batch)
+            runs[f"torch, up to order {order}, batch {batch}"] = torch_model.value_and_gradient, TORCH_ROWS
+    runs["order 2, rank 8, 1 thread"] = small.run((2,), 8, native, one), rows
+    runs["order 2, 50 columns, 1 thread"] = wide.run((2,), RANK, native, one), rows // 4
+    runs["order 2, float64 rows, 1 thread"] = small.run((2,), RANK, NativeKernel("float64"), one), rows
+    runs["order 2, baseline instructions, 1 thread"] = (
+        small.run((2,), RANK, NativeKernel(instruction_set="baseline"), one),
+        rows,
+    )
+    best = race({name: run for name, (run, _) in runs.items()}, seconds)
+    rate = {name: n / best[name] for name, (_, n) in runs.items()}
+    peak = max(_native.multiply_add_rate(INSTRUCTION_SETS[-1], 10_000_000) for _ in range(5))
+
+    table = [Row(name, value / 1e6, "Mrows/s") for name, value in rate.items()]
+    for order in (2, 3):
+        torch_best = max(rate[f"torch, up to order {order}, batch {batch}"] for batch in TORCH_BATCHES)
+        ours = rate[f"up to order {order}, all threads"]
+        table.append(require(f"up to order {order} over torch at its best batch", ours / torch_best, "x", least=20))
+        over = ours / rate[f"reference, up to order {order}"]
+        table.append(require(f"up to order {order} over the NumPy reference", over, "x", least=100))
+        threads = rate[f"order {order}, 2 threads"] / rate[f"order {order}, 1 thread"]
+        table.append(require(f"order {order}: 2 threads over 1", threads, "x", least=1.8))
+    wider = rate["order 2, 1 thread"] / rate["order 2, 50 columns, 1 thread"]
+    table.append(require("time of 50 columns over 10", wider, "x", most=5.5))
+    narrower = rate["order 2, rank 8, 1 thread"] / rate["order 2, 1 thread"]
+    table.append(require("rank 8 over rank 16", narrower, "x", least=1))
+    higher = rate["order 2, 1 thread"] / rate["order 4, 1 thread"]
+    table.append(require("time of order 4 over order 2", higher, "x", most=4))
+    fuller = rate["up to order 2, all threads"] / rate["up to order 4, all threads"]
+    table.append(Row("time of up to order 4 over up to order 2", fuller, "x"))
+    table.append(require("order 2, one core", rate["order 2, 1 thread"] / 1e6, "Mrows/s", least=19.5))
+    table.append(require("order 3, one core", rate["order 3, 1 thread"] / 1e6, "Mrows/s", least=9.2))
+    for order in (2, 3, 4):
+        # forward: d multiply-adds a cell and factor (the first is an addition); backward: 1 at order 2, else d
+        work = 2.0 * COLUMNS * RANK * (order + (1 if order == 2 else order)) * rate[f"order {order}, 1 thread"]
+        table.append(Row(f"order {order}: share of the multiply-add peak", work / peak, "of 1"))
+    table.append(Row("multiply-add peak of one core", peak / 1e9, "Gflop/s"))
+    return table
+
+
+def measure_encoding(rows: int, seconds: float) -> list[Row]:
+    """Learning and encoding ten columns of floats against ten passes over the result."""
+    problem = Problem(rows)
+    X = np.random.default_rng(2).normal(size=(rows, COLUMNS))
+    encoder = Encoder.learn(X)
+    runs: dict[str, Callable[[], object]] = {
+        "learn": lambda: Encoder.learn(X),
+        "encode": lambda: encoder.encode(X),
+        "pass": problem.run((2,), RANK, NativeKernel(), ThreadExecutor()),
+    }
+    best = race(runs, seconds, least_rounds=3)
+    return [
+        Row("learn codebooks", best["learn"] * 1e3, "ms"),
+        require("encoding over ten passes", best["encode"] / (10 * best["pass"]), "of 1", most=1),
+        require(
+            "learning and encoding over ten passes",
+            (best["learn"] + best["encode"]) / (10 * best["pass"]),
+            "of 1",
+            most=1,
+        ),
+    ]
+
+
+def measure_error(rows: int) -> list[Row]:
+    """Float32 rows against float64 rows (which the tests hold to brute force at 1e-12), largest error of any sum."""
+    problem = Problem(rows)
+    table = []
+    for order in (2, 3, 4, 5):
+        tables = [problem.tables((order,), RANK)]
+        totals = [
+            fold(
+                partial(NativeKernel(precision).value_and_gradient, predictors=tables, loss="gaussian"),
+                problem.source,
+                ThreadExecutor(),
+            )
+            for precision in ("float32", "float64")
+        ]
+        errors = [abs(totals[0].value / totals[1].value - 1.0)]
+        for get in (lambda g: g.main, lambda g, order=order: g.factors[order]):
+            low, high = get(totals[0].gradient[0]), get(totals[1].gradient[0])
+            errors.append(float(np.abs(low - high).max() / np.abs(high).max()))
+        table.append(
+            require(f"order {order}: error of float32 rows, {rows:,} rows", max(errors), "relative", most=1e-5)
+        )
+    return table
+
+
+MEMORY_PROBE = """
+from functools import partial
+import numpy as np
+from ahofm.columns import Codes
+from ahofm.kernels import NativeKernel, Tables
+from ahofm.rows import ArraySource, ThreadExecutor, fold
+def peak():  # of this process only: getrusage counts what the parent had before
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+n, p, codes = {rows}, 20, 256
+rng = np.random.default_rng(0)
+tables = [Tables(0.0, np.zeros(p * codes), {{2: rng.normal(size=(p * codes, 16))}})]
+before = peak()
+columns = []
+for _ in range(p):
+    column = np.empty(n, dtype=np.uint8)
+    for start in range(0, n, 100_000):
+        column[start : start + 100_000] = rng.integers(0, codes, len(column[start : start + 100_000]), dtype=np.uint8)
+    columns.append(column)
+y = np.zeros(n, dtype=np.float32)
+fold(partial(NativeKernel().value_and_gradient, predictors=tables, loss="gaussian"), ArraySource(Codes(tuple(columns), (codes,) * p), y), ThreadExecutor())
+print((peak() - before) / (n * p + y.nbytes))
+"""
+
+
+def measure_memory(rows: int) -> list[Row]:
+    """Peak resident memory of a process that makes codes and target and passes over them, beyond its start (Linux)."""
+    if not Path("/proc/self/status").exists():
+        return []
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY_PROBE.format(rows=rows)], capture_output=True, text=True, check=True
+    )
+    return [require(f"peak memory over codes and target, {rows:,} x 20", float(run.stdout), "x", most=1.3)]
+
+
+def show(table: list[Row]) -> None:
+    """Print aligned columns."""
+    for row in table:
+        print(f"{row.measure:<52} {row.value:>12.4g} {row.unit:<9} {row.required:<10} {row.met}", flush=True)
+
+
+def main() -> int:
+    """Measure, show, write; the exit code says whether all bounds hold."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, no file written: a check that it runs")
+    quick = parser.parse_args().quick
+    table: list[Row] = []
+    for part in (
+        lambda: measure_speed(50_000 if quick else 1_000_000, 1 if quick else 90),
+        lambda: measure_encoding(50_000 if quick else 1_000_000, 1 if quick else 20),
+        lambda: measure_error(50_000 if quick else 1_000_000),
+        lambda: measure_memory(200_000 if quick else 5_000_000),
+    ):
+        rows = part()
+        show(rows)
+        table += rows
+    if not quick:
+        RESULTS.mkdir(exist_ok=True)
+        with (RESULTS / "kernel.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(Row.__dataclass_fields__))
+            writer.writeheader()
+            writer.writerows({**asdict(row), "value": f"{row.value:.6g}"} for row in table)
+        (RESULTS / "kernel.json").write_text(json.dumps(machine.describe(), indent=2) + "\n")
+        print(f"\nWritten to {RESULTS.resolve()}")
+    missed = [row.measure for row in table if row.met == "NO"]
+    if missed:
+        print(f"\nNot met: {'; '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

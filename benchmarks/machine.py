@@ -1,0 +1,46 @@
+"""The machine a result was measured on, kept beside it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from ahofm import _native
+
+PACKAGES = ("ahofm", "numpy", "scipy", "torch")
+
+
+def describe() -> dict[str, str]:
+    """Processor, cores, memory, compiler, versions, commit."""
+    facts = {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "compiler": _native.compiler(),
+        "instruction_sets": " ".join(_native.instruction_sets()),
+        "commit": _commit(),
+    }
+    for package in PACKAGES:
+        try:
+            facts[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    return facts
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return run.stdout.strip() or "unknown"

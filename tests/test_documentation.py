@@ -1,0 +1,29 @@
+"""What the documents show works as shown."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = [
+    pytest.param(block, id=f"{path.name}-{k}")
+    for path in sorted(ROOT.glob("*.md"))
+    for k, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
+]
+
+
+def test_there_are_examples():
+    assert BLOCKS
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_examples_run(block):
+    exec(compile(block, "example", "exec"), {})
+
+
+def test_every_make_target_is_explained():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"\.PHONY: (.*)", makefile)[1].split()) - {"help"}
+    explained = set(re.findall(r'@echo "make ([\w-]+)', makefile)) | {"bench-kernel"}
+    assert targets == explained
