@@ -1,4 +1,4 @@
-"""Timing on a noisy machine: candidates take turns, the best of each counts, and only ratios in one run are compared."""
+"""Timing on a noisy machine: candidates take turns, the best of each counts, only ratios within a run are compared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From a table of mixed columns to codes, a kernel and a first fit, on simulated data with a known truth.
 
-Run with ``make demo``. The fit here is plain penalised least squares by L-BFGS with one fixed smoothing strength, written
-out below to show how the parts meet; the estimators that choose all of that come later.
+Run with ``make demo``. The fit here is plain penalised least squares by L-BFGS with one fixed smoothing strength,
+written out below to show how the parts meet; the estimators that choose all of that come later.
 """
 
 from __future__ import annotations

@@ -126,24 +126,27 @@ template <class T>
 bool needs_care(const Panel<T>& panel, const Rows& rows) {
     if (panel.order > 5) return true;
     const double limit = 1e-5 / (sizeof(T) == 4 ? 6e-8 : 1.1e-16);
-    Buffer<double> squares(rows.n_columns);
-    for (int64_t f = 0; f < panel.used; f++) {
-        for (int j = 0; j < rows.n_columns; j++) {
-            const Column& column = rows.columns[j];
-            double sum = 0.0;
-            for (int64_t c = column.start; c < static_cast<int64_t>(column.start) + column.size; c++)
-                sum += static_cast<double>(panel.table[c * panel.lanes + f]) * panel.table[c * panel.lanes + f];
-            squares[j] = sum / column.size;
-        }
-        for (int j = 0; j < rows.n_columns; j++) {
-            double others = 0.0;
-            for (int i = 0; i < rows.n_columns; i++) others += i == j ? 0.0 : squares[i];
+    Buffer<double> squares(static_cast<int64_t>(rows.n_columns) * panel.lanes);  // mean square per column and factor
+    double all[16] = {};
+    for (int j = 0; j < rows.n_columns; j++) {
+        const Column& column = rows.columns[j];
+        const T* phi = panel.table + static_cast<int64_t>(column.start) * panel.lanes;
+        double sums[16] = {};
+        for (int64_t c = 0; c < column.size; c++, phi += panel.lanes)
+            for (int f = 0; f < panel.lanes; f++) sums[f] += static_cast<double>(phi[f]) * phi[f];
+        for (int f = 0; f < panel.lanes; f++) all[f] += squares[static_cast<int64_t>(j) * panel.lanes + f] = sums[f] / column.size;
+    }
+    for (int j = 0; j < rows.n_columns; j++)
+        for (int f = 0; f < panel.used; f++) {
+            const double own = squares[static_cast<int64_t>(j) * panel.lanes + f];
+            if (own < 0.5 * all[f]) continue;  // no larger than the others together
+            double others = 0.0;  // summed afresh: all - own would cancel just where it matters
+            for (int i = 0; i < rows.n_columns; i++) others += i == j ? 0.0 : squares[static_cast<int64_t>(i) * panel.lanes + f];
             if (others <= 0.0) continue;  // nothing but this column: no interaction, whatever the digits
             double loss_of_digits = 1.0;
-            for (int t = 1; t < panel.order; t++) loss_of_digits *= squares[j] / others;
+            for (int t = 1; t < panel.order; t++) loss_of_digits *= own / others;
             if (loss_of_digits > limit * limit) return true;
         }
-    }
     return false;
 }
 
