@@ -81,7 +81,7 @@ def test_null_space_is_exactly_what_no_penalty_touches(kind, x, missing):
     assert values.min() > -1e-9 * values.max(), "penalties are positive semi-definite"
     free = np.count_nonzero(values < 1e-9 * values.max())
     assert book.null_space.shape[1] == free
-    assert np.linalg.matrix_rank(book.null_space) == free
+    assert free == 0 or np.linalg.matrix_rank(book.null_space) == free
     np.testing.assert_allclose(total @ book.null_space, 0.0, atol=1e-9)
 
 
