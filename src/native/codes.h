@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes.h"
+#include "vector.h"
 
 namespace ahofm {
 namespace {
@@ -14,41 +15,76 @@ auto with_codes(const Column& column, int64_t row, Visit visit) {
     return visit(static_cast<const uint32_t*>(column.codes) + row);
 }
 
-// Table rows of one column's cells, `stride` apart; false when a code is outside its table.
-inline bool unpack_column(const Column& column, int64_t row, int rows, int stride, uint32_t* offsets) {
-    return with_codes(column, row, [=](const auto* codes) {
-        auto highest = codes[0];  // a loop of its own: it vectorises, which the scattered stores below do not
-        for (int r = 1; r < rows; r++) highest = codes[r] > highest ? codes[r] : highest;
-        for (int r = 0; r < rows; r++) offsets[static_cast<int64_t>(r) * stride] = column.start + static_cast<uint32_t>(codes[r]);
-        return static_cast<uint32_t>(highest) < column.size;
+inline BadCode find_bad_code(const Rows& rows, int column, int64_t row) {
+    const Column& c = rows.columns[column];
+    return with_codes(c, row, [&](const auto* codes) {
+        int r = 0;
+        while (static_cast<uint32_t>(codes[r]) < c.size) r++;
+        return BadCode{column, row + r, static_cast<uint32_t>(codes[r])};
     });
 }
 
-inline BadCode find_bad_code(const Rows& rows, int column, int64_t row, const uint32_t* offsets, int stride) {
-    const Column& c = rows.columns[column];
-    int r = 0;
-    while (offsets[static_cast<int64_t>(r) * stride] - c.start < c.size) r++;
-    return {column, row + r, offsets[static_cast<int64_t>(r) * stride] - c.start};
+constexpr int kGroup = 8;  // columns (and rows) that are turned at a time
+
+inline int padded_columns(int columns) { return (columns + kGroup - 1) / kGroup * kGroup; }
+
+using Offsets8 = typename VectorOf<uint32_t, kGroup>::type;
+
+// Table rows of a block of one column; false when a code is outside its table. Rows is the block's size where it is full:
+// loops of known length are vectors throughout.
+template <int Rows, class Code>
+bool widen(const Code* codes, const Column& column, int n, uint32_t* out) {
+    const int rows = Rows > 0 ? Rows : n;
+    Code highest = 0;
+    for (int r = 0; r < rows; r++) highest = codes[r] > highest ? codes[r] : highest;
+    for (int r = 0; r < rows; r++) out[r] = column.start + static_cast<uint32_t>(codes[r]);
+    return static_cast<uint32_t>(highest) < column.size;
 }
 
-// Table rows of the cells of columns first .. last - 1 but `skip`, row-major.
+#if defined(__clang__)
+#define AHOFM_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define AHOFM_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Offsets8{__VA_ARGS__})
+#endif
+
+// Eight columns by eight rows, turned: one store a row instead of one a cell.
+inline void store_turned(const uint32_t (&cells)[kGroup][kBlock], int row, int64_t stride, uint32_t* out) {
+    Offsets8 v[kGroup], a[kGroup], b[kGroup];
+    for (int k = 0; k < kGroup; k++) __builtin_memcpy(&v[k], &cells[k][row], sizeof(v[k]));
+    for (int k = 0; k < 4; k++) {
+        a[2 * k] = AHOFM_SHUFFLE(v[2 * k], v[2 * k + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        a[2 * k + 1] = AHOFM_SHUFFLE(v[2 * k], v[2 * k + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int k = 0; k < 4; k++) {
+        const int at = k / 2 * 4 + k % 2;  // pairs (0, 2), (1, 3), (4, 6), (5, 7)
+        b[k / 2 * 4 + k % 2 * 2] = AHOFM_SHUFFLE(a[at], a[at + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        b[k / 2 * 4 + k % 2 * 2 + 1] = AHOFM_SHUFFLE(a[at], a[at + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int k = 0; k < 4; k++) {
+        const Offsets8 low = AHOFM_SHUFFLE(b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        const Offsets8 high = AHOFM_SHUFFLE(b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        __builtin_memcpy(out + k * stride, &low, sizeof(low));
+        __builtin_memcpy(out + (k + 4) * stride, &high, sizeof(high));
+    }
+}
+
+// Table rows of the cells of columns first .. last - 1 but `skip`, row-major, padded_columns() apart.
 inline BadCode unpack_block(const Rows& rows, int first, int last, int skip, int64_t row, int n, uint32_t* offsets) {
-    const int stride = last - first - (skip >= first && skip < last);
-    for (int j = first, at = 0; j < last; j++) {
-        if (j == skip) continue;
-        if (!unpack_column(rows.columns[j], row, n, stride, offsets + at)) return find_bad_code(rows, j, row, offsets + at, stride);
-        at++;
+    const int stride = padded_columns(last - first - (skip >= first && skip < last));
+    uint32_t cells[kGroup][kBlock] = {};
+    for (int j = first, at = 0; at < stride; at += kGroup) {
+        for (int size = 0; j < last && size < kGroup; j++) {
+            if (j == skip) continue;
+            const Column& column = rows.columns[j];
+            const bool inside = with_codes(column, row, [&](const auto* codes) {
+                return n == kBlock ? widen<kBlock>(codes, column, n, cells[size]) : widen<0>(codes, column, n, cells[size]);
+            });
+            if (!inside) return find_bad_code(rows, j, row);
+            size++;
+        }
+        for (int r = 0; r < n; r += kGroup) store_turned(cells, r, stride, offsets + static_cast<int64_t>(r) * stride + at);
     }
     return {};
-}
-
-// eta += the column's main effect. Columns outside, rows inside: the additions of different rows are independent.
-inline void add_main(const Column& column, int64_t row, int rows, const double* main, double* eta) {
-    with_codes(column, row, [=](const auto* codes) {
-        const double* own = main + column.start;
-        for (int r = 0; r < rows; r++) eta[r] += own[codes[r]];
-        return 0;
-    });
 }
 
 }  // namespace

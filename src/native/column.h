@@ -14,7 +14,8 @@ class ColumnPass {
         : rows_(rows), task_(task), own_(rows.columns[task.column]), others_(rows.n_columns - 1), with_sums_(task.g_sums != nullptr),
           width_(width_of(predictor)), padded_((width_ + 7) / 8 * 8),
           panels_(&predictor, 1, rows.n_codes, 1, false),  // of the others only e_{d-1} is wanted: one order less
-          states_(kBlock * panels_.state_per_row()), offsets_(static_cast<int64_t>(kBlock) * rows.n_columns), u_(kBlock * padded_),
+          states_(kBlock * panels_.state_per_row()), offsets_(static_cast<int64_t>(kBlock) * padded_columns(rows.n_columns)), own_offsets_(kBlock * kGroup),
+          u_(kBlock * padded_),
           gradient_(bins() * padded_), gram_(bins() * width_ * padded_) {
         panels_.place_states(states_.get(), kBlock);
         clear(u_, kBlock * padded_);
@@ -25,16 +26,15 @@ class ColumnPass {
     BadCode run() {
         const int64_t between = flush_every(4 * bins());  // a bin of width^2 sums is dearer to empty
         int64_t since_flush = 0;
-        uint32_t own_rows[kBlock];
         for (int64_t row = 0; row < rows_.n; row += kBlock) {
             const int n = static_cast<int>(rows_.n - row < kBlock ? rows_.n - row : kBlock);
-            const BadCode bad = unpack_block(rows_, 0, rows_.n_columns, task_.column, row, n, offsets_.get());
+            BadCode bad = unpack_block(rows_, 0, rows_.n_columns, task_.column, row, n, offsets_.get());
+            if (bad.column < 0) bad = unpack_block(rows_, task_.column, task_.column + 1, -1, row, n, own_offsets_.get());
             if (bad.column >= 0) return bad;
-            if (!unpack_column(own_, row, n, 1, own_rows)) return find_bad_code(rows_, task_.column, row, own_rows, 1);
             make_u(n);
             if (task_.u != nullptr) write_u(row, n);
             if (!with_sums_) continue;
-            for (int r = 0; r < n; r++) add_row(row + r, own_rows[r] - own_.start, u_.get() + r * padded_);
+            for (int r = 0; r < n; r++) add_row(row + r, own_offsets_[r * kGroup] - own_.start, u_.get() + r * padded_);
             if ((since_flush += n) >= between) {
                 flush_sums();
                 since_flush = 0;
@@ -59,7 +59,7 @@ class ColumnPass {
         for (int r = 0; r < n; r++) u_[r * padded_] = T(1);
         int64_t at = 1;
         for (const Panel<T>& panel : panels_) {
-            forward_of(panel)(panel, {offsets_.get(), others_, n, 0, true, true}, nullptr);
+            forward_of(panel, false)(panel, {offsets_.get(), others_, padded_columns(others_), n, 0, true, true}, nullptr, nullptr);
             for (int r = 0; r < n; r++) {
                 const T* top = panel.state + (static_cast<int64_t>(r) * panel.order + panel.order - 1) * panel.lanes;
                 for (int64_t f = 0; f < panel.used; f++) u_[r * padded_ + at + f] = top[f];
@@ -112,7 +112,7 @@ class ColumnPass {
     const int64_t width_, padded_;
     Panels<T> panels_;
     Buffer<T> states_;
-    Buffer<uint32_t> offsets_;
+    Buffer<uint32_t> offsets_, own_offsets_;
     Buffer<T> u_, gradient_, gram_;
 };
 

@@ -22,14 +22,18 @@ class PredictorPass {
   public:
     PredictorPass(const Rows& rows, Predictor* predictors, int n_predictors, Task& task)
         : rows_(rows), predictors_(predictors), K_(n_predictors), task_(task), with_sums_(task.goal != Goal::eta),
-          panels_(predictors, n_predictors, rows.n_codes, 0, with_sums_), tiles_(rows.n_columns + 1),
+          panels_(predictors, n_predictors, rows.n_codes, 0, with_sums_), tiles_(rows.n_columns + 1), main_panel_(n_predictors),
           forward_(panels_.size()), backward_(panels_.size()), n_tiles_(cut_tiles()), blocks_(blocks_of_a_batch()),
-          states_(blocks_ * kBlock * panels_.state_per_row()), offsets_(blocks_ * kBlock * rows.n_columns),
+          states_(blocks_ * kBlock * panels_.state_per_row()), offsets_(blocks_ * kBlock * padded_cells()),
           eta_(blocks_ * K_ * kBlock), g_(blocks_ * K_ * kBlock) {
         panels_.place_states(states_.get(), blocks_ * kBlock);
+        for (int k = 0; k < K_; k++) main_panel_[k] = -1;
         for (int q = 0; q < panels_.size(); q++) {
-            forward_[q] = forward_of(panels_.begin()[q]);
-            backward_[q] = backward_of(panels_.begin()[q]);
+            const Panel<T>& panel = panels_.begin()[q];
+            int& main_panel = main_panel_[panel.predictor];
+            if (main_panel < 0 && takes_main(panel)) main_panel = q;
+            forward_[q] = forward_of(panel, main_panel == q);
+            backward_[q] = backward_of(panel, main_panel == q);
         }
     }
 
@@ -92,13 +96,23 @@ class PredictorPass {
     double* eta_of(int block, int k) { return eta_.get() + (static_cast<int64_t>(block) * K_ + k) * kBlock; }
     double* g_of(int block, int k) { return g_.get() + (static_cast<int64_t>(block) * K_ + k) * kBlock; }
 
+    int columns_of(int tile) const { return tiles_[tile + 1] - tiles_[tile]; }
+
+    // Cells of a row before a tile, each tile padded; of the whole row by default.
+    int64_t padded_cells(int tile = -1) const {
+        int64_t cells = 0;
+        for (int t = 0; t < (tile < 0 ? n_tiles_ : tile); t++) cells += padded_columns(columns_of(t));
+        return cells;
+    }
+
     // Table rows of a tile's cells in one block of the batch; forward fills them, backward finds them.
     uint32_t* offsets_of(int tile, int block) const {
-        return offsets_.get() + kBlock * (tiles_[tile] * blocks_ + static_cast<int64_t>(tiles_[tile + 1] - tiles_[tile]) * block);
+        return offsets_.get() + kBlock * (padded_cells(tile) * blocks_ + static_cast<int64_t>(padded_columns(columns_of(tile))) * block);
     }
 
     Block tile_of(int tile, int n, int block) const {
-        return {offsets_of(tile, block), tiles_[tile + 1] - tiles_[tile], n, static_cast<int64_t>(block) * kBlock, tile == 0, tile + 1 == n_tiles_};
+        const int columns = columns_of(tile);
+        return {offsets_of(tile, block), columns, padded_columns(columns), n, static_cast<int64_t>(block) * kBlock, tile == 0, tile + 1 == n_tiles_};
     }
 
     BadCode forward_batch(int64_t row, int64_t end) {
@@ -108,16 +122,16 @@ class PredictorPass {
                 if (bad.column >= 0) return;
                 bad = unpack_block(rows_, tiles_[tile], tiles_[tile + 1], -1, at, n, offsets_of(tile, b));
                 if (bad.column >= 0) return;
+                const Block block = tile_of(tile, n, b);
                 for (int k = 0; k < K_; k++) {
                     double* eta = eta_of(b, k);
                     if (tile == 0)
                         for (int r = 0; r < n; r++) eta[r] = predictors_[k].intercept;
-                    for (int j = tiles_[tile]; j < tiles_[tile + 1]; j++) add_main(rows_.columns[j], at, n, predictors_[k].main, eta);
+                    if (main_panel_[k] < 0) add_main(block, predictors_[k].main, eta);
                 }
-                const Block block = tile_of(tile, n, b);
                 for (int q = 0; q < panels_.size(); q++) {
                     const Panel<T>& panel = panels_.begin()[q];
-                    forward_[q](panel, block, eta_of(b, panel.predictor));
+                    forward_[q](panel, block, predictors_[panel.predictor].main, eta_of(b, panel.predictor));
                 }
             });
         if (bad.column < 0 && task_.offset.data != nullptr)
@@ -154,17 +168,24 @@ class PredictorPass {
         for (int tile = 0; tile < n_tiles_; tile++)
             each_block(row, end, [&](int64_t, int n, int b) {
                 const Block block = tile_of(tile, n, b);
-                for (int k = 0; k < K_; k++) add_main_sums(block, g_of(b, k), predictors_[k].main_sums);
+                for (int k = 0; k < K_; k++)
+                    if (main_panel_[k] < 0) add_main_sums(block, g_of(b, k), predictors_[k].main_sums);
                 for (int q = 0; q < panels_.size(); q++) {
                     const Panel<T>& panel = panels_.begin()[q];
-                    backward_[q](panel, block, g_of(b, panel.predictor));
+                    backward_[q](panel, block, g_of(b, panel.predictor), predictors_[panel.predictor].main_sums);
                 }
             });
     }
 
+    static void add_main(const Block& block, const double* main, double* eta) {
+        const uint32_t* at = block.offsets;
+        for (int r = 0; r < block.rows; r++, at += block.stride)
+            for (int j = 0; j < block.columns; j++) eta[r] += main[at[j]];
+    }
+
     static void add_main_sums(const Block& block, const double* g, double* sums) {
         const uint32_t* at = block.offsets;
-        for (int r = 0; r < block.rows; r++, at += block.columns) {
+        for (int r = 0; r < block.rows; r++, at += block.stride) {
             const double g_r = g[r];
             AHOFM_UNROLL
             for (int j = 0; j < block.columns; j++) sums[at[j]] += g_r;
@@ -184,7 +205,8 @@ class PredictorPass {
     Task& task_;
     const bool with_sums_;
     Panels<T> panels_;
-    Buffer<int> tiles_;  // first column of each tile, and the end
+    Buffer<int> tiles_;       // first column of each tile, and the end
+    Buffer<int> main_panel_;  // of each predictor, the panel that takes its main effects along; -1: none can
     Buffer<Forward<T>> forward_;
     Buffer<Backward<T>> backward_;
     const int n_tiles_;

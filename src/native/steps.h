@@ -22,40 +22,46 @@ namespace {
 struct Block {
     const uint32_t* offsets;
     int columns;
+    int stride;  // of offsets, from row to row
     int rows;
     int64_t state_row;
     bool first_tile, last_tile;
 };
 
-// e_1 .. e_Order of one row, kept in registers: adds the given columns.
-template <class T, int Lanes, int Order>
-inline void add_columns(const T* table, const uint32_t* offsets, int columns,
-                        typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {
+// e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the first
+// panel takes them along, since it looks at every cell anyway.
+template <class T, int Lanes, int Order, bool WithMain>
+inline double add_columns(const T* table, const uint32_t* offsets, int columns, const double* main,
+                          typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
+    double sum = 0.0;
     AHOFM_UNROLL
     for (int j = 0; j < columns; j++) {
+        if constexpr (WithMain) sum += main[offsets[j]];
         const Vector* phi = reinterpret_cast<const Vector*>(table + static_cast<int64_t>(offsets[j]) * Lanes);
         for (int v = 0; v < S::count; v++) {
             for (int t = Order; t >= 2; t--) e[t][v] += phi[v] * e[t - 1][v];
             e[1][v] += phi[v];
         }
     }
+    return sum;
 }
 
 // State takes in the tile's columns; after the last tile eta gets e_Order, summed over factors.
-template <class T, int Lanes, int Order>
-void forward(const Panel<T>& panel, const Block& block, double* eta) {
+template <class T, int Lanes, int Order, bool WithMain>
+void forward(const Panel<T>& panel, const Block& block, const double* main, double* eta) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
     const uint32_t* offsets = block.offsets;
     Vector* state = reinterpret_cast<Vector*>(panel.state + block.state_row * Order * Lanes);
-    for (int r = 0; r < block.rows; r++, offsets += block.columns, state += Order * S::count) {
+    for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
         Vector e[Order + 1][S::count];
         for (int t = 1; t <= Order; t++)
             for (int v = 0; v < S::count; v++) e[t][v] = block.first_tile ? Vector{} : state[(t - 1) * S::count + v];
-        add_columns<T, Lanes, Order>(table, offsets, block.columns, e);
+        const double sum = add_columns<T, Lanes, Order, WithMain>(table, offsets, block.columns, main, e);
+        if constexpr (WithMain) eta[r] += sum;
         for (int t = 1; t <= Order; t++)
             for (int v = 0; v < S::count; v++) state[(t - 1) * S::count + v] = e[t][v];
         if (block.last_tile && eta != nullptr) {
@@ -66,8 +72,8 @@ void forward(const Panel<T>& panel, const Block& block, double* eta) {
     }
 }
 
-template <class T, int Lanes, int Order>
-void backward(const Panel<T>& panel, const Block& block, const double* g) {
+template <class T, int Lanes, int Order, bool WithMain>
+void backward(const Panel<T>& panel, const Block& block, const double* g, double* main_sums) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     // Vectors may alias anything: without copies the pointers would be read again after every store.
@@ -76,8 +82,9 @@ void backward(const Panel<T>& panel, const Block& block, const double* g) {
     const uint32_t* offsets = block.offsets;
     const int columns = block.columns;
     const Vector* state = reinterpret_cast<const Vector*>(panel.state + block.state_row * Order * Lanes);
-    for (int r = 0; r < block.rows; r++, offsets += columns, state += Order * S::count) {
-        const Vector weight = broadcast<Vector>(static_cast<T>(g[r]));
+    for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
+        const double g_r = g[r];
+        const Vector weight = broadcast<Vector>(static_cast<T>(g_r));
         Vector ge[Order][S::count];
         for (int t = 1; t < Order; t++)
             for (int v = 0; v < S::count; v++) ge[t][v] = weight * state[(t - 1) * S::count + v];
@@ -85,6 +92,7 @@ void backward(const Panel<T>& panel, const Block& block, const double* g) {
         for (int j = 0; j < columns; j++) {
             const int64_t at = static_cast<int64_t>(offsets[j]) * Lanes;
             Vector* bin = reinterpret_cast<Vector*>(bins + at);
+            if constexpr (WithMain) main_sums[offsets[j]] += g_r;
             if constexpr (Order == 2) {
                 for (int v = 0; v < S::count; v++) bin[v] += ge[1][v];
             } else {
@@ -101,13 +109,13 @@ void backward(const Panel<T>& panel, const Block& block, const double* g) {
 
 // Any order: the same recursion with the order as a run-time number and e in memory.
 template <class T, int Lanes>
-void forward_general(const Panel<T>& panel, const Block& block, double* eta) {
+void forward_general(const Panel<T>& panel, const Block& block, const double*, double* eta) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const uint32_t* offsets = block.offsets;
     const int order = panel.order;
     Vector* e = reinterpret_cast<Vector*>(panel.state + block.state_row * order * Lanes);  // e_t at vector (t - 1) * count
-    for (int r = 0; r < block.rows; r++, offsets += block.columns, e += order * S::count) {
+    for (int r = 0; r < block.rows; r++, offsets += block.stride, e += order * S::count) {
         if (block.first_tile)
             for (int k = 0; k < order * S::count; k++) e[k] = Vector{};
         for (int j = 0; j < block.columns; j++) {
@@ -127,7 +135,7 @@ void forward_general(const Panel<T>& panel, const Block& block, double* eta) {
 
 // u_j = sum_s (e_s of the columns before j) * (e_{order-1-s} of those after it). The block must hold all columns.
 template <class T, int Lanes>
-void backward_careful(const Panel<T>& panel, const Block& block, const double* g) {
+void backward_careful(const Panel<T>& panel, const Block& block, const double* g, double*) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
@@ -137,7 +145,7 @@ void backward_careful(const Panel<T>& panel, const Block& block, const double* g
     const int step = order * S::count;
     Buffer<T> memory(static_cast<int64_t>(columns + 1) * order * Lanes);
     Vector* after = reinterpret_cast<Vector*>(memory.get());  // (order, count), then `before` of each column
-    for (int r = 0; r < block.rows; r++, offsets += columns) {
+    for (int r = 0; r < block.rows; r++, offsets += block.stride) {
         const Vector weight = broadcast<Vector>(static_cast<T>(g[r]));
         for (int v = 0; v < S::count; v++) {
             Vector* before = after + step;
@@ -171,41 +179,49 @@ void remove_own_moment(const Panel<T>& panel, int64_t n_codes, const double* g_p
 }
 
 template <class T>
-using Forward = void (*)(const Panel<T>&, const Block&, double* eta);
+using Forward = void (*)(const Panel<T>&, const Block&, const double* main, double* eta);
 template <class T>
-using Backward = void (*)(const Panel<T>&, const Block&, const double* g);
+using Backward = void (*)(const Panel<T>&, const Block&, const double* g, double* main_sums);
 
-template <class T, int Lanes>
+template <class T, int Lanes, bool WithMain>
 Forward<T> forward_of_width(int order) {
     switch (order) {
-        case 1: return forward<T, Lanes, 1>;
-        case 2: return forward<T, Lanes, 2>;
-        case 3: return forward<T, Lanes, 3>;
-        case 4: return forward<T, Lanes, 4>;
-        case 5: return forward<T, Lanes, 5>;
+        case 1: return forward<T, Lanes, 1, WithMain>;
+        case 2: return forward<T, Lanes, 2, WithMain>;
+        case 3: return forward<T, Lanes, 3, WithMain>;
+        case 4: return forward<T, Lanes, 4, WithMain>;
+        case 5: return forward<T, Lanes, 5, WithMain>;
         default: return forward_general<T, Lanes>;
     }
 }
 
-template <class T, int Lanes>
-Backward<T> backward_of_width(int order, bool careful) {
-    if (careful) return backward_careful<T, Lanes>;
+template <class T, int Lanes, bool WithMain>
+Backward<T> backward_of_width(int order) {
     switch (order) {
-        case 2: return backward<T, Lanes, 2>;
-        case 3: return backward<T, Lanes, 3>;
-        case 4: return backward<T, Lanes, 4>;
-        default: return backward<T, Lanes, 5>;
+        case 2: return backward<T, Lanes, 2, WithMain>;
+        case 3: return backward<T, Lanes, 3, WithMain>;
+        case 4: return backward<T, Lanes, 4, WithMain>;
+        default: return backward<T, Lanes, 5, WithMain>;
     }
 }
 
 template <class T>
-Forward<T> forward_of(const Panel<T>& panel) {
-    return panel.lanes == 8 ? forward_of_width<T, 8>(panel.order) : forward_of_width<T, 16>(panel.order);
+Forward<T> forward_of(const Panel<T>& panel, bool with_main) {
+    if (panel.lanes == 8) return with_main ? forward_of_width<T, 8, true>(panel.order) : forward_of_width<T, 8, false>(panel.order);
+    return with_main ? forward_of_width<T, 16, true>(panel.order) : forward_of_width<T, 16, false>(panel.order);
 }
 
 template <class T>
-Backward<T> backward_of(const Panel<T>& panel) {
-    return panel.lanes == 8 ? backward_of_width<T, 8>(panel.order, panel.careful) : backward_of_width<T, 16>(panel.order, panel.careful);
+Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
+    if (panel.careful) return panel.lanes == 8 ? backward_careful<T, 8> : backward_careful<T, 16>;
+    if (panel.lanes == 8) return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);
+    return with_main ? backward_of_width<T, 16, true>(panel.order) : backward_of_width<T, 16, false>(panel.order);
+}
+
+// A panel that can take the main effects along.
+template <class T>
+bool takes_main(const Panel<T>& panel) {
+    return panel.order <= 5 && !panel.careful;
 }
 
 }  // namespace
