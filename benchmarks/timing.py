@@ -1,21 +1,37 @@
-"""Timing on a noisy machine: candidates take turns, the best of each counts, only ratios within a run are compared."""
+"""Timing on a noisy machine: candidates take turns, and only what ran in the same round is compared."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
 
 
-def race(candidates: Mapping[str, Callable[[], object]], seconds: float, least_rounds: int = 5) -> dict[str, float]:
-    """Best seconds of each candidate, after one warm-up call, over rounds in which each runs once."""
+@dataclass(frozen=True)
+class Race:
+    """Seconds of every candidate in every round."""
+
+    seconds: Mapping[str, list[float]]
+
+    def best(self, name: str) -> float:
+        """Fewest seconds of any round: what the code can do when nobody disturbs it."""
+        return min(self.seconds[name])
+
+    def ratio(self, slow: str, fast: str) -> float:
+        """Median over rounds of one candidate's time over the other's."""
+        return median(a / b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True))
+
+
+def race(candidates: Mapping[str, Callable[[], object]], seconds: float, least_rounds: int = 5) -> Race:
+    """Run every candidate once a round, after a warm-up, until the time is over."""
     for run in candidates.values():
         run()
-    best = dict.fromkeys(candidates, float("inf"))
-    begun, rounds = time.perf_counter(), 0
-    while rounds < least_rounds or time.perf_counter() - begun < seconds:
+    taken: dict[str, list[float]] = {name: [] for name in candidates}
+    begun = time.perf_counter()
+    while len(next(iter(taken.values()))) < least_rounds or time.perf_counter() - begun < seconds:
         for name, run in candidates.items():
             start = time.perf_counter()
             run()
-            best[name] = min(best[name], time.perf_counter() - start)
-        rounds += 1
-    return best
+            taken[name].append(time.perf_counter() - start)
+    return Race(taken)

@@ -22,12 +22,17 @@ class PredictorPass {
   public:
     PredictorPass(const Rows& rows, Predictor* predictors, int n_predictors, Task& task)
         : rows_(rows), predictors_(predictors), K_(n_predictors), task_(task), with_sums_(task.goal != Goal::eta),
-          panels_(predictors, n_predictors, rows.n_codes, 0, with_sums_), tiles_(rows.n_columns + 1), main_panel_(n_predictors),
+          panels_(predictors, n_predictors, rows.n_codes, 0, with_sums_), main_(K_ * rows.n_codes), main_bins_(with_sums_ ? K_ * rows.n_codes : 0), tiles_(rows.n_columns + 1),
+          main_panel_(n_predictors),
           forward_(panels_.size()), backward_(panels_.size()), n_tiles_(cut_tiles()), blocks_(blocks_of_a_batch()),
           states_(blocks_ * kBlock * panels_.state_per_row()), offsets_(blocks_ * kBlock * padded_cells()),
           eta_(blocks_ * K_ * kBlock), g_(blocks_ * K_ * kBlock) {
         panels_.place_states(states_.get(), blocks_ * kBlock);
-        for (int k = 0; k < K_; k++) main_panel_[k] = -1;
+        for (int k = 0; k < K_; k++) {
+            main_panel_[k] = -1;
+            for (int64_t c = 0; c < rows.n_codes; c++) main_of(k)[c] = static_cast<T>(predictors[k].main[c]);
+        }
+        if (with_sums_) std::memset(main_bins_.get(), 0, static_cast<size_t>(K_ * rows.n_codes) * sizeof(T));
         for (int q = 0; q < panels_.size(); q++) {
             const Panel<T>& panel = panels_.begin()[q];
             int& main_panel = main_panel_[panel.predictor];
@@ -51,7 +56,7 @@ class PredictorPass {
             each_block(row, end, [&](int64_t at, int n, int b) { make_g(at, n, b); });
             backward_batch(row, end);
             if ((since_flush += end - row) >= between) {
-                for (Panel<T>& panel : panels_) flush(panel, rows_.n_codes);
+                flush_all();
                 since_flush = 0;
             }
         }
@@ -93,6 +98,8 @@ class PredictorPass {
         for (int b = 0; row < end; row += kBlock, b++) visit(row, static_cast<int>(end - row < kBlock ? end - row : kBlock), b);
     }
 
+    T* main_of(int k) { return main_.get() + k * rows_.n_codes; }
+    T* main_bins_of(int k) { return main_bins_.get() + k * rows_.n_codes; }
     double* eta_of(int block, int k) { return eta_.get() + (static_cast<int64_t>(block) * K_ + k) * kBlock; }
     double* g_of(int block, int k) { return g_.get() + (static_cast<int64_t>(block) * K_ + k) * kBlock; }
 
@@ -127,11 +134,11 @@ class PredictorPass {
                     double* eta = eta_of(b, k);
                     if (tile == 0)
                         for (int r = 0; r < n; r++) eta[r] = predictors_[k].intercept;
-                    if (main_panel_[k] < 0) add_main(block, predictors_[k].main, eta);
+                    if (main_panel_[k] < 0) add_main(block, main_of(k), eta);
                 }
                 for (int q = 0; q < panels_.size(); q++) {
                     const Panel<T>& panel = panels_.begin()[q];
-                    forward_[q](panel, block, predictors_[panel.predictor].main, eta_of(b, panel.predictor));
+                    forward_[q](panel, block, main_of(panel.predictor), eta_of(b, panel.predictor));
                 }
             });
         if (bad.column < 0 && task_.offset.data != nullptr)
@@ -169,34 +176,40 @@ class PredictorPass {
             each_block(row, end, [&](int64_t, int n, int b) {
                 const Block block = tile_of(tile, n, b);
                 for (int k = 0; k < K_; k++)
-                    if (main_panel_[k] < 0) add_main_sums(block, g_of(b, k), predictors_[k].main_sums);
+                    if (main_panel_[k] < 0) add_main_bins(block, g_of(b, k), main_bins_of(k));
                 for (int q = 0; q < panels_.size(); q++) {
                     const Panel<T>& panel = panels_.begin()[q];
-                    backward_[q](panel, block, g_of(b, panel.predictor), predictors_[panel.predictor].main_sums);
+                    backward_[q](panel, block, g_of(b, panel.predictor), main_bins_of(panel.predictor));
                 }
             });
     }
 
-    static void add_main(const Block& block, const double* main, double* eta) {
+    static void add_main(const Block& block, const T* main, double* eta) {
         const uint32_t* at = block.offsets;
         for (int r = 0; r < block.rows; r++, at += block.stride)
             for (int j = 0; j < block.columns; j++) eta[r] += main[at[j]];
     }
 
-    static void add_main_sums(const Block& block, const double* g, double* sums) {
+    static void add_main_bins(const Block& block, const double* g, T* bins) {
         const uint32_t* at = block.offsets;
         for (int r = 0; r < block.rows; r++, at += block.stride) {
-            const double g_r = g[r];
+            const T g_r = static_cast<T>(g[r]);
             AHOFM_UNROLL
-            for (int j = 0; j < block.columns; j++) sums[at[j]] += g_r;
+            for (int j = 0; j < block.columns; j++) bins[at[j]] += g_r;
         }
     }
 
+    void flush_all() {
+        for (Panel<T>& panel : panels_) flush(panel, rows_.n_codes);
+        for (int k = 0; k < K_; k++)
+            for (int64_t c = 0; c < rows_.n_codes; c++) predictors_[k].main_sums[c] += main_bins_of(k)[c];
+        std::memset(main_bins_.get(), 0, static_cast<size_t>(K_ * rows_.n_codes) * sizeof(T));
+    }
+
     void finish() {
-        for (Panel<T>& panel : panels_) {
-            flush(panel, rows_.n_codes);
+        flush_all();
+        for (Panel<T>& panel : panels_)
             if (panel.order == 2 && !panel.careful) remove_own_moment(panel, rows_.n_codes, predictors_[panel.predictor].main_sums);
-        }
     }
 
     const Rows& rows_;
@@ -205,6 +218,7 @@ class PredictorPass {
     Task& task_;
     const bool with_sums_;
     Panels<T> panels_;
+    Buffer<T> main_, main_bins_;  // (predictors, codes): in the rows' precision, or they would crowd the first-level cache
     Buffer<int> tiles_;       // first column of each tile, and the end
     Buffer<int> main_panel_;  // of each predictor, the panel that takes its main effects along; -1: none can
     Buffer<Forward<T>> forward_;

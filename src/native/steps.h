@@ -31,11 +31,11 @@ struct Block {
 // e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the first
 // panel takes them along, since it looks at every cell anyway.
 template <class T, int Lanes, int Order, bool WithMain>
-inline double add_columns(const T* table, const uint32_t* offsets, int columns, const double* main,
-                          typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {
+inline T add_columns(const T* table, const uint32_t* offsets, int columns, const T* main,
+                     typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
-    double sum = 0.0;
+    T sum = T(0);
     AHOFM_UNROLL
     for (int j = 0; j < columns; j++) {
         if constexpr (WithMain) sum += main[offsets[j]];
@@ -50,7 +50,7 @@ inline double add_columns(const T* table, const uint32_t* offsets, int columns, 
 
 // State takes in the tile's columns; after the last tile eta gets e_Order, summed over factors.
 template <class T, int Lanes, int Order, bool WithMain>
-void forward(const Panel<T>& panel, const Block& block, const double* main, double* eta) {
+void forward(const Panel<T>& panel, const Block& block, const T* main, double* eta) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
@@ -60,7 +60,7 @@ void forward(const Panel<T>& panel, const Block& block, const double* main, doub
         Vector e[Order + 1][S::count];
         for (int t = 1; t <= Order; t++)
             for (int v = 0; v < S::count; v++) e[t][v] = block.first_tile ? Vector{} : state[(t - 1) * S::count + v];
-        const double sum = add_columns<T, Lanes, Order, WithMain>(table, offsets, block.columns, main, e);
+        const T sum = add_columns<T, Lanes, Order, WithMain>(table, offsets, block.columns, main, e);
         if constexpr (WithMain) eta[r] += sum;
         for (int t = 1; t <= Order; t++)
             for (int v = 0; v < S::count; v++) state[(t - 1) * S::count + v] = e[t][v];
@@ -73,7 +73,7 @@ void forward(const Panel<T>& panel, const Block& block, const double* main, doub
 }
 
 template <class T, int Lanes, int Order, bool WithMain>
-void backward(const Panel<T>& panel, const Block& block, const double* g, double* main_sums) {
+void backward(const Panel<T>& panel, const Block& block, const double* g, T* main_bins) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     // Vectors may alias anything: without copies the pointers would be read again after every store.
@@ -83,8 +83,8 @@ void backward(const Panel<T>& panel, const Block& block, const double* g, double
     const int columns = block.columns;
     const Vector* state = reinterpret_cast<const Vector*>(panel.state + block.state_row * Order * Lanes);
     for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
-        const double g_r = g[r];
-        const Vector weight = broadcast<Vector>(static_cast<T>(g_r));
+        const T g_r = static_cast<T>(g[r]);
+        const Vector weight = broadcast<Vector>(g_r);
         Vector ge[Order][S::count];
         for (int t = 1; t < Order; t++)
             for (int v = 0; v < S::count; v++) ge[t][v] = weight * state[(t - 1) * S::count + v];
@@ -92,7 +92,7 @@ void backward(const Panel<T>& panel, const Block& block, const double* g, double
         for (int j = 0; j < columns; j++) {
             const int64_t at = static_cast<int64_t>(offsets[j]) * Lanes;
             Vector* bin = reinterpret_cast<Vector*>(bins + at);
-            if constexpr (WithMain) main_sums[offsets[j]] += g_r;
+            if constexpr (WithMain) main_bins[offsets[j]] += g_r;
             if constexpr (Order == 2) {
                 for (int v = 0; v < S::count; v++) bin[v] += ge[1][v];
             } else {
@@ -109,7 +109,7 @@ void backward(const Panel<T>& panel, const Block& block, const double* g, double
 
 // Any order: the same recursion with the order as a run-time number and e in memory.
 template <class T, int Lanes>
-void forward_general(const Panel<T>& panel, const Block& block, const double*, double* eta) {
+void forward_general(const Panel<T>& panel, const Block& block, const T*, double* eta) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const uint32_t* offsets = block.offsets;
@@ -135,7 +135,7 @@ void forward_general(const Panel<T>& panel, const Block& block, const double*, d
 
 // u_j = sum_s (e_s of the columns before j) * (e_{order-1-s} of those after it). The block must hold all columns.
 template <class T, int Lanes>
-void backward_careful(const Panel<T>& panel, const Block& block, const double* g, double*) {
+void backward_careful(const Panel<T>& panel, const Block& block, const double* g, T*) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
@@ -179,9 +179,9 @@ void remove_own_moment(const Panel<T>& panel, int64_t n_codes, const double* g_p
 }
 
 template <class T>
-using Forward = void (*)(const Panel<T>&, const Block&, const double* main, double* eta);
+using Forward = void (*)(const Panel<T>&, const Block&, const T* main, double* eta);
 template <class T>
-using Backward = void (*)(const Panel<T>&, const Block&, const double* g, double* main_sums);
+using Backward = void (*)(const Panel<T>&, const Block&, const double* g, T* main_bins);
 
 template <class T, int Lanes, bool WithMain>
 Forward<T> forward_of_width(int order) {
