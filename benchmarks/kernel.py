@@ -202,7 +202,7 @@ for _ in range(p):
     for start in range(0, n, 100_000):
         column[start : start + 100_000] = rng.integers(0, codes, len(column[start : start + 100_000]), dtype=np.uint8)
     columns.append(column)
-y = np.zeros(n, dtype=np.float32)
+y = np.ones(n, dtype=np.float32)
 source = ArraySource(Codes(tuple(columns), (codes,) * p), y)
 fold(partial(NativeKernel().value_and_gradient, predictors=tables, loss="gaussian"), source, ThreadExecutor())
 print((resident('VmHWM') - before) / (n * p + y.nbytes))

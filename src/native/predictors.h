@@ -1,8 +1,8 @@
 // One pass over a chunk for all predictors: eta, then a loss's g or a given one, then sums per code.
 //
-// Tables and bins of many columns outgrow the second-level cache. Columns are then cut into tiles that fit it, and a batch
-// of rows visits one tile after another: every table row is used several times while it is near. Few columns are one tile,
-// and a batch is one block, whose state never leaves the first-level cache.
+// Tables and bins of many columns or factors outgrow the second-level cache. Columns are then cut into tiles of which one
+// panel fits it, and a batch of rows visits one panel of one tile after another: every table row is used several times
+// while it is near. Where all fits, a batch is one block, whose state never leaves the first-level cache.
 #pragma once
 
 #include "codes.h"
@@ -65,12 +65,16 @@ class PredictorPass {
     }
 
   private:
-    // Consecutive columns of a tile share kTileBytes; a careful panel needs all columns at once.
+    int64_t bytes_per_code(int64_t lanes) const { return lanes * static_cast<int64_t>(sizeof(T)) * (with_sums_ ? 2 : 1); }
+
+    // Consecutive columns of a tile share kTileBytes per panel; a careful panel needs all columns at once.
     int cut_tiles() {
         bool careful = false;
         if (with_sums_)
             for (Panel<T>& panel : panels_) careful |= panel.careful = needs_care(panel, rows_);
-        const int64_t per_code = panels_.lanes() * static_cast<int64_t>(sizeof(T)) * (with_sums_ ? 2 : 1);
+        int widest = 0;
+        for (const Panel<T>& panel : panels_) widest = panel.lanes > widest ? panel.lanes : widest;
+        const int64_t per_code = bytes_per_code(widest);
         int n_tiles = 0;
         int64_t bytes = 0;
         tiles_[0] = 0;
@@ -87,7 +91,7 @@ class PredictorPass {
     }
 
     int64_t blocks_of_a_batch() const {
-        if (n_tiles_ == 1 || panels_.size() == 0) return 1;
+        if (panels_.size() == 0 || bytes_per_code(panels_.lanes()) * rows_.n_codes <= kTileBytes) return 1;
         const int64_t fit = kStateBytes / (panels_.state_per_row() * static_cast<int64_t>(sizeof(T)) * kBlock);
         return fit < 1 ? 1 : fit > kBatchBlocks ? kBatchBlocks : fit;
     }
@@ -124,29 +128,31 @@ class PredictorPass {
 
     BadCode forward_batch(int64_t row, int64_t end) {
         BadCode bad;
-        for (int tile = 0; tile < n_tiles_ && bad.column < 0; tile++)
+        each_block(row, end, [&](int64_t at, int n, int b) { start_eta(at, n, b); });
+        for (int tile = 0; tile < n_tiles_; tile++) {
             each_block(row, end, [&](int64_t at, int n, int b) {
-                if (bad.column >= 0) return;
-                bad = unpack_block(rows_, tiles_[tile], tiles_[tile + 1], -1, at, n, offsets_of(tile, b));
-                if (bad.column >= 0) return;
-                const Block block = tile_of(tile, n, b);
-                for (int k = 0; k < K_; k++) {
-                    double* eta = eta_of(b, k);
-                    if (tile == 0)
-                        for (int r = 0; r < n; r++) eta[r] = predictors_[k].intercept;
-                    if (main_panel_[k] < 0) add_main(block, main_of(k), eta);
-                }
-                for (int q = 0; q < panels_.size(); q++) {
-                    const Panel<T>& panel = panels_.begin()[q];
-                    forward_[q](panel, block, main_of(panel.predictor), eta_of(b, panel.predictor));
-                }
+                if (bad.column < 0) bad = unpack_block(rows_, tiles_[tile], tiles_[tile + 1], -1, at, n, offsets_of(tile, b));
             });
-        if (bad.column < 0 && task_.offset.data != nullptr)
-            each_block(row, end, [&](int64_t at, int n, int b) {
-                for (int k = 0; k < K_; k++)
-                    for (int r = 0; r < n; r++) eta_of(b, k)[r] += task_.offset.at((at + r) * K_ + k);
-            });
+            if (bad.column >= 0) return bad;
+            for (int k = 0; k < K_; k++)
+                if (main_panel_[k] < 0)
+                    each_block(row, end, [&](int64_t, int n, int b) { add_main(tile_of(tile, n, b), main_of(k), eta_of(b, k)); });
+            for (int q = 0; q < panels_.size(); q++) {
+                const Panel<T>& panel = panels_.begin()[q];
+                const int k = panel.predictor;
+                each_block(row, end, [&](int64_t, int n, int b) { forward_[q](panel, tile_of(tile, n, b), main_of(k), eta_of(b, k)); });
+            }
+        }
         return bad;
+    }
+
+    void start_eta(int64_t row, int n, int block) {
+        for (int k = 0; k < K_; k++) {
+            double* eta = eta_of(block, k);
+            for (int r = 0; r < n; r++) eta[r] = predictors_[k].intercept;
+            if (task_.offset.data != nullptr)
+                for (int r = 0; r < n; r++) eta[r] += task_.offset.at((row + r) * K_ + k);
+        }
     }
 
     void write_eta(int64_t row, int n, int block) {
@@ -172,16 +178,16 @@ class PredictorPass {
     }
 
     void backward_batch(int64_t row, int64_t end) {
-        for (int tile = 0; tile < n_tiles_; tile++)
-            each_block(row, end, [&](int64_t, int n, int b) {
-                const Block block = tile_of(tile, n, b);
-                for (int k = 0; k < K_; k++)
-                    if (main_panel_[k] < 0) add_main_bins(block, g_of(b, k), main_bins_of(k));
-                for (int q = 0; q < panels_.size(); q++) {
-                    const Panel<T>& panel = panels_.begin()[q];
-                    backward_[q](panel, block, g_of(b, panel.predictor), main_bins_of(panel.predictor));
-                }
-            });
+        for (int tile = 0; tile < n_tiles_; tile++) {
+            for (int k = 0; k < K_; k++)
+                if (main_panel_[k] < 0)
+                    each_block(row, end, [&](int64_t, int n, int b) { add_main_bins(tile_of(tile, n, b), g_of(b, k), main_bins_of(k)); });
+            for (int q = 0; q < panels_.size(); q++) {
+                const Panel<T>& panel = panels_.begin()[q];
+                const int k = panel.predictor;
+                each_block(row, end, [&](int64_t, int n, int b) { backward_[q](panel, tile_of(tile, n, b), g_of(b, k), main_bins_of(k)); });
+            }
+        }
     }
 
     static void add_main(const Block& block, const T* main, double* eta) {

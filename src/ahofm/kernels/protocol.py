@@ -67,10 +67,12 @@ class Tables:
         """Functions of one column: its main effect and all its factors."""
         return 1 + sum(int(table.shape[1]) for table in self.factors.values())
 
-    def __add__(self, other: Tables) -> Tables:
-        """Sum, entry by entry."""
-        factors = {order: table + other.factors[order] for order, table in self.factors.items()}
-        return Tables(self.intercept + other.intercept, self.main + other.main, factors)
+    def __iadd__(self, other: Tables) -> Tables:
+        """Sum, entry by entry, in the memory of the first."""
+        np.add(self.main, other.main, out=self.main)
+        for order, table in self.factors.items():
+            np.add(table, other.factors[order], out=table)
+        return Tables(self.intercept + other.intercept, self.main, self.factors)
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,9 @@ class Sums:
     value: float
     gradient: tuple[Tables, ...]
 
-    def __add__(self, other: Sums) -> Sums:
-        """Sums over the rows of both."""
-        gradient = tuple(mine + theirs for mine, theirs in zip(self.gradient, other.gradient, strict=True))
+    def __iadd__(self, other: Sums) -> Sums:
+        """Sums over the rows of both, in the memory of the first."""
+        gradient = tuple(mine.__iadd__(theirs) for mine, theirs in zip(self.gradient, other.gradient, strict=True))
         return Sums(self.value + other.value, gradient)
 
 
@@ -101,9 +103,11 @@ class ColumnSums:
     g: Floats
     h: Floats
 
-    def __add__(self, other: ColumnSums) -> ColumnSums:
-        """Sums over the rows of both."""
-        return ColumnSums(self.g + other.g, self.h + other.h)
+    def __iadd__(self, other: ColumnSums) -> ColumnSums:
+        """Sums over the rows of both, in the memory of the first."""
+        np.add(self.g, other.g, out=self.g)
+        np.add(self.h, other.h, out=self.h)
+        return self
 
 
 @runtime_checkable

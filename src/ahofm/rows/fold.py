@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ahofm.kernels import Chunk
 from ahofm.rows.executor import Executor
 from ahofm.rows.source import Source
 
-
-class Addable(Protocol):
-    """Anything two of which add up to one of its kind."""
-
-    def __add__(self, other: Any) -> Any:
-        """Sum."""
-        ...
-
-
-S = TypeVar("S", bound=Addable)
+S = TypeVar("S", bound=Any)  # whatever adds to its kind: Sums, ColumnSums, a number
 
 
 def fold(task: Callable[[Chunk], S], source: Source, executor: Executor) -> S:
-    """``task(chunk 0) + task(chunk 1) + ...``"""
+    """``task(chunk 0) + task(chunk 1) + ...``, added up in the memory of the first: a task must return a new object."""
     results = executor.map(task, source)
     total = next(results, None)
     if total is None:
         raise ValueError("the source has no rows; at least one is needed")
     for part in results:
-        total = total + part
+        total += part
     return total
