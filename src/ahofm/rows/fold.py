@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ahofm.kernels import Chunk
 from ahofm.rows.executor import Executor
 from ahofm.rows.source import Source
 
-S = TypeVar("S", bound=Any)  # whatever adds to its kind: Sums, ColumnSums, a number
+S = TypeVar("S")  # whatever adds to its kind: Sums, ColumnSums, a number
 
 
 def fold(task: Callable[[Chunk], S], source: Source, executor: Executor) -> S:
     """``task(chunk 0) + task(chunk 1) + ...``, added up in the memory of the first: a task must return a new object."""
     results = executor.map(task, source)
-    total = next(results, None)
+    total: Any = next(results, None)
     if total is None:
         raise ValueError("the source has no rows; at least one is needed")
     for part in results:
         total += part
-    return total
+    return cast("S", total)
