@@ -45,4 +45,4 @@ class TorchModel:
         for start in range(0, len(self.y), self.batch):
             rows = slice(start, start + self.batch)
             loss = 0.5 * ((self.eta(self.basis[rows]) - self.y[rows]) ** 2).sum()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
