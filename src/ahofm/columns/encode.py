@@ -101,7 +101,10 @@ class Encoder:
     def encode(self, X: Any, *, n_threads: int | None = None) -> Codes:
         """Codes of a table with the columns of training."""
         table = self.check(X)
-        encode: Callable[[int], NDArray[Any]] = lambda j: self.codebooks[j].encode(table.columns[j])  # noqa: E731
+
+        def encode(j: int) -> NDArray[Any]:
+            return self.codebooks[j].encode(table.columns[j])
+
         columns = _each(encode, range(len(self.codebooks)), n_threads)
         return Codes(tuple(columns), tuple(book.n_codes for book in self.codebooks))
 
