@@ -39,7 +39,8 @@ struct Panel {
     bool careful;
 };
 
-// All panels of some predictors, and their storage. `order` and `state` are left as small as the pass needs them.
+// All panels of some predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
+// column needs only the polynomials of the others.
 template <class T>
 class Panels {
   public:

@@ -25,31 +25,27 @@ class Penalty:
 
 @runtime_checkable
 class Basis(Protocol):
-    """Functions of one column, learned once, evaluated anywhere.
-
-    Attributes
-    ----------
-    size : int
-        Number of functions.
-    penalties : tuple of Penalty
-        Each on the whole coefficient vector.
-    constant : array of shape (size,) or None
-        Coefficients of the function 1, None when it is not in the span.
-    null_space : array of shape (size, q)
-        Coefficients that no penalty touches, one column each.
-    """
+    """Functions of one column, learned once, evaluated anywhere."""
 
     @property
-    def size(self) -> int: ...  # noqa: D102 - documented above
+    def size(self) -> int:
+        """Number of functions."""
+        ...
 
     @property
-    def penalties(self) -> tuple[Penalty, ...]: ...  # noqa: D102
+    def penalties(self) -> tuple[Penalty, ...]:
+        """Each on the whole coefficient vector."""
+        ...
 
     @property
-    def constant(self) -> Floats | None: ...  # noqa: D102
+    def constant(self) -> Floats | None:
+        """Coefficients of the function 1, (size,); None when it is not in the span."""
+        ...
 
     @property
-    def null_space(self) -> Floats: ...  # noqa: D102
+    def null_space(self) -> Floats:
+        """Coefficients that no penalty touches, one column each: (size, q)."""
+        ...
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x`` (no missing values): sparse, (len(x), size)."""
