@@ -1,0 +1,50 @@
+"""Two outcomes, or shares of two outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import entr
+
+from ahofm.columns.basis import Floats
+from ahofm.families.family import Family, RowLoss
+from ahofm.families.links import LINKS
+from ahofm.families.target import TargetRange
+from ahofm.kernels import LOSSES
+
+
+@dataclass(frozen=True)
+class Bernoulli(Family):
+    """``-y log mu - (1 - y) log(1 - mu)`` with the logit link.
+
+    Targets are 0 and 1, or shares of successes with the numbers of trials as weights: the binomial family.
+    """
+
+    target: ClassVar[TargetRange] = TargetRange(0.0, 1.0, low_included=True, high_included=True)
+    builtin: ClassVar[str] = "bernoulli"
+
+    def loss(self, y: Floats, eta: Floats) -> RowLoss:
+        """``log(1 + exp(eta)) - y eta``."""
+        return LOSSES["bernoulli"](y, eta)
+
+    def mean(self, eta: Floats) -> Floats:
+        """The probability of 1."""
+        return LINKS["logit"].mean(eta[:, 0])
+
+    def guess(self, y: Floats, weight: Floats) -> Floats:
+        """The logit of the mean."""
+        mean = float(weight @ y / weight.sum())
+        return LINKS["logit"].eta(np.array([min(max(mean, 1e-15), 1.0 - 1e-15)]))
+
+    def floor(self, y: Floats) -> Floats:
+        """At ``mu = y``: zero for 0 and 1, the entropy for shares."""
+        return np.asarray(entr(y) + entr(1.0 - y))
+
+    def check(self, y: Floats) -> None:
+        """One class only has no finite fit."""
+        super().check(y)
+        for value in (0.0, 1.0):
+            if (y == value).all():
+                raise ValueError(f"y is {value:g} in every row: one class only; {self.name} needs both")

@@ -1,0 +1,69 @@
+"""Counts whose variance is their mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import xlogy
+
+from ahofm.columns.basis import Floats
+from ahofm.families.family import Family, RowLoss
+from ahofm.families.links import LINKS, chain, check_link, quiet
+from ahofm.families.target import TargetRange, refuse_all_zero
+from ahofm.kernels import LOSSES
+
+
+@dataclass(frozen=True)
+class Poisson(Family):
+    """Counts, or rates with exposures as weights (with a log exposure as offset: counts): ``mu - y log mu``.
+
+    Parameters
+    ----------
+    link : "log" or "identity"
+    """
+
+    link: str = "log"
+
+    target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True)
+
+    def __post_init__(self) -> None:
+        """Refuse links it does not have."""
+        check_link(self.link, ("log", "identity"), self.name)
+
+    @property
+    def builtin(self) -> str | None:
+        """The kernel has the log link."""
+        return "poisson" if self.link == "log" else None
+
+    def loss(self, y: Floats, eta: Floats) -> RowLoss:
+        """``mu - y log mu``, convex with either link."""
+        if self.link == "log":
+            with quiet():
+                return LOSSES["poisson"](y, eta)
+
+        def by_mean(mu: Floats) -> RowLoss:
+            mu = np.where(mu > 0, mu, np.nan)
+            ratio = y / mu
+            return mu - xlogy(y, mu), 1.0 - ratio, ratio / mu
+
+        return chain(LINKS[self.link], eta, by_mean, expected=False)
+
+    def mean(self, eta: Floats) -> Floats:
+        """The mean."""
+        return LINKS[self.link].mean(eta[:, 0])
+
+    def guess(self, y: Floats, weight: Floats) -> Floats:
+        """The link of the mean."""
+        mean = float(weight @ y / weight.sum())
+        return LINKS[self.link].eta(np.array([max(mean, np.finfo(float).tiny)]))
+
+    def floor(self, y: Floats) -> Floats:
+        """At ``mu = y``."""
+        return np.asarray(y - xlogy(y, y))
+
+    def check(self, y: Floats) -> None:
+        """Counts that are all zero have no finite fit."""
+        super().check(y)
+        refuse_all_zero(self.name, y)

@@ -1,0 +1,49 @@
+"""Which targets a family takes, as data: what checks refuse and tests draw from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+
+
+@dataclass(frozen=True)
+class TargetRange:
+    """An interval of finite numbers.
+
+    Attributes
+    ----------
+    low, high : float
+    low_included, high_included : bool
+    whole : bool
+        Whole numbers only.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    low_included: bool = False
+    high_included: bool = False
+    whole: bool = False
+
+    def includes(self, y: Floats) -> NDArray[np.bool_]:
+        """Which targets lie in the range; NaN never does."""
+        above = y >= self.low if self.low_included else y > self.low
+        below = y <= self.high if self.high_included else y < self.high
+        return np.asarray(above & below & np.isfinite(y) & ((y == np.floor(y)) if self.whole else True))
+
+    def __str__(self) -> str:
+        """In words."""
+        numbers = "whole numbers" if self.whole else "finite numbers"
+        if not np.isfinite(self.low) and not np.isfinite(self.high):
+            return numbers
+        left, right = "[" if self.low_included else "(", "]" if self.high_included else ")"
+        return f"{numbers} in {left}{self.low:g}, {self.high:g}{right}"
+
+
+def refuse_all_zero(family: str, y: Floats) -> None:
+    """Raise ValueError when no target is positive: the mean would have to be zero, which a log link never reaches."""
+    if not (y > 0).any():
+        raise ValueError(f"y has no positive value; {family} needs at least one")

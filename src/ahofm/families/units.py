@@ -1,0 +1,74 @@
+"""Units to fit in: where targets are and how far they spread. Knows no losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+
+
+@dataclass(frozen=True)
+class Units:
+    """A change of units that a family allows: ``y = centre + spread y'`` and ``eta_k = shift_k + factor_k eta'_k``.
+
+    Penalties on factors do not scale with the target, so fits are made in units in which they mean the same for all.
+    """
+
+    centre: float
+    spread: float
+    shift: tuple[float, ...]
+    factor: tuple[float, ...]
+
+    @classmethod
+    def unchanged(cls, n_predictors: int) -> Units:
+        """The units as they are."""
+        return cls(0.0, 1.0, (0.0,) * n_predictors, (1.0,) * n_predictors)
+
+    def of_target(self, y: Floats) -> Floats:
+        """y' of y."""
+        return (y - self.centre) / self.spread
+
+    def of_offset(self, offset: Floats) -> Floats:
+        """What is added to eta' when ``offset`` is added to eta."""
+        return np.asarray(offset / np.asarray(self.factor))
+
+
+def location_units(y: Floats, weight: Floats, *, n_predictors: int = 1, robust: bool = False) -> Units:
+    """Centre 0 and spread 1, for a family whose first predictor moves and stretches with the target.
+
+    Mean and standard deviation or, when ``robust``, median and ``robust_spread``: a family that is chosen because of
+    outliers must not get its units from them.
+    """
+    if robust:
+        centre, spread = weighted_quantile(y, weight, 0.5), robust_spread(y, weight)
+    else:
+        share = weight / weight.sum(dtype=np.float64)
+        centre = float(share @ y)
+        largest = float(np.abs(y - centre).max()) or 1.0  # squares of large numbers overflow
+        spread = largest * float(np.sqrt(share @ ((y - centre) / largest) ** 2))
+    if not spread > 1e-12 * max(abs(centre), np.finfo(float).tiny):
+        spread = 1.0  # a constant target: any unit will do
+    same = Units.unchanged(n_predictors)
+    return replace(
+        same, centre=centre, spread=spread, shift=(centre, *same.shift[1:]), factor=(spread, *same.factor[1:])
+    )
+
+
+def weighted_quantile(y: Floats, weight: Floats, level: float) -> float:
+    """Smallest target with at least ``level`` of all weight at or below it."""
+    order = np.argsort(y, kind="stable")
+    reached = np.cumsum(weight[order], dtype=np.float64)
+    return float(y[order[np.searchsorted(reached, level * reached[-1] * (1.0 - 1e-12))]])
+
+
+def robust_spread(y: Floats, weight: Floats) -> float:
+    """Median absolute deviation from the median, scaled to be the standard deviation of a normal target.
+
+    When more than half of the targets are equal it is zero; then the mean absolute deviation is taken, scaled likewise
+    (it moves with outliers, but less than a standard deviation does), and 1 when all targets are equal.
+    """
+    deviation = np.abs(y - weighted_quantile(y, weight, 0.5))
+    median = 1.4826 * weighted_quantile(deviation, weight, 0.5)
+    return median or float(np.sqrt(np.pi / 2.0) * (weight @ deviation) / weight.sum()) or 1.0
