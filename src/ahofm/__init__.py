@@ -3,7 +3,20 @@
 from importlib.metadata import version
 
 from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
+from ahofm.model import load
 
 __version__ = version("ahofm")
 
-__all__ = ["Categorical", "Cyclic", "Linear", "Mixed", "Spline", "Walk", "__version__"]
+__all__ = [
+    "AHOFMClassifier",
+    "AHOFMRegressor",
+    "Categorical",
+    "Cyclic",
+    "Linear",
+    "Mixed",
+    "Spline",
+    "Walk",
+    "__version__",
+    "load",
+]

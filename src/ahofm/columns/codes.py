@@ -43,6 +43,10 @@ class Codes:
         """A range of rows, without a copy."""
         return Codes(tuple(column[start:stop] for column in self.columns), self.sizes)
 
+    def take(self, rows: NDArray[np.int64]) -> Codes:
+        """Some rows, in the given order."""
+        return Codes(tuple(column[rows] for column in self.columns), self.sizes)
+
 
 def code_type(size: int) -> type[np.unsignedinteger[Any]]:
     """Narrowest type for codes 0 .. size - 1."""

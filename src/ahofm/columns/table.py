@@ -58,14 +58,16 @@ def read_table(X: Any) -> Table:
         return X
     if sp.issparse(X):
         raise TypeError("X is a sparse matrix; pass a dense array or a data frame, e.g. X.toarray()")
-    if isinstance(X, (list, tuple)):
-        X = np.asarray(X, dtype=_list_dtype(X))
+    X = as_array(X)
     return _read_array(X) if isinstance(X, np.ndarray) else _read_frame(X)
 
 
-def _list_dtype(rows: Sequence[Any]) -> type | None:
-    has_text = any(isinstance(cell, str) for row in rows if isinstance(row, (list, tuple)) for cell in row)
-    return object if has_text else None  # NumPy would turn the numbers beside a text into text
+def as_array(X: Any) -> Any:
+    """A list of rows as an array; anything else as it is."""
+    if not isinstance(X, (list, tuple)):
+        return X
+    has_text = any(isinstance(cell, str) for row in X if isinstance(row, (list, tuple)) for cell in row)
+    return np.asarray(X, dtype=object if has_text else None)  # NumPy would turn the numbers beside a text into text
 
 
 def _read_array(X: NDArray[Any]) -> Table:

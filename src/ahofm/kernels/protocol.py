@@ -45,6 +45,16 @@ class Chunk:
         """Number of rows."""
         return self.codes.n_rows
 
+    def rows(self, start: int, stop: int) -> Chunk:
+        """A range of rows, without a copy."""
+        rest = [None if part is None else part[start:stop] for part in (self.y, self.weight, self.offset)]
+        return Chunk(self.codes.rows(start, stop), *rest)
+
+    def take(self, rows: NDArray[np.int64]) -> Chunk:
+        """Some rows, in the given order."""
+        rest = [None if part is None else part[rows] for part in (self.y, self.weight, self.offset)]
+        return Chunk(self.codes.take(rows), *rest)
+
 
 @dataclass(frozen=True)
 class Tables:

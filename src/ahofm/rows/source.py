@@ -87,6 +87,5 @@ class ArraySource:
         if not 0 <= index < self.n_chunks:
             raise IndexError(f"chunk {index} is out of range: there are {self.n_chunks}")
         start = index * self.rows_per_chunk
-        rows = slice(start, min(start + self.rows_per_chunk, self.n_rows))
-        cut = [None if array is None else array[rows] for array in (self.y, self.weight, self.offset)]
-        return Chunk(self.codes.rows(rows.start, rows.stop), *cut)
+        whole = Chunk(self.codes, self.y, self.weight, self.offset)
+        return whole.rows(start, min(start + self.rows_per_chunk, self.n_rows))

@@ -1,0 +1,107 @@
+"""The classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_consistent_length
+
+from ahofm.columns.basis import Floats
+from ahofm.estimators.base import AHOFM
+from ahofm.families import Bernoulli, Family, Multinomial, find_family
+from ahofm.model import check_weight
+
+
+class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]
+    """Classification with all spline interactions up to an order.
+
+    Parameters are those of :class:`AHOFMRegressor`, except for
+
+    family : str or Family, default "auto"
+        "auto" is Bernoulli for two classes and Multinomial, with a predictor per class, for more.
+
+    Attributes
+    ----------
+    classes_ : array of shape (classes,)
+    model_, trace_, n_iter_, n_features_in_, feature_names_in_
+        As for :class:`AHOFMRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 3))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    >>> model = AHOFMClassifier(order=2, random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 1)
+    1.0
+    """
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> AHOFMClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, columns), or a pandas, polars or Arrow table
+            Numbers or text; NaN and None are missing values.
+        y : array of shape (n,)
+            Labels of any kind.
+        sample_weight : array of shape (n,), optional
+            Integer weights act as repeated rows, zeros as absent ones.
+        offset : array of shape (n,) or (n, predictors), optional
+            Added to the predictor.
+        """
+        table = self._read(X, reset=True)
+        labels = _check_y(y, multi_output=False, estimator=self)
+        check_classification_targets(labels)
+        check_consistent_length(table.columns[0], labels)
+        weight = check_weight(sample_weight, len(labels))
+        classes = np.unique(labels[weight > 0])
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes[0]!r}"
+            )
+        family = self._family(len(classes))
+        at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        self._fit(table, at.astype(np.float64), sample_weight, offset, family, tuple(classes))
+        self.classes_ = classes
+        return self
+
+    def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Probability of each class: (n, classes)."""
+        table = self._read(X)
+        mean = self.model_.mean(table, offset, n_threads=self._threads())
+        return mean if mean.ndim == 2 else np.column_stack([1.0 - mean, mean])
+
+    def predict_log_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Logarithms of the probabilities: (n, classes)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X, offset)))
+
+    def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Predictors before the link: (n,) log odds for two classes, else (n, classes)."""
+        return self.predict_eta(X, offset)
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> float:
+        """Share of rows classified right."""
+        right = self.predict(X, offset) == np.asarray(y)
+        return float(np.average(right, weights=check_weight(sample_weight, len(right))))
+
+    def _family(self, n_classes: int) -> Family:
+        if isinstance(self.family, str) and self.family in ("auto", "multinomial"):
+            if n_classes == 2 and self.family == "auto":
+                return Bernoulli()
+            return Multinomial(n_classes)
+        family = find_family(self.family)
+        if family.n_predictors == 1 and n_classes > 2:
+            raise ValueError(f"family {family.name} has two classes, but y has {n_classes}; use family='auto'")
+        return family

@@ -1,0 +1,145 @@
+"""Homogeneous smoothing: degrees of freedom of a column's functions <-> the strength of its penalty.
+
+With s from the Demmler–Reinsch orthogonalisation and N the total weight, the hat matrix of a penalised regression on
+one column has the eigenvalues ``a = 1 / (1 + strength s / N)``; its degrees of freedom are
+
+    "hat"       tr H           = sum a
+    "residual"  tr(2H - H'H)   = sum 2a - a^2      (the paper's equation, and the default)
+
+They count the constant, whether or not the model keeps it in its factors (Buja, Hastie and Tibshirani, 1989).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from numbers import Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.model import eigenvalues
+
+DfKind: TypeAlias = Literal["residual", "hat"]
+Df: TypeAlias = float | Mapping[Any, Any] | None
+
+DEFAULT_DF: Mapping[str, float] = {"main": 10.0, "factor": 6.0, "share": 0.75}
+"""Degrees of freedom when none are asked for, and the largest share of a column's functions they may take."""
+
+
+def degrees_of_freedom(strength: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
+    """Degrees of freedom of a column with eigenvalues ``s`` on rows of total weight ``total``."""
+    with np.errstate(over="ignore"):
+        a = 1.0 / (1.0 + strength * s / total)
+    return float(np.sum(a if kind == "hat" else 2.0 * a - a * a))
+
+
+def strength_of(df: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
+    """The strength that gives ``df``; raises ValueError when none does."""
+    most, least = len(s), int(np.count_nonzero(s == 0.0))
+    if not least < df <= most:
+        raise ValueError(f"df={df:g} cannot be reached: its {most} function(s) allow {_range(least, most)}")
+    if df == most:
+        return 0.0
+    touched = s[s > 0.0]
+
+    def excess(log_strength: float) -> float:
+        return degrees_of_freedom(np.exp(log_strength), s, total, kind) - df
+
+    low = np.log(total / touched.max()) - 1.0
+    while excess(low) < 0.0:
+        low -= 5.0
+    high = np.log(total / touched.min()) + 1.0
+    while excess(high) > 0.0:
+        high += 5.0
+    return float(np.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+
+
+def _range(least: int, most: int) -> str:
+    return f"more than {least} and at most {most}" if most > least else f"{most}, whatever the strength"
+
+
+def strengths_of(
+    codebooks: Sequence[Codebook], orders: Sequence[int], df: Df, kind: DfKind = "residual"
+) -> dict[int, Floats]:
+    """Strength per order and column: {order: (columns,)}.
+
+    Parameters
+    ----------
+    df : number, dict or None
+        One number for all; a dict from order to a number or to a dict from column to number; a dict from column to a
+        number or to a dict from order to number. None, and what a dict leaves out, is the default, which every
+        column can reach; a number that a column cannot reach is an error.
+    """
+    if kind not in ("residual", "hat"):
+        raise ValueError(f"df_kind must be 'residual' or 'hat', got {kind!r}")
+    names = [book.name for book in codebooks]
+    asked = _asked(df, orders, names)
+    spectra = [eigenvalues(book) if book.size else np.zeros(0) for book in codebooks]
+    out = {order: np.zeros(len(names)) for order in orders}
+    for j, (book, s) in enumerate(zip(codebooks, spectra, strict=True)):
+        total = float(book.mass.sum())
+        for order in orders:
+            wanted = asked.get((order, book.name))
+            if len(s) == 0 or (wanted is None and not s.any()):
+                continue  # nothing to penalise
+            try:
+                out[order][j] = strength_of(_default(order, s) if wanted is None else wanted, s, total, kind)
+            except ValueError as error:
+                raise ValueError(
+                    f"column '{book.name}', order {order}: {error}; give a df it can reach, e.g. "
+                    f"df={{'{book.name}': {_default(order, s):.3g}}}, or more functions with columns="
+                ) from None
+    return out
+
+
+def _default(order: int, s: Floats) -> float:
+    """A df that the column can reach."""
+    free = int(np.count_nonzero(s == 0.0))
+    most = free + DEFAULT_DF["share"] * (len(s) - free)
+    return float(min(DEFAULT_DF["main" if order == 1 else "factor"], most))
+
+
+def _asked(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:
+    """What was asked for, per order and column."""
+    if df is None:
+        return {}
+    if not isinstance(df, Mapping):
+        value = _number(df, "df")
+        return {(order, name): value for order in orders for name in names}
+    asked: dict[tuple[int, str], float] = {}
+    for key, value in sorted(df.items(), key=lambda item: isinstance(item[0], str)):  # columns override orders
+        if isinstance(key, str):
+            _check_column(key, names)
+            inner = value if isinstance(value, Mapping) else dict.fromkeys(orders, value)
+            for order, number in inner.items():
+                _check_order(order, orders)
+                asked[order, key] = _number(number, f"df[{key!r}]")
+        else:
+            _check_order(key, orders)
+            inner = value if isinstance(value, Mapping) else dict.fromkeys(names, value)
+            for name, number in inner.items():
+                _check_column(name, names)
+                asked[key, str(name)] = _number(number, f"df[{key!r}]")
+    return asked
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{what} must be a positive number, got {value!r}")
+    return float(value)
+
+
+def _check_column(name: Any, names: Sequence[str]) -> None:
+    if name not in names:
+        close = get_close_matches(str(name), names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, names[:10]))}"
+        raise ValueError(f"df names column {name!r}, which is not in X; {hint}")
+
+
+def _check_order(order: Any, orders: Sequence[int]) -> None:
+    if order not in orders:
+        raise ValueError(f"df names order {order!r}, but the model has the orders {', '.join(map(str, orders))}")

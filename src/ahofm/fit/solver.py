@@ -1,0 +1,145 @@
+"""One loop for all solvers. A solver is frozen settings and a pure step; it sees an objective, never data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.objective import Objective
+from ahofm.model import Reason, Record, Trace
+
+Callback: TypeAlias = Callable[[Record], "bool | None"]
+"""Called after every iteration; a fit stops when it returns True."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a solver is. Solvers add what they need to go on.
+
+    Attributes
+    ----------
+    theta : array
+    value : float
+        The objective there.
+    gradient : array
+    validation : float or None
+        Loss per unit of weight on rows set aside.
+    best : array
+        The coefficients to keep if the fit ended now.
+    reason : Reason or None
+        Set by a solver that has finished.
+    """
+
+    theta: Floats
+    value: float
+    gradient: Floats
+    best: Floats
+    validation: float | None = None
+    reason: Reason | None = None
+
+
+StateT = TypeVar("StateT", bound=State)
+
+
+@runtime_checkable
+class Solver(Protocol[StateT]):
+    """``init`` and ``step`` are all there is to a solver."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        ...
+
+    def init(self, objective: Objective, theta: Floats) -> StateT:
+        """The state at the start."""
+        ...
+
+    def step(self, objective: Objective, state: StateT) -> StateT:
+        """The state after one more iteration."""
+        ...
+
+
+def gradient_norm(objective: Objective, gradient: Floats) -> float:
+    """Norm in the solvers' coordinates, per root of weight: half its square is about what a Newton step gains a row."""
+    return float(np.linalg.norm(gradient * objective.scale) / np.sqrt(objective.total))
+
+
+def has_converged(records: Sequence[Record], tol: float) -> bool:
+    """Whether the last ten iterations gained less than ``tol`` of the gain since the start, or the slope is flat.
+
+    Interactions have flat valleys in which a gradient never quite vanishes, hence the first; the second spares convex
+    problems ten needless iterations.
+    """
+    last = records[-1]
+    gain = tol * (records[0].objective - last.objective)
+    if 0.5 * last.gradient_norm**2 <= 1e-3 * gain or last.gradient_norm == 0.0:
+        return True
+    return len(records) > 10 and records[-11].objective - last.objective <= gain
+
+
+def minimise(
+    solver: Solver[Any],
+    objective: Objective,
+    theta: Floats,
+    *,
+    max_iter: int,
+    tol: float | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> tuple[Floats, Trace]:
+    """Run a solver.
+
+    Parameters
+    ----------
+    max_iter : int
+    tol : float, optional
+        See :func:`has_converged`; without it the solver decides.
+    callbacks : functions of a Record
+        Called after every iteration; the fit stops when one returns True.
+
+    Returns
+    -------
+    theta : array
+        The best coefficients seen, also when the fit diverged or was interrupted.
+    trace : Trace
+    """
+    begun, rows_before = time.perf_counter(), objective.meter.seconds
+
+    def record(iteration: int, state: State) -> Record:
+        norm = gradient_norm(objective, state.gradient)
+        seconds = time.perf_counter() - begun
+        value = state.value / objective.total
+        return Record(iteration, value, norm, objective.meter.passes, seconds, state.validation)
+
+    state: State = solver.init(objective, theta)
+    if not np.isfinite(state.value):
+        raise ValueError("the objective is not finite at the start; are targets, weights or offsets extremely large?")
+    records = [record(0, state)]
+    reason = Reason.MAX_ITER
+    try:
+        for iteration in range(1, max_iter + 1):
+            new: State = solver.step(objective, state)
+            if new.reason is Reason.DIVERGED or not np.isfinite(new.value):
+                reason = Reason.DIVERGED
+                break
+            state = new
+            records.append(record(iteration, state))
+            if state.reason is not None:
+                reason = state.reason
+                break
+            if tol is not None and has_converged(records, tol):
+                reason = Reason.CONVERGED
+                break
+            wishes = [callback(records[-1]) for callback in callbacks]  # each of them is called
+            if any(wishes):
+                reason = Reason.CALLBACK
+                break
+    except KeyboardInterrupt:
+        reason = Reason.INTERRUPTED
+    rows = objective.meter.seconds - rows_before
+    seconds = {"rows": rows, "solve": time.perf_counter() - begun - rows}
+    return state.best, Trace(solver.name, reason, tuple(records), seconds)

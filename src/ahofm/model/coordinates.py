@@ -1,0 +1,143 @@
+"""Coordinates of a column's functions in which the penalty is diagonal and the data are, as far as possible, too.
+
+Demmler–Reinsch orthogonalisation (Ruppert, Wand and Carroll, 2003, appendix B) of the basis at the codes, weighted by
+their mass: with G the Gram matrix per unit of weight and P the sum of the penalties, a matrix T with ``T'GT = I`` and
+``T'PT = diag(s)``. It is computed from the two square roots (a generalised singular value decomposition), never from a
+Cholesky factor of G, so that bases with more functions than the data can tell apart are safe: directions without data
+drop out, which leaves them at the value the penalty gives them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats, Sparse
+
+_RANK_TOLERANCE = 1e-7
+"""Directions whose root-mean-square value on the data is smaller, relative to their penalty, carry no data."""
+
+_DENSE_LEVELS = 512
+"""More indicator functions than this stay sparse: a dense decomposition is cubic in them."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Functions of one column as a solver sees them.
+
+    Attributes
+    ----------
+    values : array of shape (codes, q), dense or sparse
+        Each function at each code, before the level is added.
+    to_basis : array of shape (size of the codebook, q), dense or sparse
+        Coefficients of the codebook's functions for each of these.
+    level : array of shape (q,)
+        What is added at every code but the neutral one, the last: the centring of functions that lack the constant.
+    penalty : array of shape (q,)
+        Penalty of the square of each coefficient.
+    """
+
+    values: Floats | Sparse
+    to_basis: Floats | Sparse
+    level: Floats
+    penalty: Floats
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return len(self.penalty)
+
+    @property
+    def shifted(self) -> bool:
+        """Whether there is a level to add."""
+        return bool(self.level.any())
+
+    def at_codes(self, coef: Floats) -> Floats:
+        """Values at the codes of coefficients (q, ...)."""
+        values = self.values @ coef
+        if self.shifted:
+            values[:-1] += self.level @ coef
+        return np.asarray(values)
+
+    def adjoint(self, slopes: Floats) -> Floats:
+        """Derivatives by the coefficients, from those by the values at the codes."""
+        by_coef = self.values.T @ slopes
+        if self.shifted:
+            by_coef = by_coef + np.multiply.outer(self.level, slopes[:-1].sum(axis=0))
+        return np.asarray(by_coef)
+
+
+def coordinates(book: Codebook, *, center: bool) -> Coordinates:
+    """Coordinates of all functions of a codebook, or of those with mean zero over the training data."""
+    if book.size == 0:
+        return Coordinates(np.zeros((book.n_codes, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
+    share = book.mass / book.mass.sum()
+    if _indicators(book) and book.size > _DENSE_LEVELS:
+        return _sparse_indicators(book, share, center)
+    basis, root = book.basis.toarray(), penalty_root(book)
+    subspace, level = np.eye(book.size), np.zeros(book.size)
+    if center and book.constant is not None:
+        subspace = scipy.linalg.qr((basis.T @ share)[:, np.newaxis])[0][:, 1:]
+    elif center:
+        level = -(share @ basis)
+    data = basis @ subspace
+    data[:-1] += level @ subspace
+    within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root @ subspace)
+    to_basis = subspace @ within
+    return Coordinates(basis @ to_basis, to_basis, level @ to_basis, penalty)
+
+
+def eigenvalues(book: Codebook) -> Floats:
+    """The s of a codebook's whole basis: ``df(lambda) = sum 1 / (1 + lambda s / N)``, N the total weight."""
+    share = book.mass / book.mass.sum()
+    if _indicators(book):
+        return np.sort(1.0 / share[share > 0])
+    return _reinsch(np.sqrt(share)[:, np.newaxis] * book.basis.toarray(), penalty_root(book))[1]
+
+
+def penalty_root(book: Codebook) -> Floats:
+    """R with ``R'R`` the sum of the column's penalties."""
+    total = sum(penalty.matrix.toarray() for penalty in book.penalties)
+    values, vectors = np.linalg.eigh(total)
+    kept = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+    return np.asarray(np.sqrt(values[kept])[:, np.newaxis] * vectors[:, kept].T)
+
+
+def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
+    """T and s with ``T' data' data T = I`` and ``T' root' root T = diag(s)``, s increasing."""
+    ratio = np.linalg.norm(root) / max(np.linalg.norm(data), np.finfo(float).tiny)
+    scale = 1.0 / ratio if ratio > 0 else 1.0
+    stacked = np.vstack([data, scale * root])
+    left, singular, right = scipy.linalg.svd(stacked, full_matrices=False)
+    kept = singular > 1e-10 * singular[0]  # what neither data nor penalty see
+    left, whiten = left[:, kept], right[kept].T / singular[kept]
+    _, cosine, turn = scipy.linalg.svd(left[: len(data)], full_matrices=False)
+    seen = cosine > _RANK_TOLERANCE
+    cosine, turn = cosine[seen], turn[: len(seen)][seen]
+    sine = np.linalg.norm(left[len(data) :] @ turn.T, axis=0)  # accurate where 1 - cosine^2 is not
+    sine[sine < 1e-9] = 0.0  # free directions
+    return whiten @ turn.T / cosine, (sine / cosine / scale) ** 2
+
+
+def _indicators(book: Codebook) -> bool:
+    """Whether every code has a function of its own and penalties do not couple them."""
+    unit = book.basis[: book.n_codes - 1]
+    identity = unit.shape[0] == unit.shape[1] == unit.nnz and (unit.data == 1.0).all()
+    return bool(identity and (unit.indices == np.arange(unit.nnz)).all() and _is_identity(book))
+
+
+def _is_identity(book: Codebook) -> bool:
+    total = sum(penalty.matrix for penalty in book.penalties)
+    return bool(abs(total - sp.eye_array(book.size)).max() == 0.0)
+
+
+def _sparse_indicators(book: Codebook, share: Floats, center: bool) -> Coordinates:
+    """Indicators scaled to unit mean square; centred by a level, which leaves one direction without effect."""
+    scale = 1.0 / np.sqrt(share[:-1])
+    to_basis = sp.diags_array(scale, format="csr")
+    level = -np.sqrt(share[:-1]) if center else np.zeros(book.size)
+    return Coordinates(sp.csr_array(book.basis @ to_basis), to_basis, level, scale**2)

@@ -1,0 +1,250 @@
+"""Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
+
+The metadata are ``{"format": "ahofm", "version": "1", "model": <JSON>}``. A part of the model is a JSON object with its
+"type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a tensor named by its
+place, such as ``model.predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor too: safetensors
+limits its metadata. What was learned is stored, not how to learn it again: every later version predicts the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import fields
+from math import isfinite
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from ahofm.columns import Basis, Codebook, ColumnKind, Encoder, Support
+from ahofm.columns.categorical import Categorical, CategoricalBasis
+from ahofm.columns.cyclic import Cyclic, CyclicBasis
+from ahofm.columns.linear import EmptyBasis, Linear, LinearBasis
+from ahofm.columns.mixed import Mixed, MixedBasis
+from ahofm.columns.spline import Spline, SplineBasis
+from ahofm.columns.table import is_numeric
+from ahofm.columns.walk import Walk, WalkBasis
+from ahofm.families import FAMILIES, Family
+from ahofm.model.model import Model, Terms
+from ahofm.model.trace import Reason, Record, Trace
+
+FORMAT, VERSION = "ahofm", 1
+
+Tensors: TypeAlias = dict[str, NDArray[Any]]
+
+_KINDS = (Categorical, Cyclic, Linear, Mixed, Spline, Walk)
+_BASES = (CategoricalBasis, CyclicBasis, LinearBasis, MixedBasis, SplineBasis, WalkBasis, EmptyBasis)
+_BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
+_CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
+_PARTS = {Model, Terms, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
+_SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
+
+_WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+_LABELS = {f"numpy.{name}": np.dtype(name).type for name in ("str", "bool", *_WIDTHS)}  # Python's are those of JSON
+
+
+class ModelFileError(ValueError):
+    """A file that is no model, not an intact one, or one of a later version."""
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file, whole or not at all: what was there before stays until the new file is complete.
+
+    Raises TypeError for a family, column kind or label that is not built in, ValueError for parts that do not fit.
+    """
+    path, tensors = Path(path), dict[str, NDArray[Any]]()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot save to {path}: there is no directory {path.parent}; create it first")
+    text = json.dumps(_pack(model, "model", tensors), allow_nan=False)
+    _check(model)
+    metadata = {"format": FORMAT, "version": str(VERSION), "model": text}
+    data = _sorted_header(safetensors.numpy.save(tensors, metadata))
+    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with draft.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model that :meth:`Model.save` has written; raises ModelFileError for any other file."""
+    data = Path(path).read_bytes()  # not mapped: a file that is cut short while mapped ends the process
+    try:
+        tensors = safetensors.numpy.load(data)
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
+    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is damaged or no safetensors file ({error}); copy or save it again") from error
+    version = metadata.get("version", "")
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is a safetensors file, but not one of ahofm; give one that Model.save wrote")
+    if version.isascii() and version.isdecimal() and len(version) < 10 and int(version) > VERSION:
+        raise ModelFileError(f"{path} was written by a newer ahofm; upgrade to read version {version} of model files")
+    try:
+        if version != str(VERSION):
+            raise ValueError(f"its version is {version!r}, which never was")
+        model: Model = _unpack(json.loads(metadata.get("model", "")), Model, "model", tensors)
+        if tensors:
+            raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
+        _check(model)
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
+        raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
+    return model
+
+
+def _sorted_header(data: bytes) -> bytes:
+    """The same file with metadata in order, not in the random one of safetensors: equal models are equal files."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # tensors stay aligned
+    return len(header).to_bytes(8, "little") + header + data[end:]
+
+
+def _pack(value: Any, where: str, tensors: Tensors) -> Any:
+    """JSON of a value; its arrays go to the tensors."""
+    if isinstance(value, np.ndarray) and is_numeric(value):
+        tensors[where] = _finite(np.ascontiguousarray(value, dtype=np.float64), where)
+        return {"type": "numbers"}
+    if isinstance(value, np.ndarray):
+        tensors[where] = np.frombuffer(json.dumps(value.tolist()).encode(), dtype=np.uint8)
+        return {"type": "levels"}
+    if isinstance(value, tuple):
+        return [_pack(item, f"{where}.{k}", tensors) for k, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): _pack(item, f"{where}.{key}", tensors) for key, item in value.items()}
+    if type(value) in _PARTS:
+        parts = {name: _pack(getattr(value, name), f"{where}.{name}", tensors) for name in _SCHEMAS[type(value)]}
+        return {"type": type(value).__name__, **parts}
+    return value.name if isinstance(value, Reason) else _pack_scalar(value, where)
+
+
+def _pack_scalar(value: Any, where: str) -> Any:
+    label = "numpy.str" if isinstance(value, np.str_) else f"numpy.{getattr(value, 'dtype', None)}"
+    if where.startswith("model.classes.") and label in _LABELS:
+        return {"type": label, "value": value.item()}
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, Real) and (label in _LABELS or not isinstance(value, np.generic)):
+        number = int(value) if isinstance(value, Integral) else _finite(float(value), where)
+        return number if isfinite(number) else str(number)
+    remedy = "model files hold built-in families, column kinds and labels only: pickle the estimator instead"
+    raise TypeError(f"{where} is of type {type(value).__name__}, which is not built in; {remedy}")
+
+
+def _unpack(value: Any, hint: Any, where: str, tensors: Tensors) -> Any:  # noqa: PLR0911 - one return a type
+    """The value of a field with that annotation; its arrays are taken out of the tensors."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        wanted = NoneType if value is None else tuple if isinstance(value, list) else Literal
+        hint = next((option for option in args if wanted in (option, get_origin(option))), args[0])
+        return None if hint is NoneType else _unpack(value, hint, where, tensors)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_unpack(item, args[0], f"{where}.{k}", tensors) for k, item in enumerate(value))
+    if origin is Mapping and isinstance(value, dict):
+        if any(str(args[0](key)) != key for key in value):
+            raise ValueError(f"{where} has keys that are not integers")
+        return {args[0](key): _unpack(item, args[1], f"{where}.{key}", tensors) for key, item in value.items()}
+    if origin is np.ndarray:
+        return _unpack_array(value, args[-1] != np.dtype[np.float64], where, tensors)
+    if hint in (bool, int, float, str, Any) or origin is Literal:
+        return _unpack_scalar(value, hint, where)
+    if hint is Reason and value in Reason.__members__:
+        return Reason[value]
+    named = {cls.__name__: cls for cls in _CHOICES.get(hint, (hint,)) if cls in _PARTS}
+    cls = named.get(value.get("type")) if isinstance(value, dict) else None
+    if cls is None:
+        raise ValueError(f"{where} should be {getattr(hint, '__name__', hint)}, not {str(value)[:60]}")
+    schema = _SCHEMAS[cls]
+    if wrong := schema.keys() ^ (value.keys() - {"type"}):
+        raise ValueError(f"{where} lacks, or should not have, {', '.join(sorted(wrong))}")
+    part = cls(**{name: _unpack(value[name], schema[name], f"{where}.{name}", tensors) for name in schema})
+    if isinstance(part, ColumnKind):
+        part.validate()
+    return part
+
+
+def _unpack_scalar(value: Any, hint: Any, where: str) -> Any:
+    if hint is Any and isinstance(value, dict) and value.get("type") in _LABELS:
+        with np.errstate(all="ignore"):
+            label = _LABELS[value["type"]](value["value"])
+        same = [type(label.item()), label.item(), 2] == [type(value["value"]), value["value"], len(value)]
+        value, hint = label if same else value, type(label)
+    elif hint is Any and isinstance(value, (str, bool, int, float)):
+        hint = type(value)
+    elif {hint, type(value)} == {int, float} and hint(value) == value:
+        value = hint(value)
+    elif hint is float and value in ("inf", "-inf", "nan") and where.startswith("model.trace."):
+        return float(value)
+    fits = value in get_args(hint) if get_origin(hint) is Literal else type(value) is hint
+    if not fits or (isinstance(value, Real) and not isfinite(value)):
+        raise ValueError(f"{where} should be {getattr(hint, '__name__', hint)}, not {str(value)[:60]}")
+    return value
+
+
+def _unpack_array(value: Any, text: bool, where: str, tensors: Tensors) -> NDArray[Any]:
+    levels, numbers = text and value == {"type": "levels"}, value == {"type": "numbers"}
+    array = tensors.pop(where, None)
+    if array is None or not (levels or numbers) or array.dtype != (np.uint8 if levels else np.float64):
+        raise ValueError(f"tensor {where} is missing or of the wrong type")
+    if not levels:
+        return np.array(_finite(array, where))
+    texts = json.loads(array.tobytes())
+    if not isinstance(texts, list) or not all(isinstance(level, str) for level in texts):
+        raise ValueError(f"tensor {where} is not a list of texts")
+    return np.array([*texts, None], dtype=object)[:-1]
+
+
+def _finite(value: Any, where: str) -> Any:
+    if not np.isfinite(value).all() and not where.startswith("model.trace."):  # which tells of fits that diverged
+        raise ValueError(f"{where} holds NaN or infinities")
+    return value
+
+
+def _check(model: Model) -> None:
+    """Raise ValueError unless the parts make sense together; fields have their types, and numbers are finite."""
+    names = model.encoder.names
+    for book in model.encoder.codebooks:
+        if not _sound(book):
+            raise ValueError(f"column {book.name!r} has codes, functions or weights that do not fit together")
+    if not names or len(set(names)) < len(names) or not model.total > 0.0:
+        raise ValueError("it has no columns, two of the same name, or no training weight")
+    strengths = [row.shape == (len(names),) and (row >= 0.0).all() for row in model.strengths.values()]
+    if model.strengths.keys() != {1, *model.ranks} or not all(strengths):
+        raise ValueError("strengths are not one number of at least 0 per order and column")
+    if model.classes is not None and len(model.classes) != max(2, model.family.n_predictors):
+        raise ValueError(f"{len(model.classes)} class labels are not one per class")
+
+
+def _sound(book: Codebook) -> bool:
+    """Whether a codebook could have been learned, as far as predictions rely on it."""
+    kind, edges, basis, values, mass = book.kind, book.edges, book.functions, book.support.values, book.support.mass
+    text, by_level = not is_numeric(values), isinstance(kind, Categorical)
+    smooth = basis.smooth if isinstance(basis, MixedBasis) else basis
+    places = basis.knots if isinstance(basis, WalkBasis) else getattr(basis, "levels", values)
+    ok = type(basis) is _BASIS_OF[type(kind)] and np.array_equal(places, values) and book.missing_mass >= 0.0
+    ok &= mass.shape == values.shape and bool((mass >= 0.0).all())
+    ok &= kind is None or (len(values) > 1 and (edges is None) == by_level and (by_level or not text))
+    ok &= edges is None or (not text and len(edges) == max(len(values) - 1, 0))
+    for array in (values, edges):
+        ok &= array is None or (array.ndim == 1 and bool((array[1:] > array[:-1]).all()))
+    for part in (book.support, smooth):
+        ok &= getattr(part, "low", 0.0) <= getattr(part, "high", 0.0) and getattr(part, "period", 1.0) > 0.0
+    if isinstance(smooth, (SplineBasis, CyclicBasis)):
+        ok &= 0 <= smooth.degree < smooth.size and smooth.penalty_order > 0
+    if isinstance(smooth, SplineBasis):
+        ends = smooth.knots[[smooth.degree, smooth.size]].tolist()
+        ok &= ends == [0.0, 1.0] and bool((np.diff(smooth.knots) >= 0.0).all()) and smooth.low < smooth.high
+    with np.errstate(all="ignore"):  # last, for functions that make sense: at the codes they are finite
+        return ok and book.basis.shape == (book.n_codes, book.size) and bool(np.isfinite(book.basis.data).all())

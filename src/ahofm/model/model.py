@@ -1,0 +1,230 @@
+"""The fitted model, frozen: everything that predicting and explaining need, and none of the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ahofm.columns import Encoder
+from ahofm.columns.basis import Floats
+from ahofm.families import Family
+from ahofm.kernels import Tables
+from ahofm.model.layout import Layout
+from ahofm.model.trace import Trace
+
+
+@dataclass(frozen=True)
+class Terms:
+    """One predictor: every function of every column in the column's own basis.
+
+    Attributes
+    ----------
+    intercept : float
+    coef : tuple of arrays of shape (functions of the column, 1 + factors)
+        The main effect, then the factors, order after order.
+    level : tuple of arrays of shape (1 + factors,)
+        Added at every value but unseen ones: the centring of functions that lack the constant.
+    """
+
+    intercept: float
+    coef: tuple[Floats, ...]
+    level: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, theta: Floats, shift: float = 0.0, factor: float = 1.0) -> Terms:
+        """The predictor ``shift + factor * eta(theta)``: a factor of order d takes the d-th root."""
+        roots = [np.full(rank, factor ** (1.0 / order)) for order, rank in layout.ranks.items()]
+        stretch = np.concatenate([[factor], *roots])
+        coef, level = [], []
+        for j, (main, factors) in enumerate(zip(layout.mains, layout.factors, strict=True)):
+            own, rest = layout.main(theta, j), layout.factor(theta, j)
+            coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]) * stretch)
+            level.append(np.concatenate([[main.level @ own], factors.level @ rest]) * stretch)
+        return cls(float(shift + factor * theta[0]), tuple(coef), tuple(level))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model.
+
+    Attributes
+    ----------
+    encoder : Encoder
+        What the columns became.
+    family : Family
+    ranks : dict of order (>= 2) to rank
+    predictors : tuple of Terms
+    classes : tuple or None
+        Labels, for a classifier.
+    strengths : dict of order to array of shape (columns,)
+        Penalty of each column's functions, in the units of the fit.
+    total : float
+        Sum of the training weights.
+    trace : Trace
+    """
+
+    encoder: Encoder
+    family: Family
+    ranks: Mapping[int, int]
+    predictors: tuple[Terms, ...]
+    classes: tuple[Any, ...] | None
+    strengths: Mapping[int, Floats]
+    total: float
+    trace: Trace
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together."""
+        width = 1 + sum(self.ranks.values())
+        if any(order < 2 or rank < 1 for order, rank in self.ranks.items()):
+            raise ValueError(f"ranks must map orders of at least 2 to ranks of at least 1, got {dict(self.ranks)}")
+        if len(self.predictors) != self.family.n_predictors:
+            raise ValueError(
+                f"{self.family.name} has {self.family.n_predictors} predictor(s), not {len(self.predictors)}"
+            )
+        for terms in self.predictors:
+            for part in (terms.coef, terms.level):
+                if len(part) != len(self.encoder.codebooks):
+                    raise ValueError(
+                        f"coefficients for {len(part)} columns, but there are {len(self.encoder.codebooks)}"
+                    )
+            for book, coef, level in zip(self.encoder.codebooks, terms.coef, terms.level, strict=True):
+                if np.shape(coef) != (book.size, width) or np.shape(level) != (width,):
+                    raise ValueError(
+                        f"column '{book.name}': coefficients of shape {np.shape(coef)} and {np.shape(level)}, "
+                        f"expected {(book.size, width)} and {(width,)}"
+                    )
+
+    @property
+    def order(self) -> int:
+        """Highest order."""
+        return max(self.ranks, default=1)
+
+    def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
+        """Predictors at the true values of a table: (n, predictors).
+
+        Parameters
+        ----------
+        X : table with the columns of training
+        offset : array of shape (n,) or (n, predictors), optional
+            Added to eta; of one dimension, to the first predictor.
+        n_threads : int, optional
+            All cores by default.
+        """
+        table = self.encoder.check(X)
+        eta = self._slow_eta(table)
+        return eta if offset is None else eta + check_offset(offset, len(eta), self.family.n_predictors)
+
+    def mean(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
+        """The family's mean: (n,), or (n, classes) probabilities."""
+        return self.family.mean(self.eta(X, offset, n_threads=n_threads))
+
+    def predict(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> NDArray[Any]:
+        """The mean, or for a classifier the most likely label: (n,)."""
+        mean = self.mean(X, offset, n_threads=n_threads)
+        if self.classes is None:
+            return mean
+        at = mean.argmax(axis=1) if mean.ndim == 2 else (mean > 0.5).astype(np.intp)
+        return np.asarray(self.classes)[at]
+
+    def deviance_explained(
+        self,
+        X: Any,
+        y: ArrayLike,
+        weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        *,
+        n_threads: int | None = None,
+    ) -> float:
+        """Share of the deviance of the best constant that the model saves: R^2 for the Gaussian, D^2 for the others.
+
+        Families without a deviance (location and scale) give the R^2 of the mean.
+        """
+        eta = self.eta(X, n_threads=n_threads)
+        target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, len(eta))
+        self.family.check(target)
+        shifts = np.zeros_like(eta) if offset is None else check_offset(offset, *eta.shape)
+        constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
+        own = self.family.deviance(target, eta + shifts)
+        null = self.family.deviance(target, constant + shifts)
+        if own is None or null is None:
+            own = (target - self.family.mean(eta + shifts)) ** 2
+            null = (target - np.average(target, weights=weights)) ** 2
+        return float(1.0 - weights @ own / (weights @ null))
+
+    def tables(self) -> tuple[Tables, ...]:
+        """Each predictor at the codes of training."""
+        return tuple(self._tables(terms) for terms in self.predictors)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file that :func:`ahofm.load` reads."""
+        from ahofm.model.files import save  # noqa: PLC0415 - files know models
+
+        save(self, path)
+
+    def _slow_eta(self, table):
+
+        out = np.zeros((table.n_rows, len(self.predictors)))
+        for k, terms in enumerate(self.predictors):
+            eta = np.full(table.n_rows, terms.intercept)
+            es = {
+                d: [np.ones((table.n_rows, r))] + [np.zeros((table.n_rows, r)) for _ in range(d)]
+                for d, r in self.ranks.items()
+            }
+            for book, coef, level, col in zip(self.encoder.codebooks, terms.coef, terms.level, table.columns):
+                phi = np.asarray(book.evaluate(col) @ coef)
+                known = book.encode(col) != book.neutral_code
+                phi += known[:, None] * level
+                eta += phi[:, 0]
+                at = 1
+                for d, r in self.ranks.items():
+                    f = phi[:, at : at + r]
+                    at += r
+                    for t in range(d, 0, -1):
+                        es[d][t] = es[d][t] + f * es[d][t - 1]
+            for d in es:
+                eta += es[d][d].sum(1)
+            out[:, k] = eta
+        return out
+
+    def _tables(self, terms: Terms) -> Tables:
+        blocks = []
+        for book, coef, level in zip(self.encoder.codebooks, terms.coef, terms.level, strict=True):
+            values = np.asarray(book.basis @ coef)
+            values[:-1] += level
+            blocks.append(values)
+        values = np.vstack(blocks)
+        ends = np.cumsum([1, *self.ranks.values()])
+        factors = {order: values[:, a:b] for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
+        return Tables(terms.intercept, values[:, 0], factors)
+
+
+def check_offset(offset: ArrayLike, n_rows: int, n_predictors: int) -> Floats:
+    """An offset as an array of shape (n, predictors)."""
+    values = np.asarray(offset, dtype=np.float64)
+    if values.shape == (n_rows,):
+        values = np.column_stack([values, np.zeros((n_rows, n_predictors - 1))])
+    if values.shape != (n_rows, n_predictors):
+        expected = f"({n_rows},)" + (f" or ({n_rows}, {n_predictors})" if n_predictors > 1 else "")
+        raise ValueError(f"offset has shape {np.shape(offset)}, expected {expected}: one number per row of X")
+    if not np.isfinite(values).all():
+        raise ValueError("offset must be finite; replace NaN and infinities, e.g. the log of a zero exposure")
+    return values
+
+
+def check_weight(weight: ArrayLike | None, n_rows: int) -> Floats:
+    """Weights as an array of shape (n,), ones when there are none."""
+    if weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},): one number per row of X")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must be finite and not negative")
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere; at least one row must count")
+    return weights

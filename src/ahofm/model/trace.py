@@ -1,0 +1,87 @@
+"""What happened during a fit: one record per iteration, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Reason(Enum):
+    """Why a fit ended."""
+
+    CONVERGED = "converged: the last ten iterations gained less than tol of what was gained before"
+    EARLY_STOPPED = "stopped early: the validation loss has not improved for `patience` epochs"
+    MAX_ITER = "stopped at max_iter before it converged"
+    NO_PROGRESS = "no step improved the objective any further: the limit of rounding"
+    DIVERGED = "diverged: the objective is not finite any more"
+    CALLBACK = "stopped by a callback"
+    INTERRUPTED = "interrupted by the keyboard"
+
+    @property
+    def success(self) -> bool:
+        """Whether the fit ended by itself, as it should."""
+        return self in (Reason.CONVERGED, Reason.EARLY_STOPPED, Reason.NO_PROGRESS)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The state after one iteration.
+
+    Attributes
+    ----------
+    iteration : int
+        0 is the start.
+    objective : float
+        Penalised loss per unit of weight.
+    gradient_norm : float
+        Of the objective in the solver's coordinates.
+    passes : float
+        Over the training data since the start; a mini-batch counts by its share of the rows.
+    seconds : float
+        Since the start.
+    validation : float or None
+        Loss per unit of weight on rows set aside, for solvers that use them.
+    """
+
+    iteration: int
+    objective: float
+    gradient_norm: float
+    passes: float
+    seconds: float
+    validation: float | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A fit's history.
+
+    Attributes
+    ----------
+    solver : str
+    reason : Reason
+    records : tuple of Record
+    seconds : dict of phase to seconds
+        "learn" codebooks, "setup" coordinates and strengths, "rows" passes over data, "solve" everything else.
+    """
+
+    solver: str
+    reason: Reason
+    records: tuple[Record, ...]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations made."""
+        return self.records[-1].iteration if self.records else 0
+
+    @property
+    def passes(self) -> float:
+        """Passes over the training data."""
+        return self.records[-1].passes if self.records else 0.0
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns of a table with a row per iteration."""
+        names = ("iteration", "objective", "gradient_norm", "passes", "seconds", "validation")
+        return {name: [getattr(record, name) for record in self.records] for name in names}

@@ -1,0 +1,36 @@
+"""Small problems for tests of fitting."""
+
+import numpy as np
+
+from ahofm.columns import Encoder
+from ahofm.families import Gaussian
+from ahofm.fit import Objective, random_start, strengths_of
+from ahofm.kernels import NativeKernel
+from ahofm.model import Layout
+from ahofm.rows import ArraySource, SerialExecutor
+
+
+def simulated(n=400, p=4, seed=0, noise=0.3):
+    """Numbers with main effects and one interaction."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, p))
+    eta = np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2
+    if p > 2:
+        eta = eta + np.tanh(2.0 * X[:, 0]) * X[:, 2]
+    return X, eta + noise * rng.normal(size=n), eta
+
+
+def objective_of(X, y, ranks, *, family=None, weight=None, offset=None, df=5, center=True, chunk_rows=150, kinds=None):
+    """The objective of a model on a table, in float64."""
+    family = family or Gaussian()
+    encoder = Encoder.learn(X, kinds, sample_weight=weight)
+    layout = Layout.of(encoder.codebooks, ranks, center=center)
+    strength = np.tile(layout.strengths(strengths_of(encoder.codebooks, [1, *ranks], df)), family.n_predictors)
+    source = ArraySource(encoder.encode(X), y, weight, offset, chunk_rows)
+    total = float(len(y) if weight is None else weight.sum())
+    return Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, strength, total)
+
+
+def start_of(objective, y, seed=0):
+    names = tuple(f"x{j}" for j in range(len(objective.layout.mains)))
+    return random_start(objective, objective.family.start(y, np.ones(len(y))), names, seed)

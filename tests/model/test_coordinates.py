@@ -1,0 +1,150 @@
+"""Demmler–Reinsch coordinates: penalties diagonal, data orthonormal, centred, and nothing lost on the way."""
+
+import numpy as np
+import pytest
+
+from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.model import Layout, coordinates, eigenvalues
+from ahofm.model.coordinates import penalty_root
+
+KINDS = [
+    Spline(),
+    Spline(n_basis=30),
+    Spline(knots=(0.0, 0.0, 0.0, 0.0, 0.5)),
+    Walk(),
+    Mixed(n_basis=8),
+    Cyclic(),
+    Categorical(),
+    Linear(),
+]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+either = pytest.mark.parametrize("center", [True, False], ids=["centred", "free"])
+missing = pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+
+
+def codebook(kind, missing=False, n=300, seed=0, weight=None):
+    x = np.round(np.random.default_rng(seed).normal(size=n), 1)
+    if missing:
+        x[::7] = np.nan
+    return Encoder.learn(x[:, None], kind, sample_weight=weight).codebooks[0]
+
+
+def functions_at_codes(book, part):
+    return part.at_codes(np.eye(part.size))
+
+
+@every_kind
+@either
+@missing
+def test_data_are_orthonormal_and_the_penalty_is_diagonal(kind, center, missing):
+    book = codebook(kind, missing)
+    part = coordinates(book, center=center)
+    share = book.mass / book.mass.sum()
+    Z = functions_at_codes(book, part)
+    np.testing.assert_allclose(Z.T @ (share[:, None] * Z), np.eye(part.size), atol=1e-8)
+    total = sum(penalty.matrix.toarray() for penalty in book.penalties)
+    T = np.asarray(part.to_basis)
+    scale = 1.0 + np.sqrt(np.multiply.outer(part.penalty, part.penalty))
+    np.testing.assert_allclose((T.T @ total @ T) / scale, np.diag(part.penalty) / scale, atol=1e-6)
+
+
+@every_kind
+@missing
+def test_centred_functions_have_mean_zero_and_the_neutral_code_is_zero(kind, missing):
+    book = codebook(kind, missing)
+    part = coordinates(book, center=True)
+    Z = functions_at_codes(book, part)
+    np.testing.assert_allclose(book.mass @ Z / book.mass.sum(), 0.0, atol=1e-10)
+    np.testing.assert_array_equal(Z[book.neutral_code], 0.0)
+
+
+@every_kind
+@either
+def test_coordinates_and_basis_are_the_same_functions(kind, center):
+    """Codes through `values` and raw values through `to_basis` and `level` agree."""
+    book = codebook(kind, missing=True)
+    part = coordinates(book, center=center)
+    w = np.random.default_rng(1).normal(size=(part.size, 3))
+    known = (np.arange(book.n_codes) != book.neutral_code)[:, None]
+    by_basis = book.basis @ (part.to_basis @ w) + known * (part.level @ w)
+    np.testing.assert_allclose(part.at_codes(w), by_basis, atol=1e-9 * np.abs(by_basis).max())
+
+
+@every_kind
+@either
+def test_adjoint_is_the_transpose(kind, center):
+    book = codebook(kind, missing=True)
+    part = coordinates(book, center=center)
+    rng = np.random.default_rng(2)
+    w, g = rng.normal(size=part.size), rng.normal(size=book.n_codes)
+    assert part.at_codes(w) @ g == pytest.approx(w @ part.adjoint(g), rel=1e-10)
+
+
+@every_kind
+@missing
+@pytest.mark.parametrize("strength", [1e-3, 1.0, 1e4])
+def test_ridge_in_coordinates_equals_ridge_in_the_basis(kind, missing, strength):
+    """The penalised least-squares fit of one column, computed both ways."""
+    book = codebook(kind, missing)
+    part = coordinates(book, center=False)
+    rng = np.random.default_rng(3)
+    target = rng.normal(size=book.n_codes - 1)
+    mass, B = book.mass[:-1], book.basis.toarray()[:-1]
+    P = sum(penalty.matrix.toarray() for penalty in book.penalties)
+    direct = (
+        B
+        @ np.linalg.lstsq(
+            np.vstack([np.sqrt(mass)[:, None] * B, np.sqrt(strength) * penalty_root(book)]),
+            np.concatenate([np.sqrt(mass) * target, np.zeros(len(penalty_root(book)))]),
+            rcond=1e-13,
+        )[0]
+    )
+    Z = functions_at_codes(book, part)[:-1]
+    w = (Z.T @ (mass * target)) / (mass.sum() + strength * part.penalty)
+    np.testing.assert_allclose(Z @ w, direct, atol=1e-7)
+    np.testing.assert_allclose(penalty_root(book).T @ penalty_root(book), P, atol=1e-10 * max(np.abs(P).max(), 1.0))
+
+
+def test_more_functions_than_values():
+    """Repeated and far too many knots: rank-deficient data, no warning, no huge numbers, exact interpolation."""
+    x = np.repeat([0.0, 1.0, 2.0, 5.0], 10)
+    book = Encoder.learn(x[:, None], Spline(knots=tuple(np.linspace(0.1, 4.9, 40)))).codebooks[0]
+    part = coordinates(book, center=False)
+    assert part.size == 4
+    assert np.isfinite(np.asarray(part.to_basis)).all()
+    Z = functions_at_codes(book, part)[:-1]
+    np.testing.assert_allclose(Z @ np.linalg.solve(Z, np.eye(4)), np.eye(4), atol=1e-6)
+    assert np.count_nonzero(part.penalty == 0.0) == 2
+    assert len(eigenvalues(book)) == 4
+
+
+def test_many_levels_stay_sparse_and_mean_the_same():
+    levels = np.random.default_rng(0).integers(0, 700, 5000).astype(float)
+    book = Encoder.learn(levels[:, None], Categorical()).codebooks[0]
+    assert book.size > 512
+    part = coordinates(book, center=True)
+    assert part.shifted
+    assert part.to_basis.nnz == book.size
+    w = np.random.default_rng(1).normal(size=part.size)
+    values = part.at_codes(w)
+    assert book.mass @ values == pytest.approx(0.0, abs=1e-8)
+    assert values[book.neutral_code] == 0.0
+    g = np.random.default_rng(2).normal(size=book.n_codes)
+    assert values @ g == pytest.approx(w @ part.adjoint(g), rel=1e-9)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_layout_gradient_is_the_transpose_of_tables(center):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=200), rng.integers(0, 4, 200), np.ones(200)])
+    with pytest.warns(UserWarning, match="constant"):
+        encoder = Encoder.learn(X, {1: Categorical()})
+    layout = Layout.of(encoder.codebooks, {2: 3, 4: 2}, center=center)
+    theta, direction = rng.normal(size=(2, layout.size))
+    tables, moved = layout.tables(theta), layout.tables(theta + 1e-6 * direction)
+    slopes = type(tables)(0.7, rng.normal(size=len(tables.main)), {2: rng.normal(size=(len(tables.main), 3)), 4: rng.normal(size=(len(tables.main), 2))})  # fmt: skip
+
+    def inner(a):
+        return slopes.intercept * a.intercept + slopes.main @ a.main + sum((slopes.factors[d] * a.factors[d]).sum() for d in (2, 4))  # fmt: skip
+
+    assert (inner(moved) - inner(tables)) / 1e-6 == pytest.approx(layout.gradient(slopes) @ direction, rel=1e-6)
