@@ -6,13 +6,14 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-predict sanitize clean
 
 help:
 	@echo "make demo          encode embedded data, fit it, show the result (demo/)"
 	@echo "make test          all tests"
 	@echo "make lint          ruff and mypy"
-	@echo "make bench         all benchmarks (benchmarks/results/); so far: bench-kernel"
+	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-predict"
+	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make sanitize      kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make clean         remove environments and build products"
 
@@ -52,10 +53,13 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-bench: bench-kernel
+bench: bench-kernel bench-predict
 
 bench-kernel: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.kernel
+
+bench-predict: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.predict
 
 # Python itself is not instrumented, hence the preloaded runtime and no leak check (the interpreter leaks by design).
 sanitize: $(SANITIZE)/installed

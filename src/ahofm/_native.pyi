@@ -51,5 +51,15 @@ def column(
     g_sums: _Floats | None,
     h_sums: _Floats | None,
 ) -> None: ...
+
+CURVE_LANES: int
+
+def curves(
+    isa: str,
+    columns: list[NDArray[Any]],
+    places: list[tuple[_Floats, _Floats, _Floats, int, float, float] | int],
+    predictors: list[tuple[float, _Floats, list[tuple[int, _Floats]]]],
+    out: _Floats,
+) -> None: ...
 def encode_numbers(values: _Floats, edges: _Floats, missing: int, out: NDArray[Any]) -> None: ...
 def multiply_add_rate(isa: str, repeats: int) -> float: ...

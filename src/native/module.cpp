@@ -243,6 +243,119 @@ void column(const std::string& isa, bool float64, const std::vector<AnyArray>& c
     raise_if_bad(bad, table);
 }
 
+// One column of numbers or codes, and how its values find their rows of the tables.
+struct Places {
+    std::vector<Doubles> kept;  // what was converted lives as long as the pointers to it
+    std::vector<nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>> numbers;
+    std::vector<AnyArray> codes;
+    std::vector<ahofm::Place> list;
+    int64_t n = -1, n_rows = 0;
+
+    Places(const nb::list& columns, const nb::list& given) {
+        if (columns.size() == 0) throw nb::value_error("columns: at least one is needed");
+        if (columns.size() != given.size())
+            throw nb::value_error(("columns: got " + std::to_string(columns.size()) + ", but there are curves of " + std::to_string(given.size())).c_str());
+        for (size_t j = 0; j < given.size(); j++) {
+            const std::string name = "column " + std::to_string(j);
+            ahofm::Place place = nb::isinstance<nb::tuple>(given[j]) ? number_place(columns[j], nb::cast<nb::tuple>(given[j]), name)
+                                                                     : code_place(columns[j], nb::cast<int64_t>(given[j]), name);
+            const int64_t pieces = place.numbers != nullptr ? place.n_breaks + 2 : place.size;
+            place.start = static_cast<uint32_t>(n_rows);
+            n_rows += pieces * (place.degree + 1);
+            if (n_rows > INT32_MAX) throw nb::value_error("more than 2^31 table rows over all columns");
+            list.push_back(place);
+        }
+    }
+
+    void expect_rows(int64_t rows, const std::string& name) {
+        if (n < 0) n = rows;
+        if (rows != n) throw nb::value_error((name + " has " + std::to_string(rows) + " rows, expected " + std::to_string(n)).c_str());
+    }
+
+    ahofm::Place number_place(nb::handle column, const nb::tuple& given, const std::string& name) {
+        if (given.size() != 6) throw nb::value_error((name + ": expected (breaks, scales, shifts, degree, phase, period)").c_str());
+        numbers.push_back(nb::cast<nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>>(column));
+        expect_rows(static_cast<int64_t>(numbers.back().shape(0)), name);
+        ahofm::Place place;
+        static const double none = 0.0;  // no rows: there may be no address either
+        place.numbers = numbers.back().data() != nullptr ? numbers.back().data() : &none;
+        place.stride = numbers.back().stride(0);
+        const double** const arrays[3] = {&place.breaks, &place.scales, &place.shifts};
+        for (size_t k = 0; k < 3; k++) {
+            kept.push_back(nb::cast<Doubles>(given[k]));
+            if (k == 0) place.n_breaks = static_cast<int64_t>(kept.back().size());
+            expect_shape(kept.back(), {place.n_breaks + (k > 0)}, (name + (k == 0 ? ": breaks" : k == 1 ? ": scales" : ": shifts")).c_str());
+            *arrays[k] = kept.back().data();
+        }
+        place.degree = degree(nb::cast<int64_t>(given[3]), name);
+        place.phase = nb::cast<double>(given[4]);
+        place.period = nb::cast<double>(given[5]);
+        return place;
+    }
+
+    ahofm::Place code_place(nb::handle column, int64_t size, const std::string& name) {
+        codes.push_back(nb::cast<AnyArray>(column));
+        if (codes.back().ndim() != 1) throw nb::value_error((name + ": codes must have one dimension").c_str());
+        expect_rows(static_cast<int64_t>(codes.back().shape(0)), name);
+        const nb::dlpack::dtype type = codes.back().dtype();
+        if (type.code != static_cast<uint8_t>(nb::dlpack::dtype_code::UInt) || (type.bits != 8 && type.bits != 16 && type.bits != 32))
+            throw nb::type_error((name + " must hold codes: uint8, uint16 or uint32").c_str());
+        if (size < 1 || size > INT32_MAX) throw nb::value_error((name + " must have between 1 and 2^31 codes, got " + std::to_string(size)).c_str());
+        ahofm::Place place;
+        place.codes = codes.back().data();
+        place.width = type.bits / 8;
+        place.size = static_cast<uint32_t>(size);
+        return place;
+    }
+
+    static int degree(int64_t value, const std::string& name) {
+        if (value < 0 || value > 1000) throw nb::value_error((name + ": degree must be between 0 and 1000, got " + std::to_string(value)).c_str());
+        return static_cast<int>(value);
+    }
+};
+
+// predictors: (intercept, main (rows,), [(order, panels (count, rows, lanes)), ...]).
+void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors, const DoublesOut& out) {
+    const ahofm::Passes& passes = passes_named(isa);
+    Places parsed(columns, places);
+    if (predictors.size() == 0) throw nb::value_error("predictors: at least one is needed");
+    const int64_t n_columns = static_cast<int64_t>(parsed.list.size());
+    std::vector<double> intercepts;
+    std::vector<const double*> mains;
+    std::vector<ahofm::CurvePanel> panels;
+    for (size_t k = 0; k < predictors.size(); k++) {
+        nb::tuple item = nb::cast<nb::tuple>(predictors[k]);
+        intercepts.push_back(nb::cast<double>(item[0]));
+        parsed.kept.push_back(nb::cast<Doubles>(item[1]));
+        expect_shape(parsed.kept.back(), {parsed.n_rows}, "main");
+        mains.push_back(parsed.kept.back().data());
+        for (nb::handle entry : nb::cast<nb::list>(item[2])) {
+            nb::tuple group = nb::cast<nb::tuple>(entry);
+            const int64_t order = nb::cast<int64_t>(group[0]);
+            parsed.kept.push_back(nb::cast<Doubles>(group[1]));
+            const Doubles& table = parsed.kept.back();
+            if (order < 2) throw nb::value_error(("order of curves must be at least 2, got " + std::to_string(order)).c_str());
+            if (table.ndim() != 3) throw nb::value_error("panels must have three dimensions: (count, rows, lanes)");
+            const int64_t count = static_cast<int64_t>(table.shape(0));
+            expect_shape(table, {count, parsed.n_rows, ahofm::kCurveLanes}, "panels");
+            if (order > n_columns) continue;  // no subset of that many columns
+            for (int64_t q = 0; q < count; q++)
+                panels.push_back({static_cast<int>(order), static_cast<int>(k), table.data() + q * parsed.n_rows * ahofm::kCurveLanes});
+        }
+    }
+    expect_shape(out, {parsed.n, static_cast<int64_t>(predictors.size())}, "out");
+    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(predictors.size()),
+                                intercepts.data(), mains.data(), panels.data(), static_cast<int>(panels.size()), out.data()};
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.curves(task);
+    }
+    if (bad.column >= 0)
+        throw nb::value_error(("code " + std::to_string(bad.code) + " in row " + std::to_string(bad.row) + " of column " + std::to_string(bad.column) +
+                               " is out of range: the column has " + std::to_string(parsed.list[static_cast<size_t>(bad.column)].size) + " codes").c_str());
+}
+
 void encode_numbers(const nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>& values, const Doubles& edges,
                     uint32_t missing, const AnyArrayOut& out) {
     expect_shape(out, {static_cast<int64_t>(values.shape(0))}, "out");
@@ -286,6 +399,8 @@ NB_MODULE(_native, m) {
     m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"), nb::arg("g"));
     m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictor"),
           nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").none(), nb::arg("g_sums").none(), nb::arg("h_sums").none());
+    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"), nb::arg("out"));
+    m.attr("CURVE_LANES") = ahofm::kCurveLanes;
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out"));
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
           "Floating-point operations per second of independent multiply-adds in registers.");

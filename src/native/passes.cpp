@@ -1,6 +1,7 @@
 // The passes of one instruction set: compiled once for each, with AHOFM_PASSES and AHOFM_NAME set by CMake.
 
 #include "column.h"
+#include "predict.h"
 #include "predictors.h"
 
 namespace ahofm {
@@ -14,6 +15,8 @@ BadCode run_predictors(const Rows& rows, Predictor* predictors, int n_predictors
 BadCode run_column(const Rows& rows, Predictor& predictor, const ColumnTask& task, bool float64) {
     return float64 ? ColumnPass<double>(rows, predictor, task).run() : ColumnPass<float>(rows, predictor, task).run();
 }
+
+BadCode run_curves(const CurveTask& task) { return CurvePass(task).run(); }
 
 // Independent chains of multiply-adds in registers: the peak of one core with the vectors the passes use.
 double multiply_adds(int64_t repeats) {
@@ -33,6 +36,6 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, multiply_adds};
+const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, multiply_adds};
 
 }  // namespace ahofm

@@ -85,11 +85,51 @@ struct ColumnTask {
     double* h_sums = nullptr;   // out, (codes of the column, width, width)
 };
 
+// A panel of curves: this many functions side by side, one cache line.
+constexpr int kCurveLanes = 8;
+
+// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every table:
+// coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
+struct Place {
+    const double* numbers = nullptr;  // every `stride`-th; nullptr: codes
+    int64_t stride = 1;
+    const void* codes = nullptr;
+    int width = 1;  // bytes per code: 1, 2 or 4
+    const double* breaks = nullptr;
+    int64_t n_breaks = 0;
+    const double* scales = nullptr;  // (n_breaks + 1,)
+    const double* shifts = nullptr;  // (n_breaks + 1,)
+    double period = 0.0;             // 0: none
+    double phase = 0.0;              // where a turn begins, in [0, period)
+    int degree = 0;
+    uint32_t start = 0;  // first row of every table
+    uint32_t size = 0;   // number of codes
+};
+
+struct CurvePanel {
+    int order;
+    int predictor;
+    const double* table;  // (rows of all columns, kCurveLanes)
+};
+
+struct CurveTask {
+    int64_t n;
+    const Place* places;
+    int n_columns;
+    int n_predictors;
+    const double* intercepts;
+    const double* const* mains;  // one table (rows of all columns,) per predictor
+    const CurvePanel* panels;
+    int n_panels;
+    double* eta;  // out, (n, predictors)
+};
+
 // The entry points of one instruction set.
 struct Passes {
     const char* name;
     BadCode (*predictors)(const Rows&, Predictor*, int n_predictors, Task&, bool float64);
     BadCode (*column)(const Rows&, Predictor&, const ColumnTask&, bool float64);
+    BadCode (*curves)(const CurveTask&);
     double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 

@@ -12,6 +12,7 @@ KINDS = [
     Spline(),
     Spline(n_basis=8, degree=2, penalty_order=1, knots="uniform", outside="linear"),
     Spline(knots=(0.0, 0.0, 0.5), outside="linear"),
+    Spline(knots=(0.0, 0.0, 0.0, 0.0, 0.3), outside="linear"),
     Walk(),
     Walk(outside="linear"),
     Mixed(n_basis=6),
@@ -153,6 +154,56 @@ def test_two_values_become_linear_and_one_nothing(kind):
     assert one.basis.shape == (2, 0)
 
 
+def places_of_interest(book, pieces):
+    """The support, knots and their neighbours, places between, borders, and both sides of the range and of turns."""
+    low, high = book.support.values[[0, -1]]
+    breaks = pieces.breaks
+    if pieces.period is not None:
+        share = np.concatenate([np.linspace(-2.0, 3.0, 11), breaks])
+        breaks = pieces.start + share * pieces.period
+    knots = np.concatenate([breaks, book.support.values, [low, high]])
+    with np.errstate(over="ignore"):
+        places = [
+            knots,
+            np.nextafter(knots, -np.inf),
+            np.nextafter(knots, np.inf),
+            low + np.linspace(0.0, 1.0, 301) * (high - low),
+            low - np.array([1e-9, 0.1, 1.0]) * (high - low),
+            high + np.array([1e-9, 0.1, 1.0]) * (high - low),
+        ]
+    places = np.concatenate(places)
+    return places[np.isfinite(places)]
+
+
+@every_kind
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e15], ids="scale {:g}".format)
+@pytest.mark.parametrize("max_codes", [254, 20])
+def test_pieces_are_the_same_functions(kind, x, scale, max_codes):
+    given_knots = isinstance(kind, Spline) and not isinstance(kind.knots, str)
+    book = codebook_of(kind, x if given_knots else scale * x, max_codes=max_codes)
+    pieces = book.functions.pieces()
+    if isinstance(kind, Categorical):
+        assert pieces is None
+        return
+    assert len(pieces.scales) == len(pieces.shifts) == len(pieces.breaks) + 1
+    assert all(power.shape == (len(pieces.scales), book.functions.size) for power in pieces.powers)
+    assert (np.diff(pieces.breaks) > 0).all()
+    places = places_of_interest(book, pieces)
+    expected = book.functions.evaluate(places).toarray()
+    tolerance = 1e-12 * np.abs(expected).max()
+    np.testing.assert_allclose(pieces.evaluate(places), expected, rtol=0, atol=tolerance)
+
+
+@every_kind
+def test_places_are_numbers_or_codes(kind, x):
+    x[::7] = np.nan
+    book = codebook_of(kind, x)
+    expected = book.encode(x) if isinstance(kind, Categorical) else x
+    np.testing.assert_array_equal(book.places(x), expected)
+    with pytest.raises(TypeError, match="held numbers in training and holds text now"):
+        book.places(np.array(["a"], dtype=object))
+
+
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -177,3 +228,32 @@ def test_any_numbers_give_a_finite_basis(kind, x):
     codes = book.encode(x)
     assert codes.max() < book.support.size
     assert np.array_equal(np.bincount(codes, minlength=book.n_codes), book.mass)
+
+
+@every_kind
+@settings(max_examples=60, deadline=None)
+@given(
+    x=arrays(
+        np.float64,
+        st.integers(3, 60),
+        elements=st.one_of(finite, st.floats(-3, 3), st.sampled_from([0.0, 1.0, 2.0, -0.0])),
+    )
+)
+def test_pieces_of_any_numbers(kind, x):
+    assume(np.unique(x).size > 2)
+    if isinstance(kind, Spline) and not isinstance(kind.knots, str):
+        assume(x.min() < 0.0 and x.max() > 0.5)
+    if kind == Cyclic():
+        assume(x.max() / 2 - x.min() / 2 < 1e307)
+    if isinstance(kind, Categorical):
+        return
+    book = codebook_of(kind, x, max_codes=20)
+    pieces = book.functions.pieces()
+    inside = np.clip(np.concatenate([x, book.support.values]), x.min(), x.max())
+    expected, actual = book.functions.evaluate(inside).toarray(), pieces.evaluate(inside)
+    size = np.abs(expected).max()
+    assert np.isfinite(actual).all()
+    # Knots that rounding can hardly tell apart: the basis itself is then known no better.
+    smooth = book.functions.smooth if isinstance(kind, Mixed) else book.functions
+    gap = np.diff(np.unique(smooth.knots)).min() if isinstance(kind, Spline | Mixed) else 1.0
+    np.testing.assert_allclose(actual / size, expected / size, rtol=0, atol=min(1e-12 + 1e-14 / gap, 1.0))

@@ -9,6 +9,7 @@ from ahofm.columns.encode import MAX_CODES, ConstantColumnWarning, Encoder
 from ahofm.columns.kind import ColumnKind, Support
 from ahofm.columns.linear import Linear
 from ahofm.columns.mixed import Mixed
+from ahofm.columns.pieces import Pieces
 from ahofm.columns.spline import Spline
 from ahofm.columns.walk import Walk
 
@@ -25,6 +26,7 @@ __all__ = [
     "Linear",
     "Mixed",
     "Penalty",
+    "Pieces",
     "Spline",
     "Support",
     "Walk",

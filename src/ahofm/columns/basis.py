@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ahofm.columns.pieces import Pieces
+
 Floats: TypeAlias = NDArray[np.float64]
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array; SciPy ships no types
 
@@ -49,6 +51,10 @@ class Basis(Protocol):
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x`` (no missing values): sparse, (len(x), size)."""
+        ...
+
+    def pieces(self) -> Pieces | None:
+        """The same functions as polynomials between breaks; None when they depend on the code of a value alone."""
         ...
 
 

@@ -19,6 +19,7 @@ from ahofm.columns.basis import Basis, Floats, Penalty, Sparse, pad_penalty, rid
 from ahofm.columns.categorical import find_levels
 from ahofm.columns.codes import code_type
 from ahofm.columns.kind import ColumnKind, Support
+from ahofm.columns.pieces import Pieces
 from ahofm.columns.table import is_numeric, missing_in
 
 
@@ -107,6 +108,11 @@ class Codebook:
         free = self.functions.null_space
         return np.vstack([free, np.zeros((1, free.shape[1]))]) if self.learns_missing else free
 
+    @cached_property
+    def pieces(self) -> Pieces | None:
+        """Functions of the value as polynomials between breaks; None when its code says all."""
+        return self.functions.pieces()
+
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
         """Codes of raw values, as a Table holds them."""
         self._check_type(values)
@@ -131,6 +137,13 @@ class Codebook:
         if self.learns_missing:
             inner = sp.hstack([inner, sp.csr_array(absent.astype(np.float64)[:, np.newaxis])])
         return sp.csr_array(inner)
+
+    def places(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Where curves of this column are evaluated: the numbers themselves, or codes when there are no pieces."""
+        if self.pieces is None:
+            return self.encode(values)
+        self._check_type(values)
+        return values if is_numeric(values) else np.full(len(values), np.nan)
 
     def describe(self) -> dict[str, object]:
         """What the column became, for a table that people read."""

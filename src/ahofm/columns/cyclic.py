@@ -12,6 +12,7 @@ from scipy.interpolate import BSpline
 
 from ahofm.columns.basis import Floats, Penalty, Sparse, circular_difference_penalty
 from ahofm.columns.kind import NumericKind, Support, check_at_least
+from ahofm.columns.pieces import Pieces, bspline_powers, exponent_of_width, scale_of_exponent, turn
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,22 @@ class CyclicBasis:
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x``, wherever it lies."""
-        part = np.mod(np.asarray(x, dtype=np.float64), self.period) - np.mod(self.start, self.period)
-        turn = np.mod(part / self.period, 1.0)
-        turn[turn >= 1.0] = 0.0  # the remainder of a tiny negative number rounds to 1
-        knots = np.arange(-self.degree, self.size + self.degree + 1) / self.size
-        unrolled = BSpline.design_matrix(turn, knots, self.degree)
+        share = turn(np.asarray(x, dtype=np.float64), self.start, self.period)
+        unrolled = BSpline.design_matrix(share, self._knots(), self.degree)
         count = self.size + self.degree
         roll = sp.csr_array(
             (np.ones(count), (np.arange(count), np.arange(count) % self.size)), shape=(count, self.size)
         )
         return sp.csr_array(sp.csr_array(unrolled) @ roll)
+
+    def pieces(self) -> Pieces:
+        """Between the knots of one turn."""
+        knots = self._knots()
+        starts = knots[self.degree : self.degree + self.size]
+        scales = np.full(self.size, scale_of_exponent(exponent_of_width(0.0, 1.0 / self.size)))
+        powers = bspline_powers(knots, self.degree, starts, scales, self.size)
+        return Pieces(starts[1:], scales, starts * scales, powers, self.start, self.period)
+
+    def _knots(self) -> Floats:
+        """Of a turn of length 1, and as many before and after it as its functions need."""
+        return np.arange(-self.degree, self.size + self.degree + 1) / self.size

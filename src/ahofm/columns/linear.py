@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, ridge_penalty
 from ahofm.columns.kind import NumericKind, Support, check_outside
+from ahofm.columns.pieces import Pieces, exponent_of_width, scale_of_exponent
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,16 @@ class LinearBasis:
         x = np.asarray(x, dtype=np.float64)
         return sp.csr_array((np.clip(x, self.low, self.high) if self.outside == "clamp" else x)[:, np.newaxis])
 
+    def pieces(self) -> Pieces:
+        """x in units of a power of two, so that nothing is rounded."""
+        scale = scale_of_exponent(exponent_of_width(0.0, np.maximum(abs(self.low), abs(self.high))))
+        line = (sp.csr_array([[0.0]]), sp.csr_array([[1.0 / float(scale)]]))
+        if self.outside == "linear":
+            return Pieces(np.empty(0), np.array([scale]), np.zeros(1), line)
+        value = sp.csr_array([[self.low], [0.0], [self.high]])
+        slope = sp.csr_array([[0.0], [1.0 / float(scale)], [0.0]])
+        return Pieces(np.array([self.low, self.high]), np.array([0.0, scale, 0.0]), np.zeros(3), (value, slope))
+
 
 @dataclass(frozen=True)
 class EmptyBasis:
@@ -99,3 +110,7 @@ class EmptyBasis:
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Rows without entries."""
         return sp.csr_array((len(x), 0))
+
+    def pieces(self) -> None:
+        """The column may hold numbers or levels; its code says all."""
+        return

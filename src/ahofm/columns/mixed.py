@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, pad_penalty, ridge_penalty
 from ahofm.columns.kind import NumericKind, Support
+from ahofm.columns.pieces import Pieces
 from ahofm.columns.spline import Spline, SplineBasis, knots_as_tuple
-from ahofm.columns.walk import hat_functions
+from ahofm.columns.walk import hat_functions, hat_pieces
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,7 @@ class MixedBasis:
         """Functions at ``x``; outside the range a level effect stays that of the border."""
         x = np.asarray(x, dtype=np.float64)
         return sp.csr_array(sp.hstack([self.smooth.evaluate(x), hat_functions(self.levels, x, "clamp")], format="csr"))
+
+    def pieces(self) -> Pieces:
+        """Between the knots of both parts."""
+        return self.smooth.pieces().beside(hat_pieces(self.levels, "clamp"))

@@ -20,6 +20,7 @@ from ahofm.columns.basis import (
     index_polynomials,
 )
 from ahofm.columns.kind import NumericKind, Support, check_at_least, check_outside
+from ahofm.columns.pieces import Pieces, bspline_powers, exponent_of_width, scale_of_exponent
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,50 @@ class SplineBasis:
         values = sp.csr_array(BSpline.design_matrix(inside, self.knots, self.degree))
         if self.outside == "clamp" or np.array_equal(unit, inside):
             return values
-        slopes = BSpline(self.knots, np.eye(self.size), self.degree).derivative()(np.array([0.0, 1.0]))
+        slopes = BSpline(self.knots, np.eye(self.size), self.degree)(np.array([0.0, 1.0]), nu=1)
         beyond = np.column_stack([np.minimum(unit, 0.0), np.maximum(unit - 1.0, 0.0)])
         return sp.csr_array(values + sp.csr_array(beyond) @ sp.csr_array(slopes))
+
+    def pieces(self) -> Pieces:
+        """Between the knots, and beyond the range."""
+        places = np.unique(self.knots)
+        breaks = np.unique(_first_to_reach(places[1:-1], self.low, self.high))
+        starts = np.append(self.low, breaks)
+        unit = fraction(starts, self.low, self.high)
+        room = places[np.minimum(np.searchsorted(places, unit, side="right"), len(places) - 1)] - unit
+        room = np.where(room > 0.0, room, 1.0)  # a piece that begins at the right end has none and needs none
+        scales = scale_of_exponent(exponent_of_width(self.low, self.high) + np.frexp(room)[1])
+        # Where numbers are finer than fractions of the range, the last of a piece could lie beyond it: keep it inside.
+        ends = np.append(np.nextafter(breaks, -np.inf), self.high)
+        rates = np.maximum(self.high * scales - self.low * scales, (ends * scales - starts * scales) / room)
+        powers = bspline_powers(self.knots, self.degree, unit, rates, self.size)
+        inside = Pieces(breaks, scales, starts * scales, powers)
+        return inside.bounded(self.low, self.high, 0 if self.outside == "clamp" else 1)
+
+
+def _first_to_reach(units: Floats, low: float, high: float) -> Floats:
+    """The least numbers whose ``fraction`` is at least the given ones, in (0, 1).
+
+    A knot turned back into a number is rounded, and a function that jumps there would jump one number early or late.
+    So we search among the numbers themselves: their bits, read as integers, are in the same order.
+    """
+    below, reached = (np.full(len(units), _position(end)) for end in (low, high))
+    while (reached - below > 1).any():  # uint64: the distance of any two numbers fits
+        middle = below + (reached - below) // 2
+        enough = fraction(_number(middle), low, high) >= units
+        reached, below = np.where(enough, middle, reached), np.where(enough, below, middle)
+    return _number(reached)
+
+
+_SIGN = np.uint64(1 << 63)
+
+
+def _position(number: float) -> np.uint64:
+    """Place of a number in the order of all numbers."""
+    bits = np.float64(number + 0.0).view(np.uint64)  # + 0.0: no -0
+    return bits | _SIGN if bits < _SIGN else ~bits
+
+
+def _number(position: NDArray[np.uint64]) -> Floats:
+    """The number at a place."""
+    return np.where(position >= _SIGN, position & ~_SIGN, ~position).view(np.float64)

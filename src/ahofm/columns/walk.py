@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, difference_penalty, fraction, ridge_penalty
 from ahofm.columns.kind import NumericKind, Support, check_outside
+from ahofm.columns.pieces import Pieces, exponent_of_width, scale_of_exponent
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,18 @@ def hat_functions(knots: Floats, x: Floats, outside: Outside) -> Sparse:
     return matrix
 
 
+def hat_pieces(knots: Floats, outside: Outside) -> Pieces:
+    """The same functions as lines between knots."""
+    left, right = knots[:-1], knots[1:]
+    scales = scale_of_exponent(exponent_of_width(left, right))
+    slope = 1.0 / (right * scales - left * scales)
+    shape = (len(left), len(knots))
+    value = sp.eye_array(*shape, format="csr")
+    rise = sp.diags_array([-slope, slope], offsets=[0, 1], shape=shape, format="csr")
+    lines = Pieces(knots[1:-1], scales, left * scales, (value, rise))
+    return lines if outside == "linear" else lines.bounded(float(knots[0]), float(knots[-1]), 0)
+
+
 @dataclass(frozen=True)
 class WalkBasis:
     """Hat functions; on the support the basis is the identity."""
@@ -82,3 +95,7 @@ class WalkBasis:
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x``."""
         return hat_functions(self.knots, np.asarray(x, dtype=np.float64), self.outside)
+
+    def pieces(self) -> Pieces:
+        """A line between any two knots."""
+        return hat_pieces(self.knots, self.outside)

@@ -1,0 +1,251 @@
+"""A predictor at true values, not at codes: what prediction evaluates.
+
+    eta(x) = intercept + sum_j main_j(x_j) + sum_d sum_f e_d(phi_{1,f}(x_1), ..., phi_{p,f}(x_p))
+
+Every column has ``width`` functions: its main effect first, then its factors of each order, in the order of ``ranks``.
+Functions of a number are polynomials between breaks (:class:`ahofm.columns.Pieces`), those of a level a table by code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.columns.pieces import turn
+from ahofm.kernels.reference import symmetric_polynomial
+
+
+@dataclass(frozen=True)
+class NumberCurves:
+    """Functions of a number.
+
+    Attributes
+    ----------
+    breaks : array of shape (pieces - 1,)
+    scales, shifts : arrays of shape (pieces,)
+    values : array of shape (pieces, degree + 1, width)
+        Coefficients of t^0, t^1, ..., ``t = x * scale - shift``; the piece of x is the number of breaks at or below it.
+    missing : array of shape (width,)
+        The functions where x is missing.
+    start, period : float, optional
+        With a period, x is first turned into its share of a turn that begins at ``start``.
+    """
+
+    breaks: Floats
+    scales: Floats
+    shifts: Floats
+    values: Floats
+    missing: Floats
+    start: float = 0.0
+    period: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit."""
+        pieces = len(self.breaks) + 1
+        if np.ndim(self.values) != 3 or np.shape(self.values)[0] != pieces or np.shape(self.values)[1] < 1:
+            raise ValueError(f"values has shape {np.shape(self.values)}, expected ({pieces}, degree + 1, width)")
+        expected = {"scales": (pieces,), "shifts": (pieces,), "missing": (self.width,)}
+        for name, shape in expected.items():
+            if np.shape(getattr(self, name)) != shape:
+                raise ValueError(f"{name} has shape {np.shape(getattr(self, name))}, expected {shape}")
+        if self.period is not None and not (np.isfinite(self.period) and self.period > 0):
+            raise ValueError(f"period must be a positive number or None, got {self.period!r}")
+
+    @property
+    def width(self) -> int:
+        """Number of functions."""
+        return int(self.values.shape[2])
+
+    @property
+    def degree(self) -> int:
+        """Highest power."""
+        return int(self.values.shape[1]) - 1
+
+    def evaluate(self, x: Floats) -> Floats:
+        """Functions at numbers, NaN where missing, the obvious way: (n, width)."""
+        absent = np.isnan(x)
+        x = np.where(absent, 0.0, x)
+        x = x if self.period is None else turn(x, self.start, self.period)
+        at = np.searchsorted(self.breaks, x, side="right")
+        t = (x * self.scales[at] - self.shifts[at])[:, np.newaxis]
+        phi = np.zeros((len(x), self.width))
+        for m in range(self.degree, -1, -1):
+            phi = phi * t + self.values[at, m]
+        return np.where(absent[:, np.newaxis], self.missing, phi)
+
+
+@dataclass(frozen=True)
+class LevelCurves:
+    """Functions of a code: values of shape (codes, width)."""
+
+    values: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit."""
+        if np.ndim(self.values) != 2 or np.shape(self.values)[0] < 1:
+            raise ValueError(
+                f"values has shape {np.shape(self.values)}, expected (codes, width) with at least one code"
+            )
+
+    @property
+    def width(self) -> int:
+        """Number of functions."""
+        return int(self.values.shape[1])
+
+    def evaluate(self, codes: NDArray[Any]) -> Floats:
+        """Functions at codes: (n, width)."""
+        if len(codes) and int(codes.max()) >= len(self.values):
+            row = int(np.argmax(codes >= len(self.values)))
+            raise ValueError(f"code {codes[row]} in row {row} is out of range: the column has {len(self.values)} codes")
+        return np.asarray(self.values[codes])
+
+
+def column_curves(book: Codebook, coef: Floats, level: ArrayLike = 0.0) -> NumberCurves | LevelCurves:
+    """Curves of one column: ``phi(x) = book.evaluate(x) @ coef + level``, and 0 where x is neutral.
+
+    Parameters
+    ----------
+    book : Codebook
+    coef : array of shape (book.size, width)
+    level : array of shape (width,), optional
+        Added at every value, also at a missing one if training had some; not at unseen levels.
+    """
+    coef = np.asarray(coef, dtype=np.float64)
+    if coef.ndim != 2 or coef.shape[0] != book.size:
+        raise ValueError(f"coef of column '{book.name}' has shape {coef.shape}, expected ({book.size}, width)")
+    if np.shape(level) not in ((), coef.shape[1:]):
+        raise ValueError(f"level of column '{book.name}' has shape {np.shape(level)}, expected {coef.shape[1:]}")
+    pieces = book.pieces
+    if pieces is None:
+        values = np.asarray(book.basis @ coef)
+        values[: book.neutral_code] += level
+        return LevelCurves(values)
+    values = np.stack([power @ coef[: pieces.size] for power in pieces.powers], axis=1)
+    values[:, 0] += level
+    missing = coef[-1] + level if book.learns_missing else np.zeros(coef.shape[1])
+    return NumberCurves(pieces.breaks, pieces.scales, pieces.shifts, values, missing, pieces.start, pieces.period)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One predictor: its columns' functions, and how they go together.
+
+    Attributes
+    ----------
+    intercept : float
+    ranks : dict of order (>= 2) to rank
+    columns : tuple of NumberCurves or LevelCurves
+        Each of width ``1 + sum(ranks.values())``.
+    """
+
+    intercept: float
+    ranks: Mapping[int, int]
+    columns: tuple[NumberCurves | LevelCurves, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together."""
+        for order, rank in self.ranks.items():
+            if order < 2 or rank < 0:
+                raise ValueError(f"ranks: orders start at 2 and ranks at 0, got order {order} of rank {rank}")
+        if not self.columns:
+            raise ValueError("columns is empty; at least one is needed")
+        for j, column in enumerate(self.columns):
+            if column.width != self.width:
+                raise ValueError(f"column {j} has {column.width} functions, but intercept and ranks need {self.width}")
+
+    @property
+    def width(self) -> int:
+        """Functions of one column: its main effect and all its factors."""
+        return 1 + sum(self.ranks.values())
+
+    @property
+    def slices(self) -> dict[int, slice]:
+        """Which of the functions are the factors of each order."""
+        found, start = {}, 1
+        for order, rank in self.ranks.items():
+            found[order] = slice(start, start + rank)
+            start += rank
+        return found
+
+
+@runtime_checkable
+class CurveKernel(Protocol):
+    """Evaluates predictors at true values. Stateless: any number of threads may share one."""
+
+    def eta(self, columns: Sequence[NDArray[Any]]) -> Floats:
+        """Predictors of each row, (n, predictors).
+
+        Parameters
+        ----------
+        columns : sequence of arrays of shape (n,)
+            As :meth:`ahofm.columns.Codebook.places` gives them: numbers with NaN where missing, codes of levels.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ReferenceCurves:
+    """NumPy and itertools. Slow, kept for ever to check others."""
+
+    predictors: tuple[Curves, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse predictors that do not fit together."""
+        object.__setattr__(self, "predictors", check_predictors(self.predictors))
+
+    def eta(self, columns: Sequence[NDArray[Any]]) -> Floats:
+        """Predictors of each row, (n, predictors)."""
+        columns = check_columns(self.predictors[0], columns)
+        eta = np.empty((len(columns[0]), len(self.predictors)))
+        for k, curves in enumerate(self.predictors):
+            phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
+            eta[:, k] = curves.intercept + phi[:, :, 0].sum(axis=0)
+            for order, part in curves.slices.items():
+                eta[:, k] += symmetric_polynomial(phi[:, :, part], order).sum(axis=1)
+        return eta
+
+
+def check_predictors(predictors: Sequence[Curves]) -> tuple[Curves, ...]:
+    """Raise ValueError unless there are predictors, all of the same columns with the same breaks."""
+    if not predictors:
+        raise ValueError("predictors is empty; at least one is needed")
+    first = predictors[0].columns
+    for k, curves in enumerate(predictors):
+        if len(curves.columns) != len(first):
+            raise ValueError(f"predictor {k} has {len(curves.columns)} columns, predictor 0 has {len(first)}")
+        for j, (mine, other) in enumerate(zip(curves.columns, first, strict=True)):
+            if not _same_places(mine, other):
+                raise ValueError(f"column {j} has other pieces in predictor {k} than in predictor 0")
+    return tuple(predictors)
+
+
+def _same_places(a: NumberCurves | LevelCurves, b: NumberCurves | LevelCurves) -> bool:
+    if isinstance(a, LevelCurves) or isinstance(b, LevelCurves):
+        return isinstance(a, LevelCurves) and isinstance(b, LevelCurves) and len(a.values) == len(b.values)
+    arrays = (a.breaks, b.breaks), (a.scales, b.scales), (a.shifts, b.shifts)
+    same = all(mine is other or np.array_equal(mine, other) for mine, other in arrays)
+    return same and (a.degree, a.start, a.period) == (b.degree, b.start, b.period)
+
+
+def check_columns(curves: Curves, columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Columns as arrays that can be evaluated; ValueError or TypeError when they do not fit the curves."""
+    if len(columns) != len(curves.columns):
+        raise ValueError(f"columns: got {len(columns)}, but there are curves of {len(curves.columns)}")
+    checked = []
+    for j, (curve, column) in enumerate(zip(curves.columns, columns, strict=True)):
+        array = np.asarray(column)
+        if array.shape != np.shape(columns[0])[:1]:
+            raise ValueError(f"column {j} has shape {array.shape}, expected {np.shape(columns[0])[:1]}")
+        if isinstance(curve, LevelCurves):
+            if array.dtype.kind != "u" or array.dtype.itemsize > 4:
+                raise TypeError(f"column {j} must hold codes (uint8, uint16 or uint32), got {array.dtype}")
+        elif array.dtype.kind not in "fiub":
+            raise TypeError(f"column {j} must hold numbers, got {array.dtype}")
+        checked.append(array if isinstance(curve, LevelCurves) else array.astype(np.float64, copy=False))
+    return checked

@@ -1,0 +1,133 @@
+"""The compiled evaluation of curves, in float64, on threads. Rows are independent, so that threads change nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm import _native
+from ahofm.columns.basis import Floats
+from ahofm.kernels.curves import Curves, LevelCurves, NumberCurves, check_columns, check_predictors
+from ahofm.kernels.native import INSTRUCTION_SETS
+
+BLOCK_ROWS = 16_384
+"""Rows of one call of the compiled module: milliseconds of work against microseconds of checks."""
+
+_Place: TypeAlias = tuple[Floats, Floats, Floats, int, float, float] | int
+_Predictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats]]]
+
+
+@dataclass(frozen=True)
+class NativeCurves:
+    """C++. Make one and keep it: the first call lays the functions out as the compiled code reads them.
+
+    Parameters
+    ----------
+    predictors : sequence of Curves
+        All of the same columns.
+    instruction_set : str, optional
+        One of ``INSTRUCTION_SETS``; the best by default.
+    """
+
+    predictors: tuple[Curves, ...]
+    instruction_set: str = INSTRUCTION_SETS[-1]
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together or does not exist."""
+        object.__setattr__(self, "predictors", check_predictors(self.predictors))
+        if self.instruction_set not in INSTRUCTION_SETS:
+            raise ValueError(f"instruction_set must be one of {INSTRUCTION_SETS}, got {self.instruction_set!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The layout is made again where it is needed."""
+        return NativeCurves, (self.predictors, self.instruction_set)
+
+    def eta(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
+        """Predictors of each row, (n, predictors).
+
+        Parameters
+        ----------
+        columns : sequence of arrays of shape (n,)
+            As :meth:`ahofm.columns.Codebook.places` gives them: numbers with NaN where missing (columns of a row-major
+            matrix are read in place), codes of levels.
+        n_threads : int, optional
+            All cores by default.
+        """
+        if n_threads is not None and n_threads < 1:
+            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+        checked = check_columns(self.predictors[0], columns)
+        places, predictors = self._layout
+        codes = [isinstance(place, int) for place in places]
+        arrays = [np.ascontiguousarray(a) if is_code else a for a, is_code in zip(checked, codes, strict=True)]
+        n = len(arrays[0])
+        out = np.empty((n, len(predictors)))
+
+        def run(start: int) -> None:
+            rows = slice(start, start + BLOCK_ROWS)
+            _native.curves(self.instruction_set, [array[rows] for array in arrays], places, predictors, out[rows])
+
+        starts = range(0, n, BLOCK_ROWS)
+        count = min(n_threads or os.cpu_count() or 1, len(starts))
+        if count <= 1:
+            for start in starts:
+                run(start)
+        else:
+            with ThreadPoolExecutor(count) as pool:
+                list(pool.map(run, starts))
+        return out
+
+    @cached_property
+    def _layout(self) -> tuple[list[_Place], list[_Predictor]]:
+        """Where values find their table rows, and the tables: the main effect, and panels of factors of each order."""
+        places = [_place(column) for column in self.predictors[0].columns]
+        predictors: list[_Predictor] = []
+        for curves in self.predictors:
+            table = np.concatenate([_table(column) for column in curves.columns])
+            groups = [(order, _panels(table[:, part])) for order, part in curves.slices.items()]
+            predictors.append((float(curves.intercept), np.ascontiguousarray(table[:, 0]), groups))
+        return places, predictors
+
+
+def _place(column: NumberCurves | LevelCurves) -> _Place:
+    if isinstance(column, LevelCurves):
+        return len(column.values)
+    breaks, scales, shifts = (
+        np.ascontiguousarray(a, np.float64) for a in (column.breaks, column.scales, column.shifts)
+    )
+    if column.period is None:
+        return breaks, scales, shifts, column.degree, 0.0, 0.0
+    return breaks, scales, shifts, column.degree, float(np.mod(column.start, column.period)), float(column.period)
+
+
+def _table(column: NumberCurves | LevelCurves) -> Floats:
+    """Rows of a column: its codes, or the powers of each piece; the piece after the last holds the missing value."""
+    if isinstance(column, LevelCurves):
+        return np.asarray(column.values, dtype=np.float64)
+    missing = np.zeros((1, *column.values.shape[1:]))
+    missing[0, 0] = column.missing
+    return np.concatenate([column.values, missing]).reshape(-1, column.width)
+
+
+def _panels(table: Floats) -> Floats:
+    """Factors in panels of a few lanes, padded with zeros: (panels, rows, lanes); a row of one fills a cache line."""
+    lanes = _native.CURVE_LANES
+    rows, rank = table.shape
+    count = -(-rank // lanes)
+    panels = _aligned_zeros(count * rows * lanes).reshape(count, rows, lanes)
+    for q in range(count):
+        part = table[:, q * lanes : (q + 1) * lanes]
+        panels[q, :, : part.shape[1]] = part
+    return panels
+
+
+def _aligned_zeros(size: int, line: int = 64) -> Floats:
+    memory = np.zeros(size * 8 + line, dtype=np.uint8)
+    start = -memory.ctypes.data % line
+    return memory[start : start + size * 8].view(np.float64)

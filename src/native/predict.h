@@ -1,0 +1,261 @@
+// Prediction at true values, float64.
+//
+// A batch of rows at a time: every column finds the pieces of its values and adds the main effects; then every panel runs
+// through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches are long
+// enough that a panel's table, once in the first cache, is read many times.
+#pragma once
+
+#include "panels.h"
+#include "vector.h"
+
+namespace ahofm {
+namespace {
+
+using CurveShape = Shape<double, kCurveLanes>;
+using CurveVector = CurveShape::Vector;
+
+// Cells of a block as the panels read them: row-major.
+struct Cells {
+    const uint32_t* rows;  // first table row of the cell's piece
+    const double* t;
+    const int* degrees;  // of each column
+    int columns;
+};
+
+// Share of a turn that has passed at x, in [0, 1); ahofm.columns.pieces.turn says the same.
+inline double turn(double x, double phase, double period) {
+    double part = __builtin_fabs(x) < period ? x : __builtin_fmod(x, period);
+    part += part < 0.0 ? period : 0.0;
+    double share = (part - phase) / period;
+    share += share < 0.0 ? 1.0 : 0.0;
+    return share >= 1.0 ? 0.0 : share;
+}
+
+// Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves, without
+// branches, all rows of the block taking the same steps, so that one waits for memory while the others go on.
+inline void count_breaks(const double* breaks, int64_t n, const double* x, int64_t* count) {
+    constexpr int64_t kFew = 32;
+    constexpr int lanes = AHOFM_VECTOR_BYTES / 8, together = 4;  // vectors
+    using Integers = typename VectorOf<int64_t, lanes>::type;
+    using Doubles = typename VectorOf<double, lanes>::type;
+    if (n <= kFew) {
+        for (int r = 0; r < kBlock; r += together * lanes) {
+            const Doubles* from = reinterpret_cast<const Doubles*>(x + r);
+            Integers found[together] = {};
+            for (int64_t b = 0; b < n; b++) {
+                const Doubles at = broadcast<Doubles>(breaks[b]);
+                for (int v = 0; v < together; v++) found[v] -= at <= from[v];  // true is -1
+            }
+            for (int v = 0; v < together; v++) reinterpret_cast<Integers*>(count + r)[v] = found[v];
+        }
+        return;
+    }
+    for (int r = 0; r < kBlock; r++) count[r] = 0;
+    int64_t length = n;
+    while (length > 1) {
+        const int64_t half = length / 2;
+        for (int r = 0; r < kBlock; r++) count[r] += breaks[count[r] + half - 1] <= x[r] ? half : 0;
+        length -= half;
+    }
+    for (int r = 0; r < kBlock; r++) count[r] += breaks[count[r]] <= x[r];
+}
+
+// One row of functions of one cell.
+template <int Degree>
+inline void horner(const CurveVector* c, CurveVector t, int degree, CurveVector (&phi)[CurveShape::count]) {
+    constexpr int count = CurveShape::count;
+    const int top = Degree < 0 ? degree : Degree;
+    for (int v = 0; v < count; v++) phi[v] = c[top * count + v];
+    for (int m = top - 1; m >= 0; m--)
+        for (int v = 0; v < count; v++) phi[v] = phi[v] * t + c[m * count + v];
+}
+
+// Degree < 0: each column has its own.
+template <int Order, int Degree>
+void add_panel(const double* table, const Cells& cells, int64_t n, double* eta) {
+    constexpr int count = CurveShape::count;
+    const uint32_t* rows = cells.rows;
+    const double* t = cells.t;
+    const int* degrees = cells.degrees;
+    const int columns = cells.columns;
+    for (int64_t r = 0; r < n; r++, rows += columns, t += columns) {
+        CurveVector e[Order + 1][count] = {};
+        for (int j = 0; j < columns; j++) {
+            CurveVector phi[count];
+            horner<Degree>(reinterpret_cast<const CurveVector*>(table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                           broadcast<CurveVector>(t[j]), degrees[j], phi);
+            for (int v = 0; v < count; v++) {
+                for (int q = Order; q >= 2; q--) e[q][v] += phi[v] * e[q - 1][v];
+                e[1][v] += phi[v];
+            }
+        }
+        CurveVector top = e[Order][0];
+        for (int v = 1; v < count; v++) top += e[Order][v];
+        eta[r] += sum_lanes<double, CurveShape::lanes>(top);
+    }
+}
+
+// Any order: e_1 .. e_order in memory.
+inline void add_panel_general(const double* table, int order, const Cells& cells, int64_t n, double* eta, double* state) {
+    constexpr int count = CurveShape::count;
+    const uint32_t* rows = cells.rows;
+    const double* t = cells.t;
+    CurveVector* e = reinterpret_cast<CurveVector*>(state);
+    for (int64_t r = 0; r < n; r++, rows += cells.columns, t += cells.columns) {
+        for (int k = 0; k < order * count; k++) e[k] = CurveVector{};
+        for (int j = 0; j < cells.columns; j++) {
+            CurveVector phi[count];
+            horner<-1>(reinterpret_cast<const CurveVector*>(table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                       broadcast<CurveVector>(t[j]), cells.degrees[j], phi);
+            for (int v = 0; v < count; v++) {
+                for (int q = order - 1; q >= 1; q--) e[q * count + v] += phi[v] * e[(q - 1) * count + v];
+                e[v] += phi[v];
+            }
+        }
+        CurveVector top = CurveVector{};
+        for (int v = 0; v < count; v++) top += e[(order - 1) * count + v];
+        eta[r] += sum_lanes<double, CurveShape::lanes>(top);
+    }
+}
+
+class CurvePass {
+  public:
+    explicit CurvePass(const CurveTask& task)
+        : task_(task), blocks_(blocks_of_a_batch(task.n_columns)), rows_(blocks_ * kBlock * task.n_columns),
+          t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_predictors),
+          state_(state_size(task)) {
+        degree_ = task.places[0].degree;
+        for (int j = 0; j < task.n_columns; j++) {
+            degrees_[j] = task.places[j].degree;
+            if (degrees_[j] != degree_) degree_ = -1;
+        }
+    }
+
+    BadCode run() {
+        BadCode bad;
+        const int64_t batch = blocks_ * kBlock;
+        for (int64_t row = 0; row < task_.n; row += batch) {
+            const int64_t n = task_.n - row < batch ? task_.n - row : batch;
+            for (int k = 0; k < task_.n_predictors; k++)
+                for (int64_t r = 0; r < batch; r++) eta_[k * batch + r] = task_.intercepts[k];
+            for (int64_t first = 0; first < n; first += kBlock)
+                for (int j = 0; j < task_.n_columns; j++) {
+                    bad = place_column(j, row, first, static_cast<int>(n - first < kBlock ? n - first : kBlock));
+                    if (bad.column >= 0) return bad;
+                }
+            const Cells cells{rows_.get(), t_.get(), degrees_.get(), task_.n_columns};
+            for (int q = 0; q < task_.n_panels; q++) {
+                const CurvePanel& panel = task_.panels[q];
+                add(panel, cells, n, eta_.get() + panel.predictor * batch);
+            }
+            for (int64_t r = 0; r < n; r++)
+                for (int k = 0; k < task_.n_predictors; k++) task_.eta[(row + r) * task_.n_predictors + k] = eta_[k * batch + r];
+        }
+        return bad;
+    }
+
+  private:
+    static int64_t blocks_of_a_batch(int columns) {
+        // Cells of a batch stay in the second cache; 1024 rows were as fast as it gets (32: 1.3 times slower).
+        constexpr int64_t kCellBytes = int64_t(1) << 18, kMost = 32;
+        const int64_t fit = kCellBytes / (static_cast<int64_t>(sizeof(uint32_t) + sizeof(double)) * kBlock * columns);
+        return fit < 1 ? 1 : fit > kMost ? kMost : fit;
+    }
+
+    static int64_t state_size(const CurveTask& task) {
+        int order = 0;
+        for (int q = 0; q < task.n_panels; q++) order = task.panels[q].order > order ? task.panels[q].order : order;
+        return static_cast<int64_t>(order) * kCurveLanes;
+    }
+
+    // Table row and t of each cell of a column in one block of the batch, and its main effects.
+    BadCode place_column(int j, int64_t batch_row, int64_t first, int n) {
+        const Place& place = task_.places[j];
+        const int64_t row = batch_row + first;
+        uint32_t at[kBlock];
+        double t[kBlock] = {};
+        if (place.numbers != nullptr) {
+            place_numbers(place, row, n, at, t);
+        } else {
+            const BadCode bad = place.width == 1   ? place_codes<uint8_t>(place, j, row, n, at)
+                                : place.width == 2 ? place_codes<uint16_t>(place, j, row, n, at)
+                                                   : place_codes<uint32_t>(place, j, row, n, at);
+            if (bad.column >= 0) return bad;
+        }
+        const int64_t columns = task_.n_columns;
+        uint32_t* rows_out = rows_.get() + first * columns + j;
+        double* t_out = t_.get() + first * columns + j;
+        for (int r = 0; r < kBlock; r++) {
+            rows_out[r * columns] = at[r];
+            t_out[r * columns] = t[r];
+        }
+        for (int k = 0; k < task_.n_predictors; k++) {
+            const double* main = task_.mains[k] + place.degree;
+            double value[kBlock];
+            for (int r = 0; r < kBlock; r++) value[r] = main[at[r]];
+            for (int m = 1; m <= place.degree; m++)
+                for (int r = 0; r < kBlock; r++) value[r] = value[r] * t[r] + (main - m)[at[r]];
+            double* eta = eta_.get() + k * blocks_ * kBlock + first;
+            for (int r = 0; r < kBlock; r++) eta[r] += value[r];
+        }
+        return {};
+    }
+
+    static void place_numbers(const Place& place, int64_t row, int n, uint32_t* at, double* t) {
+        double x[kBlock] = {};  // rows after the last are zeros, which every table has a place for
+        int64_t piece[kBlock];
+        for (int r = 0; r < n; r++) x[r] = place.numbers[(row + r) * place.stride];
+        if (place.period > 0.0)
+            for (int r = 0; r < n; r++) x[r] = x[r] == x[r] ? turn(x[r], place.phase, place.period) : x[r];
+        count_breaks(place.breaks, place.n_breaks, x, piece);
+        const uint32_t length = static_cast<uint32_t>(place.degree) + 1;
+        for (int r = 0; r < kBlock; r++) {
+            const bool present = x[r] == x[r];
+            const double value = x[r] * place.scales[piece[r]] - place.shifts[piece[r]];
+            t[r] = present ? value : 0.0;
+            at[r] = place.start + length * static_cast<uint32_t>(present ? piece[r] : place.n_breaks + 1);
+        }
+    }
+
+    template <class Code>
+    static BadCode place_codes(const Place& place, int j, int64_t row, int n, uint32_t* at) {
+        const Code* codes = static_cast<const Code*>(place.codes) + row;
+        for (int r = 0; r < n; r++) {
+            if (codes[r] >= place.size) return {j, row + r, static_cast<uint32_t>(codes[r])};
+            at[r] = place.start + codes[r];
+        }
+        for (int r = n; r < kBlock; r++) at[r] = place.start;
+        return {};
+    }
+
+    void add(const CurvePanel& panel, const Cells& cells, int64_t n, double* eta) {
+        switch (degree_) {
+            case 1: return add_of_degree<1>(panel, cells, n, eta);
+            case 3: return add_of_degree<3>(panel, cells, n, eta);
+            default: return add_of_degree<-1>(panel, cells, n, eta);
+        }
+    }
+
+    template <int Degree>
+    void add_of_degree(const CurvePanel& panel, const Cells& cells, int64_t n, double* eta) {
+        switch (panel.order) {
+            case 2: return add_panel<2, Degree>(panel.table, cells, n, eta);
+            case 3: return add_panel<3, Degree>(panel.table, cells, n, eta);
+            case 4: return add_panel<4, Degree>(panel.table, cells, n, eta);
+            case 5: return add_panel<5, Degree>(panel.table, cells, n, eta);
+            default: return add_panel_general(panel.table, panel.order, cells, n, eta, state_.get());
+        }
+    }
+
+    const CurveTask& task_;
+    const int64_t blocks_;  // of a batch
+    Buffer<uint32_t> rows_;
+    Buffer<double> t_;
+    Buffer<int> degrees_;
+    Buffer<double> eta_;  // (predictors, rows of a batch)
+    Buffer<double> state_;
+    int degree_;  // of all columns; -1: they differ
+};
+
+}  // namespace
+}  // namespace ahofm
