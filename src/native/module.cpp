@@ -90,8 +90,16 @@ struct Table {
     }
 };
 
+// An array to write into, as it is: a converted copy would swallow what is written.
+DoublesOut output(nb::handle given, const char* what) {
+    DoublesOut array;
+    if (!nb::try_cast(given, array, false)) throw nb::type_error((std::string(what) + " must be a writable, contiguous float64 array").c_str());
+    return array;
+}
+
 // (intercept, main, main_sums or None, [(order, table, sums or None), ...]) as the passes want it.
 struct Predictors {
+    std::vector<Doubles> kept;  // what was converted lives as long as the pointers to it
     std::vector<std::vector<ahofm::Factors>> factors;
     std::vector<ahofm::Predictor> list;
 
@@ -100,31 +108,33 @@ struct Predictors {
         factors.resize(given.size());
         for (size_t k = 0; k < given.size(); k++) {
             nb::tuple item = nb::cast<nb::tuple>(given[k]);
-            const Doubles main = nb::cast<Doubles>(item[1]);
-            expect_shape(main, {n_codes}, "main");
+            kept.push_back(nb::cast<Doubles>(item[1]));
+            const double* main = kept.back().data();
+            expect_shape(kept.back(), {n_codes}, "main");
             double* main_sums = nullptr;
             if (with_sums) {
-                const DoublesOut sums = nb::cast<DoublesOut>(item[2]);
+                const DoublesOut sums = output(item[2], "main sums");
                 expect_shape(sums, {n_codes}, "main sums");
                 main_sums = sums.data();
             }
             for (nb::handle entry : nb::cast<nb::list>(item[3])) {
                 nb::tuple group = nb::cast<nb::tuple>(entry);
                 const int order = nb::cast<int>(group[0]);
-                const Doubles table = nb::cast<Doubles>(group[1]);
+                kept.push_back(nb::cast<Doubles>(group[1]));
+                const Doubles& table = kept.back();
                 if (order < 2) throw nb::value_error(("order of a factor table must be at least 2, got " + std::to_string(order)).c_str());
                 if (table.ndim() != 2) throw nb::value_error("a factor table must have two dimensions: (codes, rank)");
                 const int64_t rank = static_cast<int64_t>(table.shape(1));
                 expect_shape(table, {n_codes, rank}, "factor table");
                 double* sums = nullptr;
                 if (with_sums) {
-                    const DoublesOut out = nb::cast<DoublesOut>(group[2]);
+                    const DoublesOut out = output(group[2], "factor sums");
                     expect_shape(out, {n_codes, rank}, "factor sums");
                     sums = out.data();
                 }
                 factors[k].push_back({order, rank, table.data(), sums});
             }
-            list.push_back({nb::cast<double>(item[0]), main.data(), 0.0, main_sums, factors[k].data(), static_cast<int>(factors[k].size())});
+            list.push_back({nb::cast<double>(item[0]), main, 0.0, main_sums, factors[k].data(), static_cast<int>(factors[k].size())});
         }
     }
 };
@@ -393,15 +403,16 @@ NB_MODULE(_native, m) {
     }, "Names of the usable instruction sets, narrowest first.");
     m.def("compiler", [] { return std::string(AHOFM_COMPILER); }, "Compiler the module was built with.");
     m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"),
-          nb::arg("offset").none(), nb::arg("out"));
+          nb::arg("offset").none(), nb::arg("out").noconvert());
     m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
           nb::arg("predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(), nb::arg("offset").none());
     m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"), nb::arg("g"));
     m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictor"),
-          nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").none(), nb::arg("g_sums").none(), nb::arg("h_sums").none());
-    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"), nb::arg("out"));
+          nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").noconvert().none(),
+          nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
+    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"), nb::arg("out").noconvert());
     m.attr("CURVE_LANES") = ahofm::kCurveLanes;
-    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out"));
+    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out").noconvert());
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
           "Floating-point operations per second of independent multiply-adds in registers.");
 }

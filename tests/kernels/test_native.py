@@ -122,6 +122,18 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
         )
 
 
+def test_the_compiled_module_keeps_what_it_converts_and_writes_only_where_it_is_told():
+    """Single precision is read by way of a copy, which must outlive the pass; nothing is written into a copy."""
+    codes, sizes, out = [np.arange(3, dtype=np.uint8)], [50_000], np.empty((3, 1))
+    main, table = np.ones(50_000, np.float32), np.ones((50_000, 9), np.float32)
+    _native.eta("baseline", True, codes, sizes, [(0.0, main, None, [(2, table, None)])], None, out)
+    np.testing.assert_array_equal(out, 1.0)
+    with pytest.raises(TypeError):
+        _native.eta("baseline", True, codes, sizes, [(0.0, main, None, [])], None, out.astype(np.float32))
+    with pytest.raises(TypeError, match="main sums must be a writable, contiguous float64 array"):
+        _native.pull_back("baseline", True, codes, sizes, [(0.0, main, main, [])], np.ones((3, 1)))
+
+
 def test_the_compiled_module_checks_column_calls():
     codes, sizes, predictor = (
         [np.zeros(3, np.uint8)] * 2,
