@@ -20,14 +20,17 @@ def simulated(n=400, p=4, seed=0, noise=0.3):
     return X, eta + noise * rng.normal(size=n), eta
 
 
-def objective_of(X, y, ranks, *, family=None, weight=None, offset=None, df=5, center=True, chunk_rows=150, kinds=None):
+def objective_of(
+    X, y, ranks, *, family=None, weight=None, offset=None, df=5, center=True, ridge=0.01, chunk_rows=150, kinds=None
+):
     """The objective of a model on a table, in float64."""
     family = family or Gaussian()
     encoder = Encoder.learn(X, kinds, sample_weight=weight)
     layout = Layout.of(encoder.codebooks, ranks, center=center)
-    strength = np.tile(layout.strengths(strengths_of(encoder.codebooks, [1, *ranks], df)), family.n_predictors)
-    source = ArraySource(encoder.encode(X), y, weight, offset, chunk_rows)
     total = float(len(y) if weight is None else weight.sum())
+    by_order = strengths_of(encoder.codebooks, [1, *ranks], df)
+    strength = np.tile(layout.strengths(by_order, ridge * total), family.n_predictors)
+    source = ArraySource(encoder.encode(X), y, weight, offset, chunk_rows)
     return Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, strength, total)
 
 

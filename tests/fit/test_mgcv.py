@@ -80,9 +80,27 @@ class PSplineBasis:
         return sp.csr_array(BSpline.design_matrix(x, self.knots, 3))
 
 
-I = np.arange(200)
-X = np.column_stack([(I * a) % 1 for a in (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)])
+INDEX = np.arange(200)
+X = np.column_stack([(INDEX * a) % 1 for a in (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)])
 ROWS = np.array([0, 1, 2, 49, 99, 149, 199])
+MGCV_LEAST_SQUARES = [
+    1.1600655437981415,
+    -0.40393937205485431,
+    1.0026623093332512,
+    1.8842861504463917,
+    1.1090940458407443,
+    0.51120021666224791,
+    0.14979897450539267,
+]
+MGCV_COUNTS = [
+    0.82561418436165479,
+    0.33387668199036552,
+    1.8976832495229676,
+    1.7652736551041854,
+    1.8228446854455693,
+    1.4482368520567011,
+    0.23890336375956087,
+]
 KINDS = {0: PSpline(12, 2), 1: PSpline(10, 2), 2: PSpline(8, 1)}
 STRENGTHS = np.array([3 / 15.999999999999986, 0.5 / 15.999999999999993, 10 / 3.9999999999999964])
 
@@ -102,17 +120,15 @@ def fitted(solver, family, y, weight, columns):
 
 @pytest.mark.parametrize("solver", [Lbfgs(), Bcd()], ids=lambda solver: solver.name)
 def test_least_squares(solver):
-    y = np.sin(2 * np.pi * X[:, 0]) + (2 * X[:, 1] - 1) ** 2 + 0.3 * np.cos(7 * I)
-    eta, deviance = fitted(solver, Gaussian(), y, 1.0 + I % 3, 3)
-    theirs = [1.1600655437981415, -0.40393937205485431, 1.0026623093332512, 1.8842861504463917, 1.1090940458407443, 0.51120021666224791, 0.14979897450539267]  # fmt: skip
-    np.testing.assert_allclose(eta[ROWS], theirs, atol=1e-6)
+    y = np.sin(2 * np.pi * X[:, 0]) + (2 * X[:, 1] - 1) ** 2 + 0.3 * np.cos(7 * INDEX)
+    eta, deviance = fitted(solver, Gaussian(), y, 1.0 + INDEX % 3, 3)
+    np.testing.assert_allclose(eta[ROWS], MGCV_LEAST_SQUARES, atol=1e-6)
     assert deviance == pytest.approx(17.615778894443743, rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", [Lbfgs(), Bcd()], ids=lambda solver: solver.name)
 def test_counts(solver):
-    y = np.round(np.exp(0.5 + np.sin(2 * np.pi * X[:, 0]) + 0.5 * X[:, 1] + 0.5 * np.cos(7 * I)))
+    y = np.round(np.exp(0.5 + np.sin(2 * np.pi * X[:, 0]) + 0.5 * X[:, 1] + 0.5 * np.cos(7 * INDEX)))
     eta, deviance = fitted(solver, Poisson(), y, np.ones(200), 2)
-    theirs = [0.82561418436165479, 0.33387668199036552, 1.8976832495229676, 1.7652736551041854, 1.8228446854455693, 1.4482368520567011, 0.23890336375956087]  # fmt: skip
-    np.testing.assert_allclose(eta[ROWS], theirs, atol=1e-6)
+    np.testing.assert_allclose(eta[ROWS], MGCV_COUNTS, atol=1e-6)
     assert deviance == pytest.approx(68.99957, rel=1e-6)

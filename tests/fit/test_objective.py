@@ -6,7 +6,9 @@ from math import prod
 import numpy as np
 import pytest
 
+from ahofm.columns import Encoder
 from ahofm.families import Bernoulli, Gaussian, GaussianLocationScale, Huber, Multinomial, NegativeBinomial, Poisson
+from ahofm.fit import strengths_of
 from tests.fit.fits import objective_of, simulated, start_of
 
 TARGETS = {
@@ -21,13 +23,13 @@ TARGETS = {
 every_family = pytest.mark.parametrize("family", TARGETS, ids=lambda family: family.name)
 
 
-def problem(family, ranks, *, center=True, weighted=True):
+def problem(family, ranks, *, center=True, weighted=True, ridge=0.01):
     rng = np.random.default_rng(3)
     X, _, _ = simulated(300)
     y = TARGETS[family](rng, 300)
     weight = rng.uniform(0.2, 2.0, 300) if weighted else None
     offset = 0.1 * rng.normal(size=(300, family.n_predictors))
-    return X, y, objective_of(X, y, ranks, family=family, weight=weight, offset=offset, center=center)
+    return X, y, objective_of(X, y, ranks, family=family, weight=weight, offset=offset, center=center, ridge=ridge)
 
 
 @every_family
@@ -47,12 +49,9 @@ def test_gradient_by_differences(family, center):
 @pytest.mark.parametrize("center", [True, False])
 def test_value_is_the_papers_objective(center):
     """Losses and penalties from the columns' own bases and penalty matrices, subsets listed one by one."""
-    X, y, objective = problem(Gaussian(), {2: 2, 3: 2}, center=center)
+    X, y, objective = problem(Gaussian(), {2: 2, 3: 2}, center=center, ridge=0.0)
     layout, rng = objective.layout, np.random.default_rng(1)
     theta = 2.0 * np.sqrt(objective.total) * objective.scale * rng.normal(size=objective.size)
-    from ahofm.columns import Encoder
-    from ahofm.fit import strengths_of
-
     books = Encoder.learn(X, sample_weight=objective.source.weight).codebooks
     strengths = strengths_of(books, [1, 2, 3], 5)
     phi, penalty = [], 0.0
@@ -70,6 +69,18 @@ def test_value_is_the_papers_objective(center):
         eta = eta + sum(prod(phi[j][:, f] for j in subset) for subset in combinations(range(4), order))
     by_hand = 0.5 * objective.source.weight @ (y - eta) ** 2 + 0.5 * penalty
     assert objective.value(theta) == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_ridge_is_on_the_free_directions_of_factors_only():
+    _, _, plain = problem(Gaussian(), {2: 2}, ridge=0.0)
+    _, _, ridged = problem(Gaussian(), {2: 2}, ridge=0.5)
+    layout, extra = plain.layout, ridged.strength - plain.strength
+    assert extra[0] == 0.0
+    for j, part in enumerate(layout.factors):
+        np.testing.assert_array_equal(layout.main(extra, j), 0.0)
+        expected = np.where(part.penalty == 0.0, 0.5 * plain.total, 0.0)
+        np.testing.assert_array_equal(layout.factor(extra, j), np.column_stack([expected, expected]))
+        assert np.count_nonzero(expected) == 1
 
 
 def test_batches_of_an_epoch_add_up_to_the_gradient():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.kernels import Tables
 from ahofm.model import Layout, coordinates, eigenvalues
 from ahofm.model.coordinates import penalty_root
 
@@ -142,9 +143,11 @@ def test_layout_gradient_is_the_transpose_of_tables(center):
     layout = Layout.of(encoder.codebooks, {2: 3, 4: 2}, center=center)
     theta, direction = rng.normal(size=(2, layout.size))
     tables, moved = layout.tables(theta), layout.tables(theta + 1e-6 * direction)
-    slopes = type(tables)(0.7, rng.normal(size=len(tables.main)), {2: rng.normal(size=(len(tables.main), 3)), 4: rng.normal(size=(len(tables.main), 2))})  # fmt: skip
+    codes = len(tables.main)
+    slopes = Tables(0.7, rng.normal(size=codes), {2: rng.normal(size=(codes, 3)), 4: rng.normal(size=(codes, 2))})
 
     def inner(a):
-        return slopes.intercept * a.intercept + slopes.main @ a.main + sum((slopes.factors[d] * a.factors[d]).sum() for d in (2, 4))  # fmt: skip
+        by_factor = sum((slopes.factors[order] * a.factors[order]).sum() for order in (2, 4))
+        return slopes.intercept * a.intercept + slopes.main @ a.main + by_factor
 
     assert (inner(moved) - inner(tables)) / 1e-6 == pytest.approx(layout.gradient(slopes) @ direction, rel=1e-6)

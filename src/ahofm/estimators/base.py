@@ -37,6 +37,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
         smoothing: Literal["df"] = "df",
         df: float | Mapping[Any, Any] | None = None,
         df_kind: Literal["residual", "hat"] = "residual",
+        ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
         center: bool = True,
         max_codes: int = MAX_CODES,
@@ -56,6 +57,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
         self.smoothing = smoothing
         self.df = df
         self.df_kind = df_kind
+        self.ridge = ridge
         self.solver = solver
         self.center = center
         self.max_codes = max_codes
@@ -113,6 +115,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
                 columns=self.columns,
                 df=self.df,
                 df_kind=self.df_kind,
+                ridge=self.ridge,
                 solver=self.solver,
                 center=self.center,
                 max_codes=self.max_codes,

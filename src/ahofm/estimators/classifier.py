@@ -66,7 +66,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]
         classes = np.unique(labels[weight > 0])
         if len(classes) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes[0]!r}"
+                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
             )
         family = self._family(len(classes))
         at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)

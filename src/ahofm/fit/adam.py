@@ -15,6 +15,11 @@ from ahofm.fit.objective import Objective
 from ahofm.fit.solver import State
 from ahofm.model import Reason
 
+EPSILON = 1.0
+"""Beside the root of a gradient's second moment. Gradients are of order 1 here (targets and functions have unit spread).
+A small epsilon would move every coefficient equally far, the thousand that only fit noise too: on splits not used for
+any reported result, the error with 1e-8 was up to twenty times that with 1, and never clearly smaller."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -32,9 +37,9 @@ class Moments:
 
     @property
     def step(self) -> Floats:
-        """The direction of descent, of a length near 1 in each coordinate."""
+        """The direction of descent, at most about 1 long in each coordinate."""
         m, v = self.first / (1.0 - 0.9**self.updates), self.second / (1.0 - 0.999**self.updates)
-        return np.asarray(-m / (np.sqrt(v) + 1e-8))
+        return np.asarray(-m / (np.sqrt(v) + EPSILON))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +74,11 @@ class Adam:
     """
 
     validation: Objective | None = None
-    learning_rate: float = 0.005
+    learning_rate: float = 0.02
     batch_rows: int | None = None
     patience: int = 50
     seed: int = 0
-    tol: float = 1e-5
+    tol: float = 1e-6
     name: str = "adam"
 
     def init(self, objective: Objective, theta: Floats) -> AdamState:

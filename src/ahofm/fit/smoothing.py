@@ -7,6 +7,11 @@ one column has the eigenvalues ``a = 1 / (1 + strength s / N)``; its degrees of 
     "residual"  tr(2H - H'H)   = sum 2a - a^2      (the paper's equation, and the default)
 
 They count the constant, whether or not the model keeps it in its factors (Buja, Hastie and Tibshirani, 1989).
+
+Directions with s = 0, such as lines, are free whatever the strength. In a product of factors that leaves the objective
+without a minimum (one factor grows, its partners shrink, and only the partners are penalised), so that factors have a
+small ridge there besides; with a ridge of 0.01 per row, fits to simulated data took a tenth of the iterations and had
+half the error.
 """
 
 from __future__ import annotations
@@ -26,8 +31,11 @@ from ahofm.model import eigenvalues
 DfKind: TypeAlias = Literal["residual", "hat"]
 Df: TypeAlias = float | Mapping[Any, Any] | None
 
-DEFAULT_DF: Mapping[str, float] = {"main": 10.0, "factor": 6.0, "share": 0.75}
-"""Degrees of freedom when none are asked for, and the largest share of a column's functions they may take."""
+DEFAULT_DF: Mapping[str, float] = {"main": 10.0, "factor": 8.0, "share": 0.75}
+"""Degrees of freedom when none are asked for, and the largest share of a column's functions they may take.
+
+A compromise: on simulated data 6 is better for few noisy rows and 12 for many clean ones.
+"""
 
 
 def degrees_of_freedom(strength: float, s: Floats, total: float, kind: DfKind = "residual") -> float:

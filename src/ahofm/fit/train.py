@@ -44,6 +44,7 @@ class Settings:
     columns: Kinds = None
     df: Df = None
     df_kind: DfKind = "residual"
+    ridge: float = 0.01
     solver: str | Solver[Any] = "auto"
     center: bool = True
     max_codes: int = MAX_CODES
@@ -118,7 +119,7 @@ def fit_model(
         y=units.of_target(rows.y),
         offset=None if rows.offset is None else units.of_offset(rows.offset),
     )
-    strength = np.tile(layout.strengths(strengths), inner.n_predictors)
+    strength = np.tile(layout.strengths(strengths, settings.ridge * total), inner.n_predictors)
     objective, validation = _objectives(codes, rows, inner, layout, strength, settings)
     solver = _solver(settings, validation)
     intercepts = inner.start(rows.y, rows.weight, rows.offset)
@@ -150,6 +151,8 @@ def check_settings(settings: Settings) -> None:
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    if not 0.0 <= settings.ridge < np.inf:
+        raise ValueError(f"ridge must be a number of at least 0, got {settings.ridge!r}")
     if not settings.tol > 0.0:
         raise ValueError(f"tol must be positive, got {settings.tol!r}")
 

@@ -103,11 +103,19 @@ class Layout:
             self.factor(out, j)[:] = factor.adjoint(slopes[rows])
         return out
 
-    def strengths(self, by_order: Mapping[int, Floats]) -> Floats:
-        """Penalty of each squared coefficient, from a strength per order and column: {order: (columns,)}."""
+    def strengths(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
+        """Penalty of each squared coefficient.
+
+        Parameters
+        ----------
+        by_order : dict of order to array of shape (columns,)
+        free : float
+            Of the coefficients of factors that no penalty touches, such as their linear parts.
+        """
         out = np.zeros(self.size)
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):
             self.main(out, j)[:] = by_order[1][j] * main.penalty
             for order, part in self.order_slices.items():
-                self.factor(out, j)[:, part] = by_order[order][j] * factor.penalty[:, np.newaxis]
+                penalty = by_order[order][j] * factor.penalty
+                self.factor(out, j)[:, part] = np.where(penalty > 0.0, penalty, free)[:, np.newaxis]
         return out

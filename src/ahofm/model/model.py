@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
-from ahofm.kernels import Tables
+from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
 from ahofm.model.layout import Layout
 from ahofm.model.trace import Trace
 
@@ -116,8 +117,9 @@ class Model:
             All cores by default.
         """
         table = self.encoder.check(X)
-        eta = self._slow_eta(table)
-        return eta if offset is None else eta + check_offset(offset, len(eta), self.family.n_predictors)
+        places = [book.places(column) for book, column in zip(self.encoder.codebooks, table.columns, strict=True)]
+        eta = self._curves.eta(places, n_threads)
+        return eta if offset is None else np.add(eta, check_offset(offset, *eta.shape))
 
     def mean(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """The family's mean: (n,), or (n, classes) probabilities."""
@@ -129,7 +131,7 @@ class Model:
         if self.classes is None:
             return mean
         at = mean.argmax(axis=1) if mean.ndim == 2 else (mean > 0.5).astype(np.intp)
-        return np.asarray(self.classes)[at]
+        return np.asarray(np.asarray(self.classes)[at])
 
     def deviance_explained(
         self,
@@ -166,30 +168,19 @@ class Model:
 
         save(self, path)
 
-    def _slow_eta(self, table):
-
-        out = np.zeros((table.n_rows, len(self.predictors)))
-        for k, terms in enumerate(self.predictors):
-            eta = np.full(table.n_rows, terms.intercept)
-            es = {
-                d: [np.ones((table.n_rows, r))] + [np.zeros((table.n_rows, r)) for _ in range(d)]
-                for d, r in self.ranks.items()
-            }
-            for book, coef, level, col in zip(self.encoder.codebooks, terms.coef, terms.level, table.columns):
-                phi = np.asarray(book.evaluate(col) @ coef)
-                known = book.encode(col) != book.neutral_code
-                phi += known[:, None] * level
-                eta += phi[:, 0]
-                at = 1
-                for d, r in self.ranks.items():
-                    f = phi[:, at : at + r]
-                    at += r
-                    for t in range(d, 0, -1):
-                        es[d][t] = es[d][t] + f * es[d][t - 1]
-            for d in es:
-                eta += es[d][d].sum(1)
-            out[:, k] = eta
-        return out
+    @cached_property
+    def _curves(self) -> NativeCurves:
+        """The predictors as the compiled code evaluates them."""
+        return NativeCurves(
+            tuple(
+                Curves(
+                    terms.intercept,
+                    self.ranks,
+                    tuple(map(column_curves, self.encoder.codebooks, terms.coef, terms.level)),
+                )
+                for terms in self.predictors
+            )
+        )
 
     def _tables(self, terms: Terms) -> Tables:
         blocks = []
