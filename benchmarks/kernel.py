@@ -8,12 +8,9 @@ Every requirement is a ratio within the run. "order d" is the model with factors
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,33 +20,13 @@ from ahofm import _native
 from ahofm.columns import Codes, Encoder
 from ahofm.kernels import INSTRUCTION_SETS, Kernel, NativeKernel, ReferenceKernel, Tables
 from ahofm.rows import ArraySource, Executor, SerialExecutor, ThreadExecutor, fold
-from benchmarks import machine
 from benchmarks.bench_torch import TorchModel
+from benchmarks.table import Row, finish, require, show
 from benchmarks.timing import race
 
-RESULTS = Path(__file__).parent / "results"
 CODES, COLUMNS, RANK, FUNCTIONS = 256, 10, 16, 20
 TORCH_ROWS, TORCH_BATCHES = 32_768, (256, 1_024, 4_096, 16_384)
 REFERENCE_ROWS = 2_000
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what was measured, and what it must be (empty: for information)."""
-
-    measure: str
-    value: float
-    unit: str
-    required: str = ""
-    met: str = ""
-
-
-def require(measure: str, value: float, unit: str, least: float | None = None, most: float | None = None) -> Row:
-    """A line with a bound."""
-    if least is not None:
-        return Row(measure, value, unit, f">= {least:g}", "yes" if value >= least else "NO")
-    assert most is not None
-    return Row(measure, value, unit, f"<= {most:g}", "yes" if value <= most else "NO")
 
 
 class Problem:
@@ -199,6 +176,7 @@ def measure_error(rows: int) -> list[Row]:
 
 MEMORY_PROBE = """
 from functools import partial
+from pathlib import Path
 import numpy as np
 from ahofm.columns import Codes
 from ahofm.kernels import NativeKernel, Tables
@@ -233,12 +211,6 @@ def measure_memory(rows: int) -> list[Row]:
     return [require(f"peak memory over codes and target, {rows:,} x 20", float(run.stdout), "x", most=1.3)]
 
 
-def show(table: list[Row]) -> None:
-    """Print aligned columns."""
-    for row in table:
-        print(f"{row.measure:<52} {row.value:>12.4g} {row.unit:<9} {row.required:<10} {row.met}", flush=True)
-
-
 def main() -> int:
     """Measure, show, write; the exit code says whether all bounds hold."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -257,18 +229,7 @@ def main() -> int:
         measured = part()
         show(measured)
         table += measured
-    if not quick:
-        RESULTS.mkdir(exist_ok=True)
-        with (RESULTS / "kernel.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(Row.__dataclass_fields__))
-            writer.writeheader()
-            writer.writerows({**asdict(row), "value": f"{row.value:.6g}"} for row in table)
-        (RESULTS / "kernel.json").write_text(json.dumps(machine.describe(), indent=2) + "\n")
-        print(f"\nWritten to {RESULTS.resolve()}")
-    missed = [row.measure for row in table if row.met == "NO"]
-    if missed:
-        print(f"\nNot met: {'; '.join(missed)}")
-    return 1 if missed else 0
+    return finish("kernel", table, ["torch"], written=not quick)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,16 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from ahofm import _native
 
-PACKAGES = ("ahofm", "numpy", "scipy", "torch")
+PACKAGES = ("ahofm", "numpy", "scipy", "scikit-learn")
 
 
-def describe() -> dict[str, str]:
-    """Processor, cores, memory, compiler, versions, commit."""
+def describe(packages: Sequence[str] = ()) -> dict[str, str]:
+    """Processor, cores, memory, compiler, versions (of some more packages), commit."""
     facts = {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
@@ -24,7 +25,7 @@ def describe() -> dict[str, str]:
         "instruction_sets": " ".join(_native.instruction_sets()),
         "commit": _commit(),
     }
-    for package in PACKAGES:
+    for package in (*PACKAGES, *packages):
         try:
             facts[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

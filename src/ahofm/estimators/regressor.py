@@ -34,7 +34,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
     df : number or dict, optional
         Degrees of freedom of a column's functions: one number; or a dict with entries per order, ``{1: 15, 2: 6}``,
         per column, ``{"age": 4}``, or both, ``{2: {"age": 3}}``. What is not given is 10 for main effects and 8 for
-        factors where a column has functions enough, and three quarters of those it has otherwise.
+        factors, or nearly as many as a column has functions when it has no more than that.
     df_kind : "residual" or "hat", default "residual"
         ``tr(2H - H'H)`` or ``tr(H)``, H the hat matrix of a penalised regression on the column alone.
     ridge : float, default 0.01

@@ -16,7 +16,7 @@ from ahofm.fit.solver import State
 from ahofm.model import Reason
 
 EPSILON = 1.0
-"""Beside the root of a gradient's second moment. Gradients are of order 1 here (targets and functions have unit spread).
+"""Beside the root of a gradient's second moment. Gradients are of order 1 here: targets and functions have unit spread.
 A small epsilon would move every coefficient equally far, the thousand that only fit noise too: on splits not used for
 any reported result, the error with 1e-8 was up to twenty times that with 1, and never clearly smaller."""
 
