@@ -18,8 +18,19 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_examples_run(block):
+def test_examples_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, "example", "exec"), {})
+
+
+def test_examples_print_what_they_say(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pattern = r"```python\n(.*?)```\n\nprints\n\n```\n(.*?)```"
+    found = re.findall(pattern, (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert found
+    for block, printed in found:
+        exec(compile(block, "example", "exec"), {})
+        assert capsys.readouterr().out == printed
 
 
 def test_every_make_target_is_explained():

@@ -138,6 +138,11 @@ def test_one_class_only():
         AHOFMClassifier(family="bernoulli").fit(X, np.arange(120) % 3)
 
 
+def test_flat_offsets_are_unclear_for_several_classes():
+    with pytest.raises(ValueError, match=r"offset has shape \(120,\), expected \(120, 3\)"):
+        AHOFMClassifier(order=1).fit(X, np.arange(120) % 3, offset=np.zeros(120))
+
+
 def test_classes_of_weight_zero_do_not_exist():
     labels = np.arange(120) % 3
     model = AHOFMClassifier(order=1).fit(X, labels, sample_weight=(labels != 1).astype(float))

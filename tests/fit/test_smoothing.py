@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
 from ahofm.fit import degrees_of_freedom, strength_of, strengths_of
-from ahofm.fit.smoothing import FACTOR_DF, FACTOR_SHARE, MAIN_DF
+from ahofm.fit.smoothing import FACTOR_DF, MAIN_DF, SHARE
 from ahofm.model import eigenvalues
 
 KINDS = [
@@ -97,7 +97,7 @@ def test_global_per_order_per_column(kind):
     assert dfs(books, strengths_of(books, [1, 2], 5, kind), kind)[2] == pytest.approx([5, 5, 5])
     found = dfs(books, strengths_of(books, [1, 2], {1: 4, "x1": 7}, kind), kind)
     assert found[1] == pytest.approx([4, 7, 4])
-    assert found[2] == pytest.approx([FACTOR_DF, 7, 2 + FACTOR_SHARE * 4])
+    assert found[2] == pytest.approx([FACTOR_DF, 7, 2 + SHARE * 4])
     found = dfs(books, strengths_of(books, [1, 2], {2: {"x0": 3.5}, "x2": {1: 3}}, kind), kind)
     assert found[1] == pytest.approx([MAIN_DF, MAIN_DF, 3])
     assert found[2][0] == pytest.approx(3.5)
@@ -106,8 +106,8 @@ def test_global_per_order_per_column(kind):
 def test_defaults_can_be_reached_by_every_column():
     books = Encoder.learn(table()).codebooks
     found = dfs(books, strengths_of(books, [1, 2, 3], None))
-    assert found[1] == pytest.approx([10.0, 0.99, 2 + 0.99 * 4, 10.0])
-    assert found[3] == pytest.approx([8.0, 0.9, 2 + 0.9 * 4, 8.0])
+    assert found[1] == pytest.approx([10.0, SHARE, 2 + SHARE * 4, 10.0])
+    assert found[3] == pytest.approx([8.0, SHARE, 2 + SHARE * 4, 8.0])
 
 
 @pytest.mark.parametrize(

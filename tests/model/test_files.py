@@ -34,7 +34,7 @@ from ahofm.families import (
     Tweedie,
 )
 from ahofm.fit import Settings, fit_model
-from ahofm.model.files import ModelFileError, load, save
+from ahofm.model.files import ModelFileError, _digest, load, save
 from ahofm.model.trace import Reason, Record
 
 N = 80
@@ -339,6 +339,11 @@ def book(name, *path):
     return at("encoder", "codebooks", name, *path)
 
 
+def sealed(metadata, tensors):
+    """With the right checksum, so that what it would hide is looked at."""
+    return {**metadata, "sha256": _digest(metadata["model"], tensors)}
+
+
 def metadata_at(key, value):
     return lambda tensors, metadata, tree: metadata.__setitem__(key, value)
 
@@ -482,7 +487,7 @@ def test_corruption_is_refused(name, tmp_path):
     if metadata["model"] == untouched:
         metadata["model"] = json.dumps(tree)
     path = tmp_path / "model.safetensors"
-    path.write_bytes(save_tensors(tensors, metadata))
+    path.write_bytes(save_tensors(tensors, sealed(metadata, tensors)))
     with pytest.raises(ModelFileError, match=message) as caught:
         load(path)
     assert str(path) in str(caught.value)
@@ -492,7 +497,7 @@ def test_the_way_files_are_corrupted_here_is_sound(tmp_path):
     tensors, metadata, tree = opened("rich")
     metadata["model"] = json.dumps(tree, indent=1)
     path = tmp_path / "model.safetensors"
-    path.write_bytes(save_tensors(tensors, metadata))
+    path.write_bytes(save_tensors(tensors, sealed(metadata, tensors)))
     assert_same(load(path), rich_model())
 
 
@@ -507,7 +512,7 @@ def test_the_way_files_are_corrupted_here_is_sound(tmp_path):
         (save_tensors({"a": np.zeros(3)}), "not one of ahofm"),
         (save_tensors({"a": np.zeros(3)}, {"format": "pt"}), "not one of ahofm"),
         (save_tensors({}, {"format": "ahofm"}), "version is ''"),
-        (save_tensors({}, {"format": "ahofm", "version": "1"}), "invalid JSON"),
+        (save_tensors({}, {"format": "ahofm", "version": "1"}), "checksum"),
     ],
 )
 def test_other_files_are_refused(data, message, tmp_path):
@@ -536,6 +541,16 @@ def loads_soundly_or_not_at_all(data, path):
     for k, codebook in enumerate(model.encoder.codebooks):
         assert model.predictors[0].coef[k].shape[0] == codebook.size == codebook.basis.shape[1]
     save(model, path)  # which checks
+
+
+def test_one_flipped_bit_in_a_coefficient_is_noticed(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save(rich_model(), path)
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="checksum"):
+        load(path)
 
 
 @settings(max_examples=150, deadline=None)

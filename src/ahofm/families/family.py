@@ -48,6 +48,11 @@ class Family(ABC):
         return 1
 
     @property
+    def takes_flat_offset(self) -> bool:
+        """Whether an offset with one number per row is clear: it goes to the first predictor."""
+        return True
+
+    @property
     def curvature(self) -> Curvature:
         """What h is; never negative in any case.
 

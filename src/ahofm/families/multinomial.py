@@ -44,6 +44,11 @@ class Multinomial(Family):
         return TargetRange(0.0, self.n_classes - 1.0, low_included=True, high_included=True, whole=True)
 
     @property
+    def takes_flat_offset(self) -> bool:
+        """No class comes first."""
+        return False
+
+    @property
     def n_predictors(self) -> int:
         """One a class."""
         return int(self.n_classes)

@@ -35,9 +35,9 @@ MAIN_DF, FACTOR_DF = 10.0, 8.0
 """Degrees of freedom when none are asked for. A compromise: on simulated data, factors do better with 6 for few noisy
 rows and with 12 for many clean ones."""
 
-MAIN_SHARE, FACTOR_SHARE = 0.99, 0.9
-"""The most that defaults take of a column's penalised functions: the effect of a column with two values, which has a
-single function, is shrunk by no more than this leaves."""
+SHARE = 0.9999
+"""The most that defaults take of a column's penalised functions. The effect of a column with two values, which has a
+single function, is then shrunk by one percent; in a product of factors even a tenth of that would be felt."""
 
 
 def degrees_of_freedom(strength: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
@@ -109,8 +109,7 @@ def strengths_of(
 def _default(order: int, s: Floats) -> float:
     """A df that the column can reach."""
     free = int(np.count_nonzero(s == 0.0))
-    wanted, share = (MAIN_DF, MAIN_SHARE) if order == 1 else (FACTOR_DF, FACTOR_SHARE)
-    return float(min(wanted, free + share * (len(s) - free)))
+    return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + SHARE * (len(s) - free)))
 
 
 def _asked(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:

@@ -165,7 +165,7 @@ def _counted(
     if target.shape != (table.n_rows,):
         raise ValueError(f"y has shape {target.shape}, but X has {table.n_rows} rows; expected ({table.n_rows},)")
     weights = check_weight(weight, table.n_rows)
-    shifts = None if offset is None else check_offset(offset, table.n_rows, family.n_predictors)
+    shifts = None if offset is None else check_offset(offset, table.n_rows, family)
     rows = Rows(target, weights, shifts)
     if weights.all():
         return table, rows

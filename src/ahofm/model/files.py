@@ -1,13 +1,15 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "1", "model": <JSON>}``. A part of the model is a JSON object with its
-"type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a tensor named by its
-place, such as ``model.predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor too: safetensors
-limits its metadata. What was learned is stored, not how to learn it again: every later version predicts the same.
+The metadata are ``{"format": "ahofm", "version": "1", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
+tensor named by its place, such as ``model.predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor
+too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
+predicts the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -64,7 +66,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         raise FileNotFoundError(f"cannot save to {path}: there is no directory {path.parent}; create it first")
     text = json.dumps(_pack(model, "model", tensors), allow_nan=False)
     _check(model)
-    metadata = {"format": FORMAT, "version": str(VERSION), "model": text}
+    metadata = {"format": FORMAT, "version": str(VERSION), "model": text, "sha256": _digest(text, tensors)}
     data = _sorted_header(safetensors.numpy.save(tensors, metadata))
     draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
@@ -94,7 +96,10 @@ def load(path: str | os.PathLike[str]) -> Model:
     try:
         if version != str(VERSION):
             raise ValueError(f"its version is {version!r}, which never was")
-        model: Model = _unpack(json.loads(metadata.get("model", "")), Model, "model", tensors)
+        text = metadata.get("model", "")
+        if metadata.get("sha256") != _digest(text, tensors):
+            raise ValueError("its checksum is wrong")
+        model: Model = _unpack(json.loads(text), Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
         _check(model)
@@ -102,6 +107,14 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
+
+
+def _digest(text: str, tensors: Tensors) -> str:
+    """A checksum of everything: a flipped bit in a coefficient would be a valid file and another model."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode() + tensors[name].tobytes())
+    return digest.hexdigest()
 
 
 def _sorted_header(data: bytes) -> bytes:

@@ -112,14 +112,14 @@ class Model:
         ----------
         X : table with the columns of training
         offset : array of shape (n,) or (n, predictors), optional
-            Added to eta; of one dimension, to the first predictor.
+            Added to eta; of one dimension, to the first predictor (a multinomial model needs two dimensions).
         n_threads : int, optional
             All cores by default.
         """
         table = self.encoder.check(X)
         places = [book.places(column) for book, column in zip(self.encoder.codebooks, table.columns, strict=True)]
         eta = self._curves.eta(places, n_threads)
-        return eta if offset is None else np.add(eta, check_offset(offset, *eta.shape))
+        return eta if offset is None else np.add(eta, check_offset(offset, len(eta), self.family))
 
     def mean(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """The family's mean: (n,), or (n, classes) probabilities."""
@@ -149,7 +149,7 @@ class Model:
         eta = self.eta(X, n_threads=n_threads)
         target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, len(eta))
         self.family.check(target)
-        shifts = np.zeros_like(eta) if offset is None else check_offset(offset, *eta.shape)
+        shifts = np.zeros_like(eta) if offset is None else check_offset(offset, len(eta), self.family)
         constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
         own = self.family.deviance(target, eta + shifts)
         null = self.family.deviance(target, constant + shifts)
@@ -194,14 +194,15 @@ class Model:
         return Tables(terms.intercept, values[:, 0], factors)
 
 
-def check_offset(offset: ArrayLike, n_rows: int, n_predictors: int) -> Floats:
+def check_offset(offset: ArrayLike, n_rows: int, family: Family) -> Floats:
     """An offset as an array of shape (n, predictors)."""
+    n_predictors, flat = family.n_predictors, family.takes_flat_offset
     values = np.asarray(offset, dtype=np.float64)
-    if values.shape == (n_rows,):
+    if flat and values.shape == (n_rows,):
         values = np.column_stack([values, np.zeros((n_rows, n_predictors - 1))])
     if values.shape != (n_rows, n_predictors):
-        expected = f"({n_rows},)" + (f" or ({n_rows}, {n_predictors})" if n_predictors > 1 else "")
-        raise ValueError(f"offset has shape {np.shape(offset)}, expected {expected}: one number per row of X")
+        shapes = [f"({n_rows},)"] * flat + [f"({n_rows}, {n_predictors})"] * (n_predictors > 1)
+        raise ValueError(f"offset has shape {np.shape(offset)}, expected {' or '.join(shapes)}: as many rows as X")
     if not np.isfinite(values).all():
         raise ValueError("offset must be finite; replace NaN and infinities, e.g. the log of a zero exposure")
     return values
