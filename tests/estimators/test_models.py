@@ -83,8 +83,9 @@ def test_centred_factors_have_no_mean():
 @quiet
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("solver", ["lbfgs", "bcd"])
-def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver):
+def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver, monkeypatch):
     """Knots, bins, degrees of freedom and all: more distinct values than codes, some of weight zero."""
+    monkeypatch.setattr("ahofm.fit.train.MERGED_ROWS", 0)  # as it is for many rows
     rng = np.random.default_rng(5)
     times = rng.integers(0, 4, 300)
     settings = {**EXACT, "order": order, "solver": solver, "max_codes": 40, "max_iter": 15}
@@ -95,6 +96,17 @@ def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver):
     np.testing.assert_array_equal(weighted.predict(X), absent.predict(X))
     for order_, strengths in weighted.model_.strengths.items():
         np.testing.assert_allclose(strengths, repeated.model_.strengths[order_], rtol=1e-9)
+
+
+@quiet
+def test_few_rows_give_the_same_bits_repeated_weighted_or_shuffled():
+    rng = np.random.default_rng(6)
+    times = rng.integers(0, 4, 300)
+    rows = rng.permutation(np.repeat(np.arange(300), times))
+    settings = {"order": 3, "random_state": 0, "max_iter": 200}
+    weighted = AHOFMRegressor(**settings).fit(X, Y, sample_weight=times)
+    repeated = AHOFMRegressor(**settings).fit(X[rows], Y[rows])
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
 @quiet

@@ -32,6 +32,12 @@ from ahofm.rows import ArraySource, ThreadExecutor
 FLOAT64_ROWS = 200_000
 """Up to here rows are computed in float64, which costs little; beyond, in float32."""
 
+MERGED_ROWS = 10_000
+"""Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone. Repeated
+rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not convex would
+let rounding grow.
+"""
+
 SOLVERS = ("auto", "lbfgs", "bcd", "adam")
 
 
@@ -105,6 +111,7 @@ def fit_model(
         table, settings.columns, max_codes=settings.max_codes, sample_weight=rows.weight, n_threads=settings.n_threads
     )
     codes = encoder.encode(table, n_threads=settings.n_threads)
+    codes, rows = _merged(codes, rows) if table.n_rows <= MERGED_ROWS else (codes, rows)
     learned = time.perf_counter()
 
     varying = sum(book.size > 0 for book in encoder.codebooks)
@@ -171,6 +178,20 @@ def _counted(
         return table, rows
     kept = np.flatnonzero(weights)
     return Table(table.names, tuple(column[kept] for column in table.columns), table.named), rows.take(kept)
+
+
+def _merged(codes: Codes, rows: Rows) -> tuple[Codes, Rows]:
+    """Distinct rows in the order of their codes, targets and offsets."""
+    keys = [*codes.columns, rows.y, *([] if rows.offset is None else rows.offset.T)]
+    order = np.lexsort(keys[::-1])
+    new = np.zeros(len(order), dtype=bool)
+    new[0] = True
+    for key in keys:
+        new[1:] |= key[order[1:]] != key[order[:-1]]
+    starts = np.flatnonzero(new)
+    weight = np.add.reduceat(rows.weight[order], starts)
+    first = order[starts]
+    return codes.take(first), replace(rows.take(first), weight=weight)
 
 
 def _objectives(

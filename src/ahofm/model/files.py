@@ -159,6 +159,8 @@ def _pack_scalar(value: Any, where: str) -> Any:
 def _unpack(value: Any, hint: Any, where: str, tensors: Tensors) -> Any:  # noqa: PLR0911 - one return a type
     """The value of a field with that annotation; its arrays are taken out of the tensors."""
     origin, args = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):  # a `type` statement, as NDArray is one in newer NumPy
+        return _unpack(value, origin.__value__[args], where, tensors)
     if origin in (Union, UnionType):
         wanted = NoneType if value is None else tuple if isinstance(value, list) else Literal
         hint = next((option for option in args if wanted in (option, get_origin(option))), args[0])
