@@ -33,9 +33,9 @@ FLOAT64_ROWS = 200_000
 """Up to here rows are computed in float64, which costs little; beyond, in float32."""
 
 MERGED_ROWS = 10_000
-"""Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone. Repeated
-rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not convex would
-let rounding grow.
+"""Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone.
+Repeated rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not
+convex would let rounding grow.
 """
 
 SOLVERS = ("auto", "lbfgs", "bcd", "adam")
