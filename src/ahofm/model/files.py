@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import secrets
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from math import isfinite
@@ -192,7 +193,8 @@ def _unpack(value: Any, hint: Any, where: str, tensors: Tensors) -> Any:  # noqa
 
 def _unpack_scalar(value: Any, hint: Any, where: str) -> Any:
     if hint is Any and isinstance(value, dict) and value.get("type") in _LABELS:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # older NumPy warns of what does not fit, newer NumPy raises
             label = _LABELS[value["type"]](value["value"])
         same = [type(label.item()), label.item(), 2] == [type(value["value"]), value["value"], len(value)]
         value, hint = label if same else value, type(label)
