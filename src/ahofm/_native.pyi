@@ -63,3 +63,36 @@ def curves(
 ) -> None: ...
 def encode_numbers(values: _Floats, edges: _Floats, missing: int, out: NDArray[Any]) -> None: ...
 def multiply_add_rate(isa: str, repeats: int) -> float: ...
+
+_Moments = tuple[int, NDArray[Any], _Floats, _Floats]
+
+MAX_STATE_ORDER: int
+STATE_BLOCK: int
+STATE_HEAD: int
+
+def state_size(ranks: list[tuple[int, int]], float64: bool) -> int: ...
+def block(
+    isa: str,
+    state: NDArray[Any],
+    n: int,
+    ranks: list[tuple[int, int]],
+    put_in: _Moments | None,
+    take_out: _Moments | None,
+    gram: _Floats | None,
+    rhs: _Floats | None,
+) -> None: ...
+def read_state(
+    isa: str, state: NDArray[Any], ranks: list[tuple[int, int]], mean: _Floats, variance: _Floats
+) -> None: ...
+def inverses(isa: str, matrices: _Floats) -> None: ...
+def chain(
+    isa: str,
+    gram: _Floats,
+    rhs: _Floats,
+    edges: _Floats,
+    steps: _Floats,
+    sizes: _Floats,
+    mean: _Floats,
+    variance: _Floats,
+    differences: _Floats,
+) -> None: ...

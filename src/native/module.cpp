@@ -9,6 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -366,6 +367,145 @@ void curves(const std::string& isa, const nb::list& columns, const nb::list& pla
                                " is out of range: the column has " + std::to_string(parsed.list[static_cast<size_t>(bad.column)].size) + " codes").c_str());
 }
 
+using Ranks = std::vector<std::pair<int, int64_t>>;  // (order, rank)
+
+int64_t lanes_of_state(bool float64) { return float64 ? ahofm::state_lanes<double> : ahofm::state_lanes<float>; }
+
+int64_t state_size(const Ranks& ranks, bool float64) {
+    const int64_t lanes = lanes_of_state(float64);
+    int64_t size = ahofm::kStateHead;
+    for (const auto& [order, rank] : ranks) size += (rank + lanes - 1) / lanes * lanes * ahofm::state_entries(order);
+    return size;
+}
+
+// States of n rows, (blocks of rows, numbers), and how factors lie in them.
+struct Block {
+    nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu> kept;
+    std::vector<ahofm::StatePanel> panels;
+    ahofm::BlockTask task{};
+
+    Block(nb::handle state, int64_t n, const Ranks& ranks) {
+        if (!nb::try_cast(state, kept, false)) throw nb::type_error("state must be a writable, contiguous array of two dimensions");
+        task.float64 = kept.dtype() == nb::dtype<double>();
+        if (!task.float64 && kept.dtype() != nb::dtype<float>()) throw nb::type_error("state must be float32 or float64");
+        const int64_t lanes = lanes_of_state(task.float64);
+        task.width = 1;
+        for (const auto& [order, rank] : ranks) {
+            if (order < 2 || order > ahofm::kMaxStateOrder)
+                throw nb::value_error(("order must be between 2 and " + std::to_string(ahofm::kMaxStateOrder) + ", got " + std::to_string(order)).c_str());
+            for (int64_t first = 0; first < rank; first += lanes) panels.push_back({order, task.width + first, std::min(rank - first, lanes)});
+            task.width += rank;
+        }
+        task.n = n;
+        task.numbers = state_size(ranks, task.float64);
+        expect_shape(kept, {(n + ahofm::kBlock - 1) / ahofm::kBlock, ahofm::kBlock * task.numbers}, "state");
+        task.state = kept.data();
+        task.panels = panels.data();
+        task.n_panels = static_cast<int>(panels.size());
+    }
+};
+
+// (column, codes, means, variances) of one column.
+struct Moments {
+    AnyArray codes;
+    Doubles mean, variance;
+    ahofm::ColumnMoments moments{};
+
+    Moments() = default;
+    Moments(const nb::tuple& given, int64_t n, int64_t width) {
+        codes = nb::cast<AnyArray>(given[1]);
+        mean = nb::cast<Doubles>(given[2]);
+        variance = nb::cast<Doubles>(given[3]);
+        const nb::dlpack::dtype type = codes.dtype();
+        if (type.code != static_cast<uint8_t>(nb::dlpack::dtype_code::UInt) || (type.bits != 8 && type.bits != 16 && type.bits != 32))
+            throw nb::type_error("codes must be uint8, uint16 or uint32");
+        expect_shape(codes, {n}, "codes");
+        const int64_t size = mean.ndim() == 2 ? static_cast<int64_t>(mean.shape(0)) : 0;
+        if (size < 1 || size > INT32_MAX) throw nb::value_error("means must have between 1 and 2^31 codes");
+        expect_shape(mean, {size, width}, "means");
+        expect_shape(variance, {size, width}, "variances");
+        moments = {nb::cast<int>(given[0]), codes.data(), type.bits / 8, static_cast<uint32_t>(size), mean.data(), variance.data()};
+    }
+};
+
+void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const std::optional<nb::tuple>& put_in,
+           const std::optional<nb::tuple>& take_out, const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
+    const ahofm::Passes& passes = passes_named(isa);
+    if (n < 0) throw nb::value_error("the number of rows cannot be negative");
+    Block parsed(state, n, ranks);
+    ahofm::BlockTask& task = parsed.task;
+    Moments in, out;
+    if (put_in) in = Moments(*put_in, task.n, task.width);
+    if (take_out) {
+        out = Moments(*take_out, task.n, task.width);
+        if (!gram || !rhs) throw nb::value_error("a column that is taken out needs gram and rhs to sum into");
+        const int64_t size = out.moments.size;
+        expect_shape(*gram, {size, task.width, task.width}, "gram");
+        expect_shape(*rhs, {size, task.width}, "rhs");
+        task.gram = gram->data();
+        task.rhs = rhs->data();
+    }
+    task.put_in = in.moments;
+    task.take_out = out.moments;
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.block(task);
+    }
+    if (bad.column < 0) return;
+    const uint32_t size = bad.column == in.moments.column ? in.moments.size : out.moments.size;
+    throw nb::value_error(("code " + std::to_string(bad.code) + " in row " + std::to_string(bad.row) + " of column " + std::to_string(bad.column) +
+                           " is out of range: the column has " + std::to_string(size) + " codes").c_str());
+}
+
+void read_state(const std::string& isa, nb::handle state, const Ranks& ranks, const DoublesOut& mean, const DoublesOut& variance) {
+    const ahofm::Passes& passes = passes_named(isa);
+    const Block parsed(state, static_cast<int64_t>(mean.size()), ranks);
+    expect_shape(mean, {parsed.task.n}, "mean");
+    expect_shape(variance, {parsed.task.n}, "variance");
+    nb::gil_scoped_release release;
+    passes.read_state(parsed.task, mean.data(), variance.data());
+}
+
+void raise_if_singular(int64_t code) {
+    if (code >= 0) throw nb::value_error(("the matrix of code " + std::to_string(code) + " is not positive definite").c_str());
+}
+
+// In place: the inverse of each matrix.
+void inverses(const std::string& isa, const DoublesOut& matrices) {
+    const ahofm::Passes& passes = passes_named(isa);
+    if (matrices.ndim() != 3) throw nb::value_error("matrices must have three dimensions");
+    const int64_t codes = static_cast<int64_t>(matrices.shape(0)), width = static_cast<int64_t>(matrices.shape(1));
+    expect_shape(matrices, {codes, width, width}, "matrices");
+    int64_t failed;
+    {
+        nb::gil_scoped_release release;
+        failed = passes.inverses(codes, width, matrices.data());
+    }
+    raise_if_singular(failed);
+}
+
+void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges, const Doubles& steps, const Doubles& sizes,
+           const DoublesOut& mean, const DoublesOut& variance, const DoublesOut& differences) {
+    const ahofm::Passes& passes = passes_named(isa);
+    if (rhs.ndim() != 3 || rhs.shape(0) < 1) throw nb::value_error("rhs must have three dimensions and at least one code");
+    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), width = static_cast<int64_t>(rhs.shape(1)), count = static_cast<int64_t>(rhs.shape(2));
+    expect_shape(gram, {codes, width, width}, "gram");
+    expect_shape(edges, {codes - 1}, "edges");
+    expect_shape(steps, {width}, "steps");
+    expect_shape(sizes, {width}, "sizes");
+    expect_shape(mean, {codes, width, count}, "mean");
+    expect_shape(variance, {codes, width}, "variance");
+    expect_shape(differences, {width}, "differences");
+    const ahofm::ChainTask task{codes, width, count, gram.data(), rhs.data(), edges.data(), steps.data(), sizes.data(), mean.data(), variance.data(), differences.data()};
+    int64_t failed;
+    {
+        nb::gil_scoped_release release;
+        failed = passes.chain(task);
+    }
+    raise_if_singular(failed);
+}
+
 void encode_numbers(const nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>& values, const Doubles& edges,
                     uint32_t missing, const AnyArrayOut& out) {
     expect_shape(out, {static_cast<int64_t>(values.shape(0))}, "out");
@@ -412,6 +552,16 @@ NB_MODULE(_native, m) {
           nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
     m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"), nb::arg("out").noconvert());
     m.attr("CURVE_LANES") = ahofm::kCurveLanes;
+    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"), nb::arg("put_in").none(), nb::arg("take_out").none(),
+          nb::arg("gram").noconvert().none(), nb::arg("rhs").noconvert().none());
+    m.def("inverses", &inverses, nb::arg("isa"), nb::arg("matrices").noconvert());
+    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("steps"), nb::arg("sizes"),
+          nb::arg("mean").noconvert(), nb::arg("variance").noconvert(), nb::arg("differences").noconvert());
+    m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert());
+    m.def("state_size", &state_size, nb::arg("ranks"), nb::arg("float64"), "Numbers of one row's state.");
+    m.attr("STATE_BLOCK") = ahofm::kBlock;
+    m.attr("STATE_HEAD") = ahofm::kStateHead;
+    m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out").noconvert());
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
           "Floating-point operations per second of independent multiply-adds in registers.");

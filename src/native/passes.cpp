@@ -1,5 +1,7 @@
 // The passes of one instruction set: compiled once for each, with AHOFM_PASSES and AHOFM_NAME set by CMake.
 
+#include "block.h"
+#include "chain.h"
 #include "column.h"
 #include "predict.h"
 #include "predictors.h"
@@ -17,6 +19,13 @@ BadCode run_column(const Rows& rows, Predictor& predictor, const ColumnTask& tas
 }
 
 BadCode run_curves(const CurveTask& task) { return CurvePass(task).run(); }
+
+BadCode run_block(const BlockTask& task) { return task.float64 ? BlockPass<double>(task).run() : BlockPass<float>(task).run(); }
+
+void read_state(const BlockTask& task, double* mean, double* variance) {
+    if (task.float64) read_state_of<double>(task, mean, variance);
+    else read_state_of<float>(task, mean, variance);
+}
 
 // Independent chains of multiply-adds in registers: the peak of one core with the vectors the passes use.
 double multiply_adds(int64_t repeats) {
@@ -36,6 +45,6 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, multiply_adds};
+const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, run_block, run_inverses, run_chain, read_state, multiply_adds};
 
 }  // namespace ahofm

@@ -124,12 +124,69 @@ struct CurveTask {
     double* eta;  // out, (n, predictors)
 };
 
+// The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
+// per panel of factors their moments (block.h), lane by lane; all in one precision.
+template <class T>
+constexpr int state_lanes = 32 / static_cast<int>(sizeof(T));
+constexpr int kStateHead = 8;
+constexpr int kMaxStateOrder = 8;
+
+// Means of e_1 .. e_order and their covariances.
+constexpr int state_entries(int order) { return order * (order + 3) / 2; }
+
+struct StatePanel {
+    int order;
+    int64_t first;  // of the column's functions, main effect included
+    int64_t used;   // lanes that are factors, not padding
+};
+
+// What is believed of one column's functions at its codes; mean == nullptr: no column.
+struct ColumnMoments {
+    int column = -1;
+    const void* codes = nullptr;
+    int code_width = 1;
+    uint32_t size = 0;
+    const double* mean = nullptr;      // (size, width)
+    const double* variance = nullptr;  // (size, width)
+};
+
+struct BlockTask {
+    int64_t n;
+    int64_t width;  // functions of a column: its main effect and its factors
+    bool float64;
+    void* state;
+    int64_t numbers;  // of a row; a block of kBlock rows has its heads first, then its panels
+    const StatePanel* panels;
+    int n_panels;
+    ColumnMoments put_in, take_out;
+    double* gram = nullptr;  // out, (codes taken out, width, width)
+    double* rhs = nullptr;   // out, (codes taken out, width)
+};
+
+// A walk's ridge problem (chain.h): everything float64, codes in the order of the walk.
+struct ChainTask {
+    int64_t codes, width;
+    int64_t count;        // of right-hand sides
+    const double* gram;   // (codes, width, width)
+    const double* rhs;    // (codes, width, count)
+    const double* edges;  // (codes - 1,): weight of each difference of neighbours
+    const double* steps;  // (width,): penalty of squared differences
+    const double* sizes;  // (width,): penalty of squares
+    double* mean;         // out, (codes, width, count): the inverse times each right-hand side
+    double* variance;     // out, (codes, width)
+    double* differences;  // out, (width,): sum over edges of weight * variance of the difference
+};
+
 // The entry points of one instruction set.
 struct Passes {
     const char* name;
     BadCode (*predictors)(const Rows&, Predictor*, int n_predictors, Task&, bool float64);
     BadCode (*column)(const Rows&, Predictor&, const ColumnTask&, bool float64);
     BadCode (*curves)(const CurveTask&);
+    BadCode (*block)(const BlockTask&);
+    int64_t (*inverses)(int64_t codes, int64_t width, double* matrices);  // first code that failed, or -1
+    int64_t (*chain)(const ChainTask&);                                   // likewise
+    void (*read_state)(const BlockTask&, double* mean, double* variance);
     double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 

@@ -1,0 +1,144 @@
+"""Row states of the block solver: what the rows know of every factor while one column is taken out after another.
+
+Functions of a column are believed to have a mean and a variance at each code, independently of the other columns'.
+With one column taken out, eta is affine in that column's functions, and its ridge problem needs of the rows only sums
+per code of the column. With u the derivatives of eta by the functions (1 for the main effect, e_{d-1} of the other
+columns for a factor of order d), g and v their means and variances, and e the rest of eta:
+
+    gram = sum w (g g' + diag v)        rhs = sum g (w y - w E[e]) - w Cov(e, u)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.kernels.protocol import Chunk
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """What is believed of one column's functions at its codes: the main effect, then the factors, order after order.
+
+    Attributes
+    ----------
+    column : int
+    mean, variance : arrays of shape (codes of the column, width)
+    """
+
+    column: int
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True)
+class BlockSums:
+    """Per code of one column: arrays of shape (codes, width, width) and (codes, width)."""
+
+    gram: Floats
+    rhs: Floats
+
+    def __iadd__(self, other: BlockSums) -> BlockSums:
+        """Sums over the rows of both, in the memory of the first."""
+        np.add(self.gram, other.gram, out=self.gram)
+        np.add(self.rhs, other.rhs, out=self.rhs)
+        return self
+
+
+@runtime_checkable
+class RowState(Protocol):
+    """The state of one chunk's rows. It changes; whoever holds it is alone with it."""
+
+    def set_work(self, weight: Floats, target: Floats) -> None:
+        """Weights w of the rows, and weighted targets w y: (n,) each."""
+        ...
+
+    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
+        """Put one column in, then take one out and return its sums."""
+        ...
+
+    def fitted(self) -> tuple[Floats, Floats]:
+        """Mean and variance of each row's predictor with the columns that are in, without intercept: (n,) each."""
+        ...
+
+
+@runtime_checkable
+class BlockKernel(Protocol):
+    """Makes row states."""
+
+    def state(self, chunk: Chunk, ranks: Mapping[int, int]) -> RowState:
+        """The state of a chunk's rows without any column, for factors of the given orders and ranks."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReferenceBlockKernel:
+    """In NumPy and float64, nothing ever subtracted."""
+
+    def state(self, chunk: Chunk, ranks: Mapping[int, int]) -> ReferenceState:
+        """A state without columns."""
+        return ReferenceState(chunk, ranks)
+
+
+class ReferenceState:
+    """Remembers the moments of the columns that are in, and builds every product from them anew."""
+
+    def __init__(self, chunk: Chunk, ranks: Mapping[int, int]) -> None:
+        """No column is in."""
+        self.chunk = chunk
+        self.orders = np.repeat([1, *ranks], [1, *ranks.values()])
+        self.columns: dict[int, tuple[Floats, Floats]] = {}
+        self.weight = self.target = np.zeros(chunk.n_rows)
+
+    def set_work(self, weight: Floats, target: Floats) -> None:
+        """Weights, and weighted targets."""
+        self.weight, self.target = weight, target
+
+    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
+        """Put one column in, then take one out and return its sums."""
+        if put_in is not None:
+            codes = self.chunk.codes.columns[put_in.column]
+            self.columns[put_in.column] = put_in.mean[codes], put_in.mean[codes] ** 2 + put_in.variance[codes]
+        if take_out is None:
+            return None
+        del self.columns[take_out.column]
+        moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
+        g = np.column_stack([m[order - 1, 0] for m, order in zip(moments, self.orders, strict=True)])
+        spread = (
+            np.column_stack([m[order - 1, order - 1] for m, order in zip(moments, self.orders, strict=True)]) - g**2
+        )
+        rest = np.column_stack([m[order, 0] for m, order in zip(moments, self.orders, strict=True)])
+        covariance = (
+            np.column_stack([m[order, order - 1] for m, order in zip(moments, self.orders, strict=True)]) - rest * g
+        )
+        residual = self.target - self.weight * rest.sum(axis=1)
+        products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
+        diagonal = np.arange(len(self.orders))
+        products[:, diagonal, diagonal] += self.weight[:, None] * spread
+        codes, size = self.chunk.codes.columns[take_out.column], len(take_out.mean)
+        gram, rhs = np.zeros((size, len(diagonal), len(diagonal))), np.zeros((size, len(diagonal)))
+        np.add.at(gram, codes, products)
+        np.add.at(rhs, codes, g * residual[:, None] - self.weight[:, None] * covariance)
+        return BlockSums(gram, rhs)
+
+    def fitted(self) -> tuple[Floats, Floats]:
+        """Mean and variance of each row's predictor."""
+        moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
+        mean = np.array([m[order, 0] for m, order in zip(moments, self.orders, strict=True)])
+        square = np.array([m[order, order] for m, order in zip(moments, self.orders, strict=True)])
+        return mean.sum(axis=0), (square - mean**2).sum(axis=0)
+
+    def _moments(self, factor: int, order: int) -> Floats:
+        """E[e_a e_b] of each row over the columns that are in: (order + 1, order + 1, n)."""
+        t = np.zeros((order + 1, order + 1, self.chunk.n_rows))
+        t[0, 0] = 1.0
+        for mean, square in self.columns.values():
+            m, s = mean[:, factor], square[:, factor]
+            t[1:, 1:] += m * (t[:-1, 1:] + t[1:, :-1]) + s * t[:-1, :-1]
+            t[1:, 0] += m * t[:-1, 0]
+            t[0, 1:] = t[1:, 0]
+        return t

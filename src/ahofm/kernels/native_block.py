@@ -1,0 +1,122 @@
+"""Row states and small solves of the block solver in compiled code, without the Python lock while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm import _native
+from ahofm.columns.basis import Floats
+from ahofm.kernels.block import BlockSums, ColumnMoments
+from ahofm.kernels.native import INSTRUCTION_SETS
+from ahofm.kernels.protocol import Chunk
+
+MAX_BLOCK_ORDER: int = _native.MAX_STATE_ORDER
+"""Highest order of a factor."""
+
+_WEIGHT, _TARGET = 2, 3  # where a row keeps them
+
+
+@dataclass(frozen=True)
+class NativeBlockKernel:
+    """C++ row states.
+
+    Parameters
+    ----------
+    precision : "float32" or "float64"
+        Of a row's numbers. Sums are float64 in either case.
+    instruction_set : str, optional
+        One of ``INSTRUCTION_SETS``; the best by default.
+    """
+
+    precision: Literal["float32", "float64"] = "float32"
+    instruction_set: str = INSTRUCTION_SETS[-1]
+
+    def state(self, chunk: Chunk, ranks: Mapping[int, int]) -> NativeState:
+        """A state without columns."""
+        return NativeState(self.instruction_set, self.precision, chunk, ranks)
+
+
+class NativeState:
+    """One array of numbers, in blocks of rows."""
+
+    def __init__(self, instruction_set: str, precision: str, chunk: Chunk, ranks: Mapping[int, int]) -> None:
+        """No column is in."""
+        self._instruction_set, self._chunk = instruction_set, chunk
+        self._ranks = list(ranks.items())
+        self._width = 1 + sum(ranks.values())
+        numbers = _native.state_size(self._ranks, precision == "float64")
+        blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
+        self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)
+
+    def set_work(self, weight: Floats, target: Floats) -> None:
+        """Weights, and weighted targets."""
+        for name, array in (("weight", weight), ("target", target)):
+            if np.shape(array) != (self._chunk.n_rows,):
+                raise ValueError(f"{name} has shape {np.shape(array)}, expected ({self._chunk.n_rows},)")
+        rows, head = _native.STATE_BLOCK, _native.STATE_HEAD
+        heads = self._state[:, : rows * head].reshape(-1, rows, head)
+        padded = np.zeros((2, len(heads) * rows))
+        padded[0, : len(weight)], padded[1, : len(target)] = weight, target
+        heads[:, :, _WEIGHT], heads[:, :, _TARGET] = padded.reshape(2, -1, rows)
+
+    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
+        """Put one column in, then take one out and return its sums."""
+        enters = None if put_in is None else self._given(put_in)
+        if take_out is None:
+            _native.block(self._instruction_set, self._state, self._chunk.n_rows, self._ranks, enters, None, None, None)
+            return None
+        size = len(take_out.mean)
+        sums = BlockSums(np.zeros((size, self._width, self._width)), np.zeros((size, self._width)))
+        leaves = self._given(take_out)
+        n = self._chunk.n_rows
+        _native.block(self._instruction_set, self._state, n, self._ranks, enters, leaves, sums.gram, sums.rhs)
+        return sums
+
+    def fitted(self) -> tuple[Floats, Floats]:
+        """Mean and variance of each row's predictor."""
+        mean, variance = np.empty(self._chunk.n_rows), np.empty(self._chunk.n_rows)
+        _native.read_state(self._instruction_set, self._state, self._ranks, mean, variance)
+        return mean, variance
+
+    def _given(self, moments: ColumnMoments) -> tuple[int, NDArray[Any], Floats, Floats]:
+        codes = np.ascontiguousarray(self._chunk.codes.columns[moments.column])
+        return moments.column, codes, np.ascontiguousarray(moments.mean), np.ascontiguousarray(moments.variance)
+
+
+def inverses(matrices: Floats) -> Floats:
+    """Inverse of each of many small symmetric positive definite matrices: (count, n, n)."""
+    out = np.array(matrices, order="C")
+    _native.inverses(INSTRUCTION_SETS[-1], out)
+    return out
+
+
+def chain(gram: Floats, rhs: Floats, edges: Floats, steps: Floats, sizes: Floats) -> tuple[Floats, Floats, Floats]:
+    """Solve a chain of small problems, and read the diagonal of its inverse.
+
+    The matrix has blocks ``gram[b] + diag(steps (edges[b - 1] + edges[b]) + sizes)`` and beside them
+    ``-diag(steps edges[b])``.
+
+    Parameters
+    ----------
+    gram : array of shape (codes, K, K)
+    rhs : array of shape (codes, K, count)
+    edges : array of shape (codes - 1,)
+    steps, sizes : arrays of shape (K,)
+
+    Returns
+    -------
+    solved : array of shape (codes, K, count)
+    variance : array of shape (codes, K)
+        Diagonal of the inverse.
+    differences : array of shape (K,)
+        ``sum_b edges[b] * variance(x[b + 1] - x[b])``.
+    """
+    solved, variance, differences = np.empty(rhs.shape), np.empty(rhs.shape[:2]), np.empty(rhs.shape[1])
+    gram, rhs, edges, steps, sizes = (np.ascontiguousarray(array) for array in (gram, rhs, edges, steps, sizes))
+    _native.chain(INSTRUCTION_SETS[-1], gram, rhs, edges, steps, sizes, solved, variance, differences)
+    return solved, variance, differences
