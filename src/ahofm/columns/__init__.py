@@ -5,12 +5,13 @@ from ahofm.columns.categorical import Categorical
 from ahofm.columns.codebook import Codebook
 from ahofm.columns.codes import Codes
 from ahofm.columns.cyclic import Cyclic
-from ahofm.columns.encode import MAX_CODES, ConstantColumnWarning, Encoder
+from ahofm.columns.encode import ConstantColumnWarning, Encoder
 from ahofm.columns.kind import ColumnKind, Support
 from ahofm.columns.linear import Linear
 from ahofm.columns.mixed import Mixed
 from ahofm.columns.pieces import Pieces
 from ahofm.columns.spline import Spline
+from ahofm.columns.support import MAX_CODES
 from ahofm.columns.walk import Walk
 
 __all__ = [

@@ -20,13 +20,10 @@ from ahofm.columns.codes import Codes
 from ahofm.columns.kind import ColumnKind, NumericKind, Support
 from ahofm.columns.linear import EmptyBasis, Linear
 from ahofm.columns.spline import Spline
-from ahofm.columns.support import learn_levels, learn_numbers
+from ahofm.columns.support import MAX_CODES, learn_levels, learn_numbers
 from ahofm.columns.table import Table, is_numeric, missing_in, read_table
 
 T = TypeVar("T")
-
-MAX_CODES = 254
-"""With the missing and the neutral code, a column still fits one byte a cell."""
 
 Kinds = Mapping[str | int, ColumnKind] | ColumnKind | None
 
@@ -56,7 +53,8 @@ class Encoder:
         X: Any,
         columns: Kinds = None,
         *,
-        max_codes: int = MAX_CODES,
+        default: ColumnKind | None = None,
+        max_codes: int | None = MAX_CODES,
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> Encoder:
@@ -67,22 +65,26 @@ class Encoder:
         X : NumPy array, pandas, polars or Arrow table
         columns : dict of column name or position to kind, or one kind for all, optional
             Columns not named are chosen by their data: levels become Categorical, two numbers Linear, more a Spline.
-        max_codes : int
-            Up to this many distinct numbers are kept exactly; more are binned into this many bins of equal mass.
+        default : kind, optional
+            Of columns of more than two numbers that are not named, in place of a Spline.
+        max_codes : int or None
+            Up to this many distinct numbers are kept exactly; more are binned into this many bins of equal mass. None:
+            2,048 for columns whose values repeat, 254 for others.
         sample_weight : array of shape (n_rows,), optional
             Integer weights act as repeated rows, zero weights as absent ones.
         n_threads : int, optional
             Columns learned at a time; all cores by default.
         """
         table = read_table(X)
-        kinds = _requested(columns, table.names)
-        if isinstance(max_codes, bool) or not isinstance(max_codes, (int, np.integer)) or max_codes < 2:
+        kinds = requested_kinds(columns, table.names)
+        valid = isinstance(max_codes, (int, np.integer)) and not isinstance(max_codes, bool) and max_codes >= 2
+        if max_codes is not None and not valid:
             raise ValueError(f"max_codes must be an integer of at least 2, got {max_codes!r}")
         weight = _checked_weight(sample_weight, table.n_rows)
 
         def learn(j: int) -> Codebook:
             column = np.ascontiguousarray(table.columns[j])  # learning reads it several times
-            return _learn_codebook(table.names[j], column, kinds.get(j), int(max_codes), weight)
+            return _learn_codebook(table.names[j], column, kinds.get(j), default, max_codes, weight)
 
         codebooks = _each(learn, range(len(table.names)), n_threads)
         constant = [book.name for book in codebooks if book.size == 0]
@@ -135,7 +137,7 @@ def _each(task: Callable[[int], T], items: Iterable[int], n_threads: int | None)
         return list(pool.map(task, items))
 
 
-def _requested(columns: Kinds, names: Sequence[str]) -> dict[int, ColumnKind]:
+def requested_kinds(columns: Kinds, names: Sequence[str]) -> dict[int, ColumnKind]:
     """The kind asked for, by position."""
     if columns is None:
         return {}
@@ -179,7 +181,12 @@ def _checked_weight(sample_weight: ArrayLike | None, n_rows: int) -> Floats | No
 
 
 def _learn_codebook(
-    name: str, column: NDArray[Any], kind: ColumnKind | None, max_codes: int, weight: Floats | None
+    name: str,
+    column: NDArray[Any],
+    kind: ColumnKind | None,
+    default: ColumnKind | None,
+    max_codes: int | None,
+    weight: Floats | None,
 ) -> Codebook:
     absent = missing_in(column)
     missing = float(np.count_nonzero(absent) if weight is None else weight[absent].sum())
@@ -193,7 +200,7 @@ def _learn_codebook(
     else:
         limit = kind.max_codes if isinstance(kind, NumericKind) and kind.max_codes is not None else max_codes
         support, edges = learn_numbers(column, weight, limit)
-    kind = _resolved(kind, support, by_level)
+    kind = _resolved(kind, default, support, by_level)
     try:
         functions: Basis = EmptyBasis() if kind is None else kind.learn(support)
     except ValueError as error:
@@ -201,7 +208,9 @@ def _learn_codebook(
     return Codebook(name, kind, support, edges, functions, missing)
 
 
-def _resolved(kind: ColumnKind | None, support: Support, by_level: bool) -> ColumnKind | None:
+def _resolved(
+    kind: ColumnKind | None, default: ColumnKind | None, support: Support, by_level: bool
+) -> ColumnKind | None:
     """The kind a column can carry: one value nothing, two numbers a line."""
     if support.size <= 1:
         return None
@@ -209,4 +218,4 @@ def _resolved(kind: ColumnKind | None, support: Support, by_level: bool) -> Colu
         return kind or Categorical()
     if support.size == 2:
         return kind if isinstance(kind, Linear) else Linear(getattr(kind, "outside", "clamp"))
-    return kind or Spline()
+    return kind or default or Spline()

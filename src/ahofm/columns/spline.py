@@ -74,8 +74,9 @@ class Spline(NumericKind):
             )
 
     def learn(self, support: Support) -> SplineBasis:
-        """Place the knots on the support."""
-        unit = np.unique(_apart(fraction(support.values, support.low, support.high)))
+        """Place the knots on the support. Beyond the first and last code, where training sees nothing, is outside."""
+        low, high = float(support.values[0]), float(support.values[-1])
+        unit = np.unique(_apart(fraction(support.values, low, high)))
         if isinstance(self.knots, str):
             size = max(min(self.n_basis or 20, len(unit)), 2)
             degree = min(self.degree, size - 1)
@@ -84,17 +85,14 @@ class Spline(NumericKind):
         else:
             degree = self.degree
             given = np.asarray(self.knots, dtype=np.float64)
-            beyond = given[(given <= support.low) | (given >= support.high)]
+            beyond = given[(given <= low) | (given >= high)]
             if beyond.size:
-                raise ValueError(
-                    f"knot {beyond[0]:g} is not inside the data's range ({support.low:g}, {support.high:g}); "
-                    "leave it out"
-                )
-            inner = _apart(fraction(given, support.low, support.high))
+                raise ValueError(f"knot {beyond[0]:g} is not inside the data's range ({low:g}, {high:g}); leave it out")
+            inner = _apart(fraction(given, low, high))
         inner = inner[(inner > 0.0) & (inner < 1.0)]
         knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
         size = len(knots) - degree - 1
-        return SplineBasis(support.low, support.high, knots, degree, min(self.penalty_order, size - 1), self.outside)
+        return SplineBasis(low, high, knots, degree, min(self.penalty_order, size - 1), self.outside)
 
 
 def _apart(unit: Floats) -> Floats:

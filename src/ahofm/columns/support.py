@@ -12,6 +12,12 @@ from ahofm.columns.categorical import find_levels
 from ahofm.columns.kind import Support
 from ahofm.columns.table import is_numeric, missing_in
 
+MAX_CODES = 254
+"""With the missing and the neutral code, a column still fits one byte a cell."""
+
+MANY_CODES = 2048
+"""So many distinct values are kept when a column repeats them."""
+
 
 def learn_levels(column: NDArray[Any], weight: Floats | None) -> Support:
     """Every distinct value is a level. Rows of weight zero do not count."""
@@ -26,11 +32,12 @@ def learn_levels(column: NDArray[Any], weight: Floats | None) -> Support:
     return Support(levels, mass.astype(np.float64), 0.0, 0.0, exact=True)
 
 
-def learn_numbers(column: Floats, weight: Floats | None, max_codes: int) -> tuple[Support, Floats]:
+def learn_numbers(column: Floats, weight: Floats | None, max_codes: int | None) -> tuple[Support, Floats]:
     """Support of a numeric column and the edges between its codes.
 
     Up to ``max_codes`` distinct values have a code each. Beyond, values are binned by the mid-rank of their mass;
-    a value repeated often has a bin to itself, and integer weights act as repeated rows.
+    a value repeated often has a bin to itself, and integer weights act as repeated rows. Without ``max_codes`` a column
+    has up to 2,048 codes if its values repeat, twice on average, and 254 if they do not.
 
     Returns
     -------
@@ -43,6 +50,11 @@ def learn_numbers(column: Floats, weight: Floats | None, max_codes: int) -> tupl
     if len(values) == 0:
         return Support(values, mass, 0.0, 0.0, exact=True), np.empty(0)
     low, high = float(values[0]), float(values[-1])
+    if max_codes is None:
+        rows = float(mass.sum())
+        if weight is not None and (weight != np.floor(weight)).any():  # no repeats of rows: each of them is one
+            rows = float(np.count_nonzero((weight > 0) & ~np.isnan(column)))
+        max_codes = MANY_CODES if 2 * len(values) <= rows else MAX_CODES
     if len(values) <= max_codes:
         return Support(values, mass, low, high, exact=True), _edges(values[:-1], values[1:])
     counted = _capped(mass, max_codes)

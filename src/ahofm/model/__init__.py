@@ -3,16 +3,20 @@
 from ahofm.model.coordinates import Coordinates, coordinates, eigenvalues
 from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
-from ahofm.model.model import Model, Terms, check_offset, check_weight
-from ahofm.model.trace import Reason, Record, Trace
+from ahofm.model.model import Model, Removed, check_offset, check_weight
+from ahofm.model.terms import Lower, Terms
+from ahofm.model.trace import Choice, Reason, Record, Trace
 
 __all__ = [
+    "Choice",
     "Coordinates",
     "Layout",
+    "Lower",
     "Model",
     "ModelFileError",
     "Reason",
     "Record",
+    "Removed",
     "Terms",
     "Trace",
     "check_offset",

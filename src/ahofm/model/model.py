@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,38 +15,21 @@ from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
-from ahofm.model.layout import Layout
-from ahofm.model.trace import Trace
+from ahofm.model.shares import variances
+from ahofm.model.terms import Lower, Terms, without
+from ahofm.model.trace import Choice, Trace
+
+REMOVED_SHARE = 1e-3
+"""Columns and orders below this share of the variance are reported as not needed."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """One predictor: every function of every column in the column's own basis.
+class Removed:
+    """Names of columns, and orders, that carry less than a share of the variance."""
 
-    Attributes
-    ----------
-    intercept : float
-    coef : tuple of arrays of shape (functions of the column, 1 + factors)
-        The main effect, then the factors, order after order.
-    level : tuple of arrays of shape (1 + factors,)
-        Added at every value but unseen ones: the centring of functions that lack the constant.
-    """
-
-    intercept: float
-    coef: tuple[Floats, ...]
-    level: tuple[Floats, ...]
-
-    @classmethod
-    def of(cls, layout: Layout, theta: Floats, shift: float = 0.0, factor: float = 1.0) -> Terms:
-        """The predictor ``shift + factor * eta(theta)``: a factor of order d takes the d-th root."""
-        roots = [np.full(rank, factor ** (1.0 / order)) for order, rank in layout.ranks.items()]
-        stretch = np.concatenate([[factor], *roots])
-        coef, level = [], []
-        for j, (main, factors) in enumerate(zip(layout.mains, layout.factors, strict=True)):
-            own, rest = layout.main(theta, j), layout.factor(theta, j)
-            coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]) * stretch)
-            level.append(np.concatenate([[main.level @ own], factors.level @ rest]) * stretch)
-        return cls(float(shift + factor * theta[0]), tuple(coef), tuple(level))
+    columns: tuple[str, ...]
+    orders: tuple[int, ...]
+    share: float
 
 
 @dataclass(frozen=True)
@@ -67,6 +50,12 @@ class Model:
     total : float
         Sum of the training weights.
     trace : Trace
+    lower : tuple of Lower
+        The fits of lower orders that came on the way.
+    choices : tuple of Choice
+        What the fit decided by itself.
+    dispersion : float or None
+        Variance of the noise, where it was estimated.
     """
 
     encoder: Encoder
@@ -77,17 +66,23 @@ class Model:
     strengths: Mapping[int, Floats]
     total: float
     trace: Trace
+    lower: tuple[Lower, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    dispersion: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
-        width = 1 + sum(self.ranks.values())
-        if any(order < 2 or rank < 1 for order, rank in self.ranks.items()):
-            raise ValueError(f"ranks must map orders of at least 2 to ranks of at least 1, got {dict(self.ranks)}")
-        if len(self.predictors) != self.family.n_predictors:
-            raise ValueError(
-                f"{self.family.name} has {self.family.n_predictors} predictor(s), not {len(self.predictors)}"
-            )
-        for terms in self.predictors:
+        self._check(self.ranks, self.predictors)
+        for part in self.lower:
+            self._check(part.ranks, part.predictors)
+
+    def _check(self, ranks: Mapping[int, int], predictors: tuple[Terms, ...]) -> None:
+        width = 1 + sum(ranks.values())
+        if any(order < 2 or rank < 1 for order, rank in ranks.items()):
+            raise ValueError(f"ranks must map orders of at least 2 to ranks of at least 1, got {dict(ranks)}")
+        if len(predictors) != self.family.n_predictors:
+            raise ValueError(f"{self.family.name} has {self.family.n_predictors} predictor(s), not {len(predictors)}")
+        for terms in predictors:
             for part in (terms.coef, terms.level):
                 if len(part) != len(self.encoder.codebooks):
                     raise ValueError(
@@ -104,6 +99,22 @@ class Model:
     def order(self) -> int:
         """Highest order."""
         return max(self.ranks, default=1)
+
+    def at_order(self, order: int) -> Model:
+        """The model without terms above an order, as the fit left it behind on its way.
+
+        Its main effects and factors are those that fit best without the higher orders, not this model's.
+        """
+        if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 1:
+            raise ValueError(f"order must be an integer of at least 1, got {order!r}")
+        if order >= self.order:
+            return self
+        below = [part for part in self.lower if part.order <= order]
+        if not below:
+            raise ValueError(f"no fit of order {order} was kept: only solver='block' fits lower orders on its way")
+        part = below[-1]
+        strengths = {d: row for d, row in self.strengths.items() if d in (1, *part.ranks)}
+        return replace(self, ranks=part.ranks, predictors=part.predictors, strengths=strengths, lower=tuple(below[:-1]))
 
     def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """Predictors at the true values of a table: (n, predictors).
@@ -157,6 +168,33 @@ class Model:
             own = (target - self.family.mean(eta + shifts)) ** 2
             null = (target - np.average(target, weights=weights)) ** 2
         return float(1.0 - weights @ own / (weights @ null))
+
+    def removed(self, share: float = REMOVED_SHARE) -> Removed:
+        """Columns and orders that carry less than a share of the predictors' variance.
+
+        The variance is that under the product of the columns' own distributions. A column counts with its main effect
+        and with every interaction it is in.
+        """
+        parts = [variances(tables, self.encoder.codebooks) for tables in self.tables()]
+        total = sum(part.total for part in parts)
+        columns = sum(part.columns for part in parts)
+        names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)
+        orders = {order: sum(part.orders[order] for part in parts) for order in (1, *self.ranks)}
+        return Removed(
+            tuple(name for name, own in names if own <= share * total),
+            tuple(order for order, own in orders.items() if own <= share * total),
+            share,
+        )
+
+    def without(self, removed: Removed) -> Model:
+        """The model whose coefficients of those columns and orders are exactly zero; empty orders have no factors."""
+        kept = [order for order in self.ranks if order not in removed.orders]
+        gone = [name in removed.columns for name in self.encoder.names]
+        predictors = tuple(without(terms, self.ranks, kept, gone, 1 in removed.orders) for terms in self.predictors)
+        strengths = {order: row for order, row in self.strengths.items() if order in (1, *kept)}
+        return replace(
+            self, ranks={order: self.ranks[order] for order in kept}, predictors=predictors, strengths=strengths
+        )
 
     def tables(self) -> tuple[Tables, ...]:
         """Each predictor at the codes of training."""

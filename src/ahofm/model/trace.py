@@ -11,8 +11,9 @@ from typing import Any
 class Reason(Enum):
     """Why a fit ended."""
 
-    CONVERGED = "converged: the last ten iterations gained less than tol of what was gained before"
+    CONVERGED = "converged: the last iterations changed no more than tol allows"
     EARLY_STOPPED = "stopped early: the validation loss has not improved for `patience` epochs"
+    ENOUGH = "made all the sweeps that are worth it; more of them change little"
     MAX_ITER = "stopped at max_iter before it converged"
     NO_PROGRESS = "no step improved the objective any further: the limit of rounding"
     DIVERGED = "diverged: the objective is not finite any more"
@@ -22,7 +23,7 @@ class Reason(Enum):
     @property
     def success(self) -> bool:
         """Whether the fit ended by itself, as it should."""
-        return self in (Reason.CONVERGED, Reason.EARLY_STOPPED, Reason.NO_PROGRESS)
+        return self in (Reason.CONVERGED, Reason.ENOUGH, Reason.EARLY_STOPPED, Reason.NO_PROGRESS)
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ class Record:
     passes: float
     seconds: float
     validation: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something a fit decided by itself: what, how, and why."""
+
+    name: str
+    value: str
+    reason: str
 
 
 @dataclass(frozen=True)

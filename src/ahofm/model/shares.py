@@ -1,0 +1,89 @@
+"""How much of a predictor's variance each order and each column carries, without enumerating interactions.
+
+Under the product of the columns' own distributions in training. With M_j[f, g] = E[phi_jf phi_jg] and m_jf = E[phi_jf]
+over the codes of column j, the moments T[a, b] = E[e_a(phi_f) e_b(phi_g)] follow from column to column:
+
+    T[a, b] += m_jf T[a - 1, b] + m_jg T[a, b - 1] + M_j[f, g] T[a - 1, b - 1]
+
+so that all C(p, d) interactions of an order together cost a recursion over the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.kernels import Tables
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Variances of a predictor's parts.
+
+    Attributes
+    ----------
+    orders : dict of order to float
+        Of all terms of that order together.
+    columns : array of shape (columns,)
+        Of everything that changes with the column: what would be lost without it.
+    """
+
+    orders: dict[int, float]
+    columns: Floats
+
+    @property
+    def total(self) -> float:
+        """Of the whole predictor, when factors are centred; without centring orders overlap."""
+        return sum(self.orders.values())
+
+
+def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
+    """Variances of the parts of a predictor given at the codes."""
+    starts = np.cumsum([0, *(book.n_codes for book in books)])
+    masses = [book.mass / max(book.mass.sum(), np.finfo(float).tiny) for book in books]
+    rows = [slice(a, b) for a, b in pairwise(starts)]
+    mains = np.array([_variance(mass, tables.main[part]) for mass, part in zip(masses, rows, strict=True)])
+    orders, columns = {1: float(mains.sum())}, mains.copy()
+    for order, table in tables.factors.items():
+        means = np.array([mass @ table[part] for mass, part in zip(masses, rows, strict=True)])
+        moments = np.array(
+            [table[part].T @ (mass[:, np.newaxis] * table[part]) for mass, part in zip(masses, rows, strict=True)]
+        )
+        products = means[:, :, np.newaxis] * means[:, np.newaxis, :]
+        mean = symmetric(means, order)
+        orders[order] = float((_joint(means, moments, order) - np.outer(mean, mean)).sum())
+        for j in range(len(books)):
+            others = _joint(np.delete(means, j, axis=0), np.delete(moments, j, axis=0), order - 1)
+            columns[j] += float(((moments[j] - products[j]) * others).sum())
+    return Variances(orders, np.maximum(columns, 0.0))
+
+
+def _variance(mass: Floats, values: Floats) -> float:
+    return float(mass @ (values - mass @ values) ** 2)
+
+
+def _joint(means: Floats, moments: Floats, order: int) -> Floats:
+    """E[e_order(phi_f) e_order(phi_g)] for all pairs of factors, from (columns, F) and (columns, F, F)."""
+    size = means.shape[1]
+    t = np.zeros((order + 1, order + 1, size, size))
+    t[0, 0] = 1.0
+    for mean, moment in zip(means, moments, strict=True):
+        before = t.copy()
+        t[1:] += mean[:, np.newaxis] * before[:-1]
+        t[:, 1:] += mean * before[:, :-1]
+        t[1:, 1:] += moment * before[:-1, :-1]
+    return np.asarray(t[order, order])
+
+
+def symmetric(values: Floats, order: int) -> Floats:
+    """e_order over the first axis."""
+    e = np.zeros((order + 1, *values.shape[1:]))
+    e[0] = 1.0
+    for value in values:
+        e[1:] += value * e[:-1].copy()
+    return np.asarray(e[order])
