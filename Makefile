@@ -6,13 +6,15 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-predict bench-paper-recipe sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-paper-recipe sanitize clean
 
 help:
 	@echo "make demo          encode embedded data, fit it, show the result (demo/)"
 	@echo "make test          all tests"
 	@echo "make lint          ruff and mypy"
-	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-predict"
+	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
+	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
+	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
 	@echo "make sanitize      kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -54,13 +56,20 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-bench: bench-kernel bench-predict
+bench: bench-kernel bench-block bench-predict
 
 bench-kernel: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.kernel
 
 bench-predict: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.predict
+
+bench-block: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.block
+
+bench-accuracy: $(VENV)/installed-bench
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.accuracy --data $(DATA)
 
 bench-paper-recipe: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where airfoil.csv, concrete.csv, energy.csv and yacht.csv are: DATA=folder"; exit 1; }

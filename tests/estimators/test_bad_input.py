@@ -75,19 +75,19 @@ def test_weights_and_offsets(kind, given, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"order": 0}, "order must be an integer of at least 1, got 0"),
-        ({"order": 1.5}, "order must be an integer"),
-        ({"order": True}, "order must be an integer"),
-        ({"rank": 0}, "rank must be an integer of at least 1, got 0; for a model without interactions use order=1"),
-        ({"rank": {2: 0}}, "rank must be an integer of at least 1, got 0"),
-        ({"rank": {3: 2}}, "rank names order 3; orders of factors go from 2 to order=2"),
+        ({"order": 0}, "order must be 'auto' or an integer of at least 1, got 0"),
+        ({"order": 1.5}, "order must be 'auto' or an integer"),
+        ({"order": True}, "order must be 'auto' or an integer"),
+        ({"rank": 0}, "rank must be 'auto' or an integer of at least 1, got 0; without interactions the order is 1"),
+        ({"rank": {2: 0}}, "rank must be 'auto' or an integer of at least 1, got 0"),
+        ({"order": 2, "rank": {3: 2}}, "rank names order 3; orders of factors go from 2 to order=2"),
         ({"rank": {1: 2}}, "rank names order 1"),
-        ({"rank": "many"}, "rank must be an integer"),
+        ({"rank": "many"}, "rank must be 'auto' or an integer"),
         ({"df": 25}, "column 'x0', order 1: df=25 cannot be reached: its 20 function"),
         ({"df": 2}, "more than 2 and at most 20"),
-        ({"df_kind": "trace"}, "df_kind must be 'residual' or 'hat'"),
-        ({"smoothing": "gcv"}, "smoothing must be 'df', got 'gcv'"),
-        ({"solver": "newton"}, "solver must be one of 'auto', 'lbfgs', 'bcd', 'adam', got 'newton'"),
+        ({"df_kind": "trace"}, "df_kind must be one of 'residual', 'hat'"),
+        ({"smoothing": "gcv"}, "smoothing must be one of 'auto', 'df', got 'gcv'"),
+        ({"solver": "newton"}, "solver must be one of 'auto', 'block', 'lbfgs', 'bcd', 'adam', got 'newton'"),
         ({"solver": 3}, "solver must be a name or have `init` and `step`"),
         ({"ridge": -1}, "ridge must be a number of at least 0, got -1"),
         ({"max_codes": 1}, "max_codes must be an integer of at least 2"),
@@ -118,7 +118,7 @@ def test_a_failed_fit_leaves_the_last_model():
 
 def test_order_above_the_number_of_columns_is_reduced():
     with pytest.warns(OrderWarning, match=r"order=3 is more than the 2 column\(s\) that vary; order 2 is fitted"):
-        model = AHOFMRegressor(order=3, rank={2: 2, 3: 2}).fit(X[:, :2], Y)
+        model = AHOFMRegressor(order=3, rank={2: 2, 3: 2}, smoothing="df").fit(X[:, :2], Y)
     assert model.model_.ranks == {2: 2}
     with pytest.warns(UserWarning, match="constant"), pytest.raises(ValueError, match="every column of X is constant"):
         AHOFMRegressor().fit(np.ones((120, 2)), Y)
@@ -204,7 +204,7 @@ def test_interrupt_warns_and_keeps_the_best_state():
 def test_callback_stops_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = AHOFMRegressor(order=2, callbacks=[lambda record: record.iteration >= 4]).fit(X, Y)
+        model = AHOFMRegressor(order=2, smoothing="df", callbacks=[lambda record: record.iteration >= 4]).fit(X, Y)
     assert model.n_iter_ == 4
 
 

@@ -13,7 +13,12 @@ from ahofm.model import Model, Terms
 from tests.fit.fits import simulated
 
 X, Y, TRUTH = simulated(300)
-EXACT = {"random_state": 0, "tol": 1e-10, "max_iter": 60}  # few steps to the end of all, where that matters
+EXACT = {
+    "smoothing": "df",
+    "random_state": 0,
+    "tol": 1e-10,
+    "max_iter": 60,
+}
 quiet = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
 
 
@@ -40,7 +45,13 @@ def test_model_is_the_sum_over_subsets(order, center):
     """Order 1 is a GAM, order 2 the paper's AFM, order 3 and up the AHOFM."""
     frame = pd.DataFrame(X, columns=list("abcd")).assign(hour=np.arange(300) % 24.0, town=list("xyz") * 100)
     frame.loc[::11, "a"] = np.nan
-    settings = {"columns": {"hour": Cyclic(period=24)}, "random_state": 1, "max_iter": 25, "tol": 1e-9}
+    settings = {
+        "columns": {"hour": Cyclic(period=24)},
+        "smoothing": "df",
+        "random_state": 1,
+        "max_iter": 25,
+        "tol": 1e-9,
+    }
     model = AHOFMRegressor(order=order, rank=3, center=center, **settings).fit(frame, Y).model_
     frame.loc[5, "town"], frame.loc[6, "b"], frame.loc[7, "c"] = "never seen", np.nan, 99.0
     expected = by_subsets(model, frame)
@@ -85,7 +96,7 @@ def test_centred_factors_have_no_mean():
 @pytest.mark.parametrize("solver", ["lbfgs", "bcd"])
 def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver, monkeypatch):
     """Knots, bins, degrees of freedom and all: more distinct values than codes, some of weight zero."""
-    monkeypatch.setattr("ahofm.fit.train.MERGED_ROWS", 0)  # as it is for many rows
+    monkeypatch.setattr("ahofm.fit.data.MERGED_ROWS", 0)  # as it is for many rows
     rng = np.random.default_rng(5)
     times = rng.integers(0, 4, 300)
     settings = {**EXACT, "order": order, "solver": solver, "max_codes": 40, "max_iter": 15}

@@ -22,7 +22,7 @@ from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic
 from tests.fit.fits import simulated
 
 X, Y, TRUTH = simulated(300)
-FAST = {"max_iter": 30, "tol": 1e-2, "random_state": 0}
+FAST = {"smoothing": "df", "max_iter": 30, "tol": 1e-2, "random_state": 0}
 
 CHECKS = """
 import json, sys, warnings

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ahofm.columns import MAX_CODES, ColumnKind
+from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
 from ahofm.families import Family
@@ -21,7 +21,7 @@ from ahofm.fit import Settings, Solver, fit_model
 from ahofm.fit.progress import Progress
 from ahofm.model import Model, Record
 
-Rank: TypeAlias = int | Mapping[int, int]
+Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
 
 
@@ -30,21 +30,25 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        order: int = 2,
-        rank: Rank = 5,
+        order: int | Literal["auto"] | None = None,
+        rank: Rank = "auto",
         columns: Columns = None,
         family: str | Family = "auto",
-        smoothing: Literal["df"] = "df",
+        smoothing: Literal["auto", "df"] = "auto",
         df: float | Mapping[Any, Any] | None = None,
         df_kind: Literal["residual", "hat"] = "residual",
         ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
+        interactions: Literal["auto", "smooth", "walk", "mixed"] = "auto",
+        tempering: float | Literal["auto"] = "auto",
+        n_members: int | Literal["auto"] = "auto",
+        prune: bool = False,
         center: bool = True,
-        max_codes: int = MAX_CODES,
+        max_codes: int | None = None,
         validation_fraction: float | None = 0.1,
         patience: int = 50,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
+        max_iter: int | None = None,
+        tol: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -59,6 +63,10 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
         self.df_kind = df_kind
         self.ridge = ridge
         self.solver = solver
+        self.interactions = interactions
+        self.tempering = tempering
+        self.n_members = n_members
+        self.prune = prune
         self.center = center
         self.max_codes = max_codes
         self.validation_fraction = validation_fraction
@@ -104,8 +112,6 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
         self, table: Table, y: Floats, sample_weight: Any, offset: Any, family: Family, classes: Any = None
     ) -> None:
         """Fit and keep the model; nothing is kept when it fails."""
-        if self.smoothing != "df":
-            raise ValueError(f"smoothing must be 'df', got {self.smoothing!r}")
         callbacks = tuple(self.callbacks or ())
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
@@ -113,10 +119,15 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
                 order=self.order,
                 rank=self.rank,
                 columns=self.columns,
+                smoothing=self.smoothing,
                 df=self.df,
                 df_kind=self.df_kind,
                 ridge=self.ridge,
                 solver=self.solver,
+                interactions=self.interactions,
+                tempering=self.tempering,
+                n_members=self.n_members,
+                prune=self.prune,
                 center=self.center,
                 max_codes=self.max_codes,
                 validation_fraction=self.validation_fraction,
@@ -133,6 +144,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]
         self.model_: Model = model
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
+        self.removed_ = model.removed()
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""

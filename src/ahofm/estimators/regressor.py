@@ -14,23 +14,30 @@ from ahofm.families import Gaussian, find_family
 
 
 class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
-    """Regression with all spline interactions up to an order.
+    """Regression with all interactions up to an order.
+
+    By default nothing needs tuning: the strengths of all penalties are learned, what the data do not support is shrunk
+    away, and how rough interactions may be is weighed on rows that are set aside.
 
     Parameters
     ----------
-    order : int, default 2
+    order : int, "auto" or None, default None
         Highest order of interactions: 1 is a generalised additive model, 2 adds all pairs, 3 all triples, and so on.
-        More than there are columns is reduced with a warning.
-    rank : int or dict of order to int, default 5
-        Number of factors for each order from 2 on. An order that a dict leaves out has none.
+        More than there are columns is reduced with a warning. None is 3 where strengths are learned and 2 where they
+        are given. "auto" tries up to 4 on rows set aside and stops where less than a hundredth is gained.
+    rank : int, dict of order to int, or "auto", default "auto"
+        Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
+        than 2,000 rows and 8 for more; factors that are not needed are dropped after the fit. Where strengths are
+        given it is 5.
     columns : dict of column name or position to kind, one kind for all, or None
         What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
         ``Linear()`` for all the model is a factorization machine.
     family : str or Family, default "auto"
         "auto" is Gaussian. Other names are in ``ahofm.families.FAMILIES``; an object of your own will do too.
-    smoothing : "df", default "df"
-        How the strengths of the penalties are chosen: from degrees of freedom, the same for all columns of an order
-        unless ``df`` says otherwise.
+    smoothing : "auto" or "df", default "auto"
+        How the strengths of the penalties are chosen. "auto" learns them, by column and order, from the data (the
+        Gaussian family with identity link). "df" takes them from degrees of freedom, the same for all columns of an
+        order unless ``df`` says otherwise; so does "auto" for other families, or when ``df`` is given.
     df : number or dict, optional
         Degrees of freedom of a column's functions: one number; or a dict with entries per order, ``{1: 15, 2: 6}``,
         per column, ``{"age": 4}``, or both, ``{2: {"age": 3}}``. What is not given is 10 for main effects and 8 for
@@ -40,24 +47,44 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
     ridge : float, default 0.01
         Penalty, per unit of weight, of what smoothness leaves free in a factor: its linear part. 0 is the paper's
         penalty, whose objective may fall for ever as one factor grows and its partners shrink.
-    solver : "auto", "lbfgs", "bcd", "adam" or a solver, default "auto"
-        Full-batch quasi-Newton, block coordinate descent, or mini-batches with early stopping. "auto" is "lbfgs".
+    solver : "auto", "block", "lbfgs", "bcd", "adam" or a solver, default "auto"
+        "block" learns strengths: variational Bayes, one column after another. The others minimise a penalised
+        objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto" is
+        "block" where strengths are learned, else "lbfgs".
+    interactions : "auto", "smooth", "walk" or "mixed", default "auto"
+        For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
+        "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all
+        three to a part of the rows and mixes them by their errors on the rest; below 100 rows it is "smooth". Main
+        effects are walks.
+    tempering : float or "auto", default "auto"
+        For "block": share of the uncertainty of a column's partners that counts when the column is fitted. 1 prunes
+        most, 0 takes partners as known and overfits noisy data. "auto" follows the noise below 2,000 rows; beyond it
+        is 0.5, 0.7 and 1 for smooth, mixed and walk.
+    n_members : int or "auto", default "auto"
+        For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
+        model. It is one model, of the summed rank. "auto" is 3 from 100 to 20,000 rows, else 1.
+    prune : bool, default False
+        Set what ``removed_`` names to exactly zero.
     center : bool, default True
         Take the constant out of every factor: interactions then hold no lower-order part, and are identifiable.
-    max_codes : int, default 254
-        Columns with more distinct numbers are binned for the fit (never for predictions).
+    max_codes : int or None, default None
+        Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for "block" it
+        is 2,048 for columns whose numbers repeat.
     validation_fraction : float or None, default 0.1
         Share of rows that "adam" sets aside to decide when to stop; 0 or None: the training objective decides.
     patience : int, default 50
         Epochs without improvement after which "adam" stops.
-    max_iter : int, default 1000
-        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam".
-    tol : float, default 1e-4
-        "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start.
+    max_iter : int or None, default None
+        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "block" over the columns
+        at the highest order: 60.
+    tol : float or None, default None
+        "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start, by
+        default 1e-4. "block" goes to the next order when three sweeps change the noise variance by less than this
+        share, by default 2e-3 (5e-4 from 2,000 rows on).
     n_jobs : int or None, default None
         Threads; None and -1 use all cores.
     random_state : int, RandomState or None
-        Seed of the factors' start, and of the rows that "adam" sets aside and shuffles.
+        Seed of the factors' start, and of the rows that "block" and "adam" set aside.
     verbose : int, default 0
         1 shows a progress bar.
     callbacks : sequence of functions, optional
@@ -67,6 +94,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
     ----------
     model_ : Model
         The frozen model: ``eta``, ``predict``, ``save``.
+    removed_ : Removed
+        Columns and orders that carry less than a thousandth of the variance.
     trace_ : Trace
         One record per iteration, and the reason for stopping.
     n_iter_ : int
@@ -80,9 +109,11 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 3))
     >>> y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=500)
-    >>> model = AHOFMRegressor(order=2, random_state=0).fit(X, y)
+    >>> model = AHOFMRegressor(random_state=0).fit(X, y)
     >>> round(model.score(X, y), 2)
-    0.96
+    0.98
+    >>> model.removed_.columns
+    ('x2',)
     """
 
     def fit(

@@ -5,10 +5,11 @@ from ahofm.fit.bcd import Bcd
 from ahofm.fit.capacity import OrderWarning
 from ahofm.fit.lbfgs import Lbfgs
 from ahofm.fit.objective import Objective
+from ahofm.fit.settings import SOLVERS, Settings
 from ahofm.fit.smoothing import degrees_of_freedom, strength_of, strengths_of
 from ahofm.fit.solver import Callback, Solver, State, minimise
 from ahofm.fit.start import random_start
-from ahofm.fit.train import SOLVERS, Settings, fit_model
+from ahofm.fit.train import fit_model
 
 __all__ = [
     "SOLVERS",

@@ -16,7 +16,7 @@ class OrderWarning(UserWarning):
 def check_order(order: Any, n_columns: int, n_rows: int) -> int:
     """The order to fit: at most the number of columns that are not constant."""
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 1:
-        raise ValueError(f"order must be an integer of at least 1, got {order!r}")
+        raise ValueError(f"order must be 'auto' or an integer of at least 1, got {order!r}")
     if n_columns == 0:
         raise ValueError(f"every column of X is constant over its rows (n_samples={n_rows}); there is nothing to fit")
     if order > n_columns:
@@ -28,8 +28,13 @@ def check_order(order: Any, n_columns: int, n_rows: int) -> int:
     return int(min(order, n_columns))
 
 
-def check_ranks(rank: Any, asked_order: int, order: int) -> dict[int, int]:
-    """Rank of every order from 2 to ``order``; an order that a dict leaves out has no factors."""
+def check_ranks(rank: Any, asked_order: int, order: int, n_rows: int | None) -> dict[int, int]:
+    """Rank of every order from 2 to ``order``; an order that a dict leaves out has no factors.
+
+    "auto" grows with the rows where what they do not support is pruned, and is 5 where it is not (without ``n_rows``).
+    """
+    if isinstance(rank, str) and rank == "auto":
+        rank = 5 if n_rows is None else 4 if n_rows < 2_000 else 8
     if not isinstance(rank, Mapping):
         return dict.fromkeys(range(2, order + 1), _check_rank(rank))
     for key, value in rank.items():
@@ -42,6 +47,6 @@ def check_ranks(rank: Any, asked_order: int, order: int) -> dict[int, int]:
 def _check_rank(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(
-            f"rank must be an integer of at least 1, got {value!r}; for a model without interactions use order=1"
+            f"rank must be 'auto' or an integer of at least 1, got {value!r}; without interactions the order is 1"
         )
     return int(value)

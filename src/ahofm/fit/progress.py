@@ -14,7 +14,7 @@ from ahofm.model import Record
 class Progress:
     """Shows iterations, the objective and the time; used as ``with Progress(max_iter) as callback``."""
 
-    def __init__(self, max_iter: int, console: Console | None = None) -> None:
+    def __init__(self, max_iter: int | None, console: Console | None = None) -> None:
         self._bar = Bar(
             TextColumn("fit"),
             BarColumn(),

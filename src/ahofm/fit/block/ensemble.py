@@ -1,0 +1,287 @@
+"""A whole fit: weigh recipes by rows they have not seen, fit them on all rows, merge them into one model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Codes, Mixed
+from ahofm.columns.basis import Floats
+from ahofm.columns.encode import requested_kinds
+from ahofm.fit.block.column import Interactions, block_columns
+from ahofm.fit.block.member import Member
+from ahofm.fit.block.merge import merged
+from ahofm.fit.block.run import Runner
+from ahofm.fit.block.stages import MANY_ROWS, Schedule, Snapshot
+from ahofm.fit.block.weigh import Scores, folds, predict
+from ahofm.fit.data import Data
+from ahofm.fit.settings import Settings
+from ahofm.kernels import NativeBlockKernel
+from ahofm.model import Choice, Lower, Model, Reason, Trace
+from ahofm.rows import SerialExecutor
+
+FEWEST_ROWS = 100
+"""Below, no rows are set aside and interactions are smooth."""
+
+FEW_ROWS = 20_000
+"""Up to here three members are fitted; the recipe for more rows is chosen on so many of them."""
+
+FLOAT64_ROWS = 50_000
+"""Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the factors of automatic columns behave, and how much of their partners' variance counts.
+
+    With few rows that share follows the noise, whatever the kind: ``tempering`` is for many.
+    """
+
+    interactions: Interactions
+    tempering: float
+
+
+RECIPES = (Recipe("mixed", 0.7), Recipe("smooth", 0.5), Recipe("walk", 1.0))
+
+Shares: TypeAlias = Mapping[tuple[int, int], float]
+"""Of (recipe, order), in a weighted mean."""
+
+
+def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
+    """A model whose strengths are learned."""
+    begun = time.perf_counter()
+    work = _Work.of(data, ranks, settings)
+    runner = Runner(settings.n_threads, settings.callbacks)
+    recipes = _recipes(work, settings)
+    count = _count(settings, len(work.target))
+    if len(recipes) > 1 or settings.order == "auto":
+        scores, first = _search(work, recipes, runner)
+        if settings.order == "auto" and scores is not None:
+            ranks = _enough(scores, ranks)
+            work = replace(work, ranks=ranks)
+        shares = {order: _shares(scores, order, count) for order in (1, *ranks)}
+    else:
+        scores, first = None, []
+        shares = {order: {(0, order): 1.0} for order in (1, *ranks)}
+    searched = time.perf_counter()
+    wanted = sorted({recipe for by_order in shares.values() for recipe, _ in by_order})
+    jobs = [(recipe, copy) for recipe in wanted for copy in range(max(count // len(wanted), 1))]
+    if runner.reason is None:
+        members = [work.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
+        found = runner(members)
+        settled = all(member.settled for member in members)
+    else:  # interrupted: what the search has found is all there is
+        jobs, found, settled = [(recipe, 0) for recipe in range(len(recipes))], first, False
+    fitted = [(recipe, snapshots) for (recipe, _), snapshots in zip(jobs, found, strict=True) if snapshots]
+    if not fitted:
+        raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
+    ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
+    reason = runner.reason or (Reason.CONVERGED if settled else ended)
+    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
+    trace = Trace("block", reason, tuple(runner.records), seconds)
+    return _assemble(work, fitted, shares, trace, _choices(recipes, shares, scores, ranks, data.units.spread), classes)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Rows to fit, in the units of the standardised target, and the priors to fit them with."""
+
+    data: Data
+    ranks: Mapping[int, int]
+    settings: Settings
+    automatic: Sequence[bool]
+    codes: Codes
+    target: Floats
+    weight: Floats
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> _Work:
+        """All rows, and the columns that vary."""
+        books = data.encoder.codebooks
+        asked = requested_kinds(settings.columns, data.encoder.names)
+        varying = [j for j, book in enumerate(books) if book.size > 0]
+        codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
+        offset = 0.0 if data.rows.offset is None else data.rows.offset[:, 0]
+        automatic = [j not in asked for j in range(len(books))]
+        return cls(data, ranks, settings, automatic, codes, data.rows.y - offset, data.rows.weight, len(data.rows.y))
+
+    def take(self, rows: NDArray[np.int64]) -> _Work:
+        """Some of the rows; codebooks and all priors stay those of all rows."""
+        return replace(self, codes=self.codes.take(rows), target=self.target[rows], weight=self.weight[rows])
+
+    def tempering(self, recipe: Recipe) -> float | None:
+        """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
+        if self.settings.tempering != "auto":
+            return float(self.settings.tempering)
+        return None if self.n_rows < MANY_ROWS else recipe.tempering
+
+    def member(self, recipe: Recipe, number: int, copy: int) -> Member:
+        """A fit of these rows by a recipe."""
+        settings = self.settings
+        precision: Literal["float32", "float64"] = (
+            "float64" if len(self.target) <= FLOAT64_ROWS or max(self.ranks, default=1) > 3 else "float32"
+        )
+        priors = block_columns(self.data.encoder.codebooks, self.automatic, recipe.interactions, center=settings.center)
+        return Member(
+            [prior for prior in priors if prior is not None],
+            self.codes,
+            self.target,
+            self.weight,
+            self.ranks,
+            self.tempering(recipe),
+            np.random.default_rng([settings.seed, number, copy]),
+            copy > 0,
+            NativeBlockKernel(precision),
+            SerialExecutor(),
+            Schedule.of(self.n_rows, settings.max_iter, settings.tol),
+        )
+
+
+def _recipes(work: _Work, settings: Settings) -> Sequence[Recipe]:
+    """What to try: one recipe when the interactions are given, or no column leaves a choice."""
+    books = work.data.encoder.codebooks
+    open_choice = any(auto and isinstance(book.kind, Mixed) for auto, book in zip(work.automatic, books, strict=True))
+    recipes: Sequence[Recipe] = RECIPES
+    if settings.interactions != "auto":
+        recipes = [recipe for recipe in RECIPES if recipe.interactions == settings.interactions]
+    elif not open_choice or not work.ranks:
+        recipes = RECIPES[:1]
+    elif work.n_rows < FEWEST_ROWS:
+        recipes = [recipe for recipe in RECIPES if recipe.interactions == "smooth"]
+    return recipes
+
+
+def _count(settings: Settings, n_rows: int) -> int:
+    if settings.n_members != "auto":
+        return int(settings.n_members)
+    return 3 if FEWEST_ROWS <= n_rows <= FEW_ROWS else 1
+
+
+def _search(work: _Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Snapshot]]]:
+    """Errors on rows set aside, and the fits to the rest."""
+    n, seed = len(work.target), work.settings.seed
+    if n > FEW_ROWS:
+        work = work.take(np.sort(np.random.default_rng(seed).permutation(n)[:FEW_ROWS]))
+    parts = folds(len(work.target), seed)
+    members = [work.take(rows).member(recipe, k, 0) for rows, _ in parts for k, recipe in enumerate(recipes)]
+    found = runner(members)
+    if runner.reason is not None:
+        return None, found[: len(recipes)]
+    predicted = []
+    for fold, (_, rest) in enumerate(parts):
+        codes = work.codes.take(rest)
+        own = found[fold * len(recipes) : (fold + 1) * len(recipes)]
+        predicted.append(
+            np.stack([np.column_stack([predict(part, codes) for part in member]) for member in own], axis=1)
+        )
+    rows = np.concatenate([rest for _, rest in parts])
+    return Scores((1, *work.ranks), np.concatenate(predicted), work.target[rows], work.weight[rows]), found[
+        : len(recipes)
+    ]
+
+
+def _shares(scores: Scores | None, order: int, count: int) -> Shares:
+    """How much each recipe counts at an order: one of them when there is to be one member, else their best mixture."""
+    if scores is None:
+        return {(recipe, order): 1.0 / len(RECIPES) for recipe in range(len(RECIPES))}
+    if count == 1:
+        errors = scores.errors()[:, : scores.orders.index(order) + 1]
+        recipe, below = np.unravel_index(np.argmin(errors), errors.shape)
+        return {(int(recipe), scores.orders[int(below)]): 1.0}
+    return scores.shares(order)
+
+
+def _enough(scores: Scores, ranks: dict[int, int]) -> dict[int, int]:
+    """Orders up to the lowest whose error, of the best mixture, is within a hundredth of the best."""
+    errors = {order: scores.error(scores.shares(order)) for order in (1, *ranks)}
+    order = min(order for order, error in errors.items() if error <= 1.01 * min(errors.values()))
+    return {d: rank for d, rank in ranks.items() if d <= order}
+
+
+def _assemble(
+    work: _Work,
+    fitted: Sequence[tuple[int, list[Snapshot]]],
+    shares: Mapping[int, Shares],
+    trace: Trace,
+    choices: tuple[Choice, ...],
+    classes: tuple[Any, ...] | None,
+) -> Model:
+    """The weighted mean of the fits at every order."""
+    data = work.data
+    shift, factor = data.units.shift[0], data.units.factor[0]
+    orders = [1, *work.ranks]
+
+    def at_order(order: int) -> list[tuple[float, Snapshot]]:
+        parts = [
+            (share, snapshots[min(orders.index(below), len(snapshots) - 1)])
+            for recipe, snapshots in fitted
+            for (other, below), share in shares[order].items()
+            if other == recipe
+        ]
+        parts = parts or [(1.0, snapshots[min(orders.index(order), len(snapshots) - 1)]) for _, snapshots in fitted]
+        total = sum(share for share, _ in parts)
+        return [(share / total, snapshot) for share, snapshot in parts]
+
+    models = [merged(at_order(order), data.encoder.codebooks, shift, factor) for order in orders]
+    lower = tuple(Lower(order, ranks, (terms,)) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
+    ranks, terms = models[-1]
+    best = max(at_order(orders[-1]), key=lambda part: part[0])[1]
+    noise = sum(share * snapshot.noise for share, snapshot in at_order(orders[-1]))
+    strengths = _strengths(best, data, ranks)
+    return Model(
+        data.encoder,
+        data.family,
+        ranks,
+        (terms,),
+        classes,
+        strengths,
+        data.total,
+        trace,
+        lower,
+        choices,
+        float(noise * data.units.spread**2),
+    )
+
+
+def _strengths(snapshot: Snapshot, data: Data, ranks: Mapping[int, int]) -> dict[int, Floats]:
+    """First strength of each column and order in the fit that counts most; 0 for constant columns."""
+    varying = [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0]
+    out = {order: np.zeros(len(data.encoder.codebooks)) for order in (1, *ranks)}
+    ends = np.cumsum([0, *snapshot.ranks.values()])
+    for j, (main, factors) in zip(varying, snapshot.strengths, strict=True):
+        out[1][j] = main[0, 0]
+        for order, start in zip(snapshot.ranks, ends[:-1], strict=True):
+            if order in out:
+                out[order][j] = factors[0, start]
+    return out
+
+
+def _choices(
+    recipes: Sequence[Recipe],
+    shares: Mapping[int, Shares],
+    scores: Scores | None,
+    ranks: Mapping[int, int],
+    spread: float,
+) -> tuple[Choice, ...]:
+    """What was chosen, and why, for people."""
+    top = max(ranks, default=1)
+    mix = ", ".join(
+        f"{share:.0%} {recipes[recipe].interactions} at order {below}"
+        for (recipe, below), share in sorted(shares[top].items(), key=lambda item: -item[1])
+        if recipe < len(recipes)
+    )
+    if scores is None:
+        why = "given"
+    else:
+        errors = scores.errors() * spread
+        why = f"errors on {len(scores.target)} rows set aside: " + ", ".join(
+            f"{recipe.interactions} {errors[k, scores.orders.index(top)]:.4g}" for k, recipe in enumerate(recipes)
+        )
+    rank = ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none"
+    return (Choice("interactions", mix, why), Choice("rank", rank, "of each member, before factors were dropped"))

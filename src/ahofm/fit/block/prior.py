@@ -1,0 +1,118 @@
+"""What a column kind believes about its functions before it sees rows, and the exact solve that this allows.
+
+A function of a column is its values at the codes; a kind is a Gaussian prior on them. The rows enter through sums per
+code alone: gram (codes, K, K) and rhs (codes, K) for K functions at a time, both divided by the noise variance. The
+posterior is
+
+    precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
+
+and each kind has its own way to solve that in time linear in the codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is believed of K functions of one column after it has seen the rows.
+
+    Attributes
+    ----------
+    mean, variance : arrays of shape (codes, K)
+        At the codes.
+    smooth : array of shape (coordinates, K) or None
+        Coefficients of the smooth part, for kinds that have one.
+    rough : array of shape (codes, K) or None
+        Values of the part that is free at each code, for kinds that have one.
+    freedom : array of shape (groups, K)
+        How many of a function's coefficients the data determine, per group of coefficients with a strength of its own.
+    size : array of shape (groups, K)
+        The quadratic form that each group's strength multiplies.
+    """
+
+    mean: Floats
+    variance: Floats
+    smooth: Floats | None
+    rough: Floats | None
+    freedom: Floats
+    size: Floats
+
+
+def bounded(posterior: Posterior, mass: Floats, times: Floats) -> Posterior:
+    """The posterior with no value further from zero than so many times the function's root mean square, at each code.
+
+    A code that one row has may take any value; the product of several such values, for a new row that has several such
+    codes, would be absurd. Functions without a rough part are smooth enough as they are.
+    """
+    if posterior.rough is None:
+        return posterior
+    limit = np.outer(times, np.sqrt(mass @ posterior.mean**2))
+    mean = np.clip(posterior.mean, -limit, limit)
+    if (mean == posterior.mean).all():
+        return posterior
+    mean = mean + mass @ (posterior.mean - mean)  # the function's mean stays what it was
+    return replace(posterior, mean=mean, rough=posterior.rough + (mean - posterior.mean))
+
+
+class Prior(Protocol):
+    """A Gaussian prior on values at codes, up to its strengths."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of strengths of a function."""
+        ...
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Lowest and highest strength of each group."""
+        ...
+
+    def start(self, mean_square: float) -> Floats:
+        """Strengths for functions of that mean square: (groups,)."""
+        ...
+
+    def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
+        """The posterior of K functions, with strengths of shape (groups, K)."""
+        ...
+
+
+def with_constraints(rhs: Floats, mass: Floats | None) -> Floats:
+    """Right-hand sides (codes, K, 1), and K more that ask for the covariance with each function's mean."""
+    if mass is None:
+        return np.ascontiguousarray(rhs[:, :, np.newaxis])
+    width = rhs.shape[1]
+    return np.concatenate([rhs[:, :, np.newaxis], mass[:, np.newaxis, np.newaxis] * np.eye(width)], axis=2)
+
+
+@dataclass(frozen=True)
+class Centring:
+    """Conditions a Gaussian on functions of mean zero: what is not there cannot be shared between orders.
+
+    With C the means as linear forms and U = precision^-1 C, conditioning subtracts ``U (C'U)^-1 C' mean`` from the mean
+    and ``U (C'U)^-1 U'`` from the covariance.
+    """
+
+    mass: Floats
+    inverse: Floats  # (C'U)^-1: (K, K)
+
+    @classmethod
+    def of(cls, mass: Floats, spread: Floats) -> Centring:
+        """From U at the codes: (codes, K, K)."""
+        inner = np.tensordot(mass, spread, axes=1)
+        inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
+        return cls(mass, np.asarray(np.linalg.inv(0.5 * (inner + inner.T)), dtype=np.float64))
+
+    def shift(self, mean: Floats) -> Floats:
+        """Multipliers (K,) of U that take the means away."""
+        return np.asarray(self.inverse @ (self.mass @ mean))
+
+    def removed(self, spread: Floats) -> Floats:
+        """What conditioning takes from variances of linear forms, from their covariances with the means (..., K, K)."""
+        return np.asarray(((spread @ self.inverse) * spread).sum(axis=-1))

@@ -1,0 +1,74 @@
+"""Members side by side: on threads, stoppable between sweeps, with the sweeps reported as they come."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from threadpoolctl import threadpool_limits
+
+from ahofm.fit.block.member import Member
+from ahofm.fit.block.stages import Snapshot, Sweep
+from ahofm.fit.solver import Callback
+from ahofm.model import Reason, Record
+from ahofm.rows import SerialExecutor, ThreadExecutor
+
+
+class Runner:
+    """Runs members and keeps their history.
+
+    Parameters
+    ----------
+    n_threads : int or None
+    callbacks : functions of a Record
+        Called after every sweep of any member, one at a time; all members stop when one returns True.
+    """
+
+    def __init__(self, n_threads: int | None, callbacks: Sequence[Callback]) -> None:
+        """Nothing has run yet."""
+        self._n_threads = n_threads or os.cpu_count() or 1
+        self._callbacks = callbacks
+        self._lock = threading.Lock()
+        self._begun = time.perf_counter()
+        self._passes = 0.0
+        self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
+        self.reason: Reason | None = None
+
+    def __call__(self, members: Sequence[Member]) -> list[list[Snapshot]]:
+        """Snapshots of every member; of stages that were not reached there are none."""
+        share = min(self._n_threads, len(members))
+        executor = SerialExecutor() if share > 1 else ThreadExecutor(self._n_threads)
+        for member in members:
+            member.executor = executor
+        with threadpool_limits(1, user_api="blas"):  # the same bits whatever the number of threads
+            if share == 1:
+                return [self._run(member) for member in members]
+            with ThreadPoolExecutor(share, thread_name_prefix="ahofm-member") as pool:
+                futures = [pool.submit(self._run, member) for member in members]
+                try:
+                    wait(futures)
+                except KeyboardInterrupt:
+                    self.reason = Reason.INTERRUPTED
+                return [future.result() for future in futures]
+
+    def _run(self, member: Member) -> list[Snapshot]:
+        columns = len(member.columns)
+        try:
+            return member.run(lambda sweep: self._report(sweep, columns))
+        except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
+            self.reason = Reason.INTERRUPTED
+            return [*member.snapshots, member.snapshot()] if member.snapshots else []
+
+    def _report(self, sweep: Sweep, columns: int) -> bool:
+        with self._lock:
+            self._passes += 1.0
+            seconds = time.perf_counter() - self._begun
+            record = Record(len(self.records), sweep.noise**2, sweep.change, self._passes, seconds)
+            self.records.append(record)
+            wishes = [callback(record) for callback in self._callbacks]
+            if any(wishes) and self.reason is None:
+                self.reason = Reason.CALLBACK
+            return self.reason is not None

@@ -1,0 +1,85 @@
+"""What a member is told and what it leaves behind: how long to sweep, how sweeps went, the fit after each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ahofm.columns.basis import Floats
+
+MANY_ROWS = 2_000
+"""From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to sweep.
+
+    Attributes
+    ----------
+    main, inner, last : int
+        Most sweeps for main effects, for the stage of an order below the last, and for the last.
+    warm : int
+        First sweeps of a stage, without the partners' uncertainty and with strengths as they are.
+    fewest : int
+        Sweeps before a stage may end.
+    tol : float
+        A stage ends after three sweeps that change the logarithm of the noise variance by less.
+    rebuild : int
+        Sweeps between two constructions of the rows' states from scratch, against rounding.
+    """
+
+    main: int = 8
+    inner: int = 25
+    last: int = 60
+    warm: int = 5
+    fewest: int = 12
+    tol: float = 2e-3
+    rebuild: int = 10
+
+    @classmethod
+    def of(cls, n_rows: int, last: int | None, tol: float | None) -> Schedule:
+        """For so many rows; with those numbers where they are given."""
+        plain = cls() if n_rows < MANY_ROWS else cls(tol=5e-4)
+        last = plain.last if last is None else last
+        return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep over all columns: the order of its stage, and the standard deviations it ends with."""
+
+    order: int
+    number: int
+    noise: float
+    residual: float
+    change: float
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The fit at the end of a stage, in the units of the standardised target.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    intercept, noise : float
+        ``noise`` is a variance.
+    coef, level : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
+    values : tuple of arrays of shape (codes, 1 + factors)
+        Means at the codes.
+    strengths : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
+    """
+
+    ranks: Mapping[int, int]
+    intercept: float
+    noise: float
+    coef: tuple[Floats, ...]
+    level: tuple[Floats, ...]
+    values: tuple[Floats, ...]
+    strengths: tuple[tuple[Floats, Floats], ...]
+
+
+Report: TypeAlias = Callable[[Sweep], bool]
+"""Told of every sweep; the member ends with what it has when it returns True."""

@@ -1,0 +1,92 @@
+"""Where factors of a new order start. The iteration finds a local optimum; a start near the signal decides which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
+from ahofm.fit.block.column import BlockColumn
+
+_RANDOM_SIZE = 0.3
+"""Standard deviation of random coefficients, in units of the residual's."""
+
+
+def random_factors(columns: Sequence[BlockColumn], rank: int, spread: float, rng: np.random.Generator) -> list[Floats]:
+    """Smooth random functions at the codes, (codes, rank) per column."""
+    factors = []
+    for column in columns:
+        size = 1.0 / np.sqrt(1.0 + 10.0 * _relative(column.stiffness))
+        coef = rng.normal(size=(len(size), rank)) * size[:, np.newaxis]
+        factors.append(column.start @ coef * (_RANDOM_SIZE * spread))
+    return factors
+
+
+def spectral_factors(
+    columns: Sequence[BlockColumn],
+    codes: Codes,
+    residual: Floats,
+    weight: Floats,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    reweighted: bool,
+) -> list[Floats]:
+    """Pairwise factors from the residual's covariance with products of functions: (codes, rank) per column.
+
+    The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
+    ``C = sum_i w_i r_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
+    itself. Eigenvalues that residuals of random sign reach as well start small.
+
+    Parameters
+    ----------
+    residual, weight : arrays of shape (n,)
+    reweighted : bool
+        Whether rows get random weights, so that another start is another one.
+    """
+    scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
+    stacked = [column.start * scale for column, scale in zip(columns, scales, strict=True)]
+    ends = np.cumsum([0, *(part.shape[1] for part in stacked)])
+    pulls = weight * residual / weight.sum()
+    if reweighted:
+        pulls = pulls * rng.exponential(size=len(pulls))
+    values, vectors = np.linalg.eigh(_covariance(stacked, codes, pulls, ends))
+    noise = _noise(stacked, codes, pulls, ends, rng)
+    values = np.where(values > noise, values, 0.1 * values)
+    count = min(rank, len(values))
+    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    leading = vectors * np.sqrt(np.maximum(values, 0.0))
+    spread = float(np.sqrt(np.average(residual**2, weights=weight)))
+    factors = random_factors(columns, rank, 0.1 * spread, rng)
+    for j, part in enumerate(stacked):
+        factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
+    return factors
+
+
+def _covariance(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: Floats) -> Floats:
+    """C, block by block, in pieces of rows that fit the cache."""
+    matrix = np.zeros((ends[-1], ends[-1]))
+    for start in range(0, len(pulls), 4096):
+        rows = slice(start, start + 4096)
+        wide = np.hstack([part[column[rows]] for part, column in zip(stacked, codes.columns, strict=True)])
+        matrix += (wide * pulls[rows, np.newaxis]).T @ wide
+    for a, b in pairwise(ends):
+        matrix[a:b, a:b] = 0.0
+    return matrix
+
+
+def _noise(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: Floats, rng: np.random.Generator) -> float:
+    """The highest eigenvalue where there is nothing to find: residuals with random signs, on average."""
+    tops = []
+    for _ in range(3):
+        signs = rng.choice([-1.0, 1.0], len(pulls))
+        tops.append(np.linalg.eigvalsh(_covariance(stacked, codes, pulls * signs, ends))[-1])
+    return float(np.mean(tops))
+
+
+def _relative(stiffness: Floats) -> Floats:
+    stiff = stiffness > 0.0
+    return stiffness / stiffness[stiff].mean() if stiff.any() else stiffness

@@ -1,0 +1,86 @@
+"""How much each recipe counts, and each order: by their errors on rows they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
+from ahofm.fit.block.stages import Snapshot
+from ahofm.kernels import Chunk, NativeKernel, Tables
+
+_LEAST = 0.05
+"""Smaller shares are left out: a member costs rank."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What recipes predicted for rows that were set aside.
+
+    Attributes
+    ----------
+    orders : tuple of int
+        1, and those that have factors.
+    predicted : array of shape (rows, recipes, orders)
+    target, weight : arrays of shape (rows,)
+    """
+
+    orders: tuple[int, ...]
+    predicted: Floats
+    target: Floats
+    weight: Floats
+
+    def errors(self) -> Floats:
+        """Root mean squares, (recipes, orders)."""
+        squares = (self.predicted - self.target[:, np.newaxis, np.newaxis]) ** 2
+        return np.sqrt(np.average(squares, axis=0, weights=self.weight))
+
+    def _of(self, recipe: int, order: int) -> Floats:
+        return self.predicted[:, recipe, self.orders.index(order)]
+
+    def error(self, shares: Mapping[tuple[int, int], float]) -> float:
+        """Root mean square of a weighted mean."""
+        mean = sum(share * self._of(recipe, order) for (recipe, order), share in shares.items())
+        return float(np.sqrt(np.average((mean - self.target) ** 2, weights=self.weight)))
+
+    def shares(self, order: int) -> dict[tuple[int, int], float]:
+        """Shares of (recipe, order) up to an order that together predict best: at least 0, their sum 1.
+
+        A little ridge draws them together where the rows cannot tell.
+        """
+        n, recipes, _ = self.predicted.shape
+        orders = [d for d in self.orders if d <= order]
+        members = [(recipe, d) for recipe in range(recipes) for d in orders]
+        roots = np.sqrt(self.weight / self.weight.mean())
+        columns = np.column_stack([self._of(recipe, d) for recipe, d in members]) * roots[:, np.newaxis]
+        target = self.target * roots
+        noise = float(self.errors()[:, : len(orders)].min())
+        ridge, firm = np.sqrt(3.0) * noise, 1e3 * np.sqrt(n) * max(float(np.abs(target).max()), 1.0)
+        count = len(members)
+        matrix = np.vstack([columns, ridge * np.eye(count), firm * np.ones((1, count))])
+        weights, _ = nnls(matrix, np.concatenate([target, np.full(count, ridge / count), [firm]]))
+        weights = np.where(weights / weights.sum() < min(_LEAST, 1.0 / count), 0.0, weights)
+        weights /= weights.sum()
+        return {member: float(weight) for member, weight in zip(members, weights, strict=True) if weight > 0.0}
+
+
+def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    count = 3 if n_rows <= 3000 else 1
+    parts = np.array_split(order, count if count > 1 else 5)[:count]
+    return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+
+
+def predict(snapshot: Snapshot, codes: Codes) -> Floats:
+    """The predictor of rows given by their codes."""
+    values = np.vstack(snapshot.values)
+    ends = np.cumsum([1, *snapshot.ranks.values()])
+    factors = {order: values[:, a:b] for order, a, b in zip(snapshot.ranks, ends[:-1], ends[1:], strict=True)}
+    tables = Tables(snapshot.intercept, np.ascontiguousarray(values[:, 0]), factors)
+    return NativeKernel("float64").eta(Chunk(codes), [tables])[:, 0]

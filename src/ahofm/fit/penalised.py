@@ -1,0 +1,89 @@
+"""Fits that minimise the paper's penalised objective: strengths from degrees of freedom, then a solver."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
+from ahofm.families import Family
+from ahofm.fit.adam import Adam
+from ahofm.fit.bcd import Bcd
+from ahofm.fit.data import Data, Rows
+from ahofm.fit.lbfgs import Lbfgs
+from ahofm.fit.objective import Objective
+from ahofm.fit.settings import Settings
+from ahofm.fit.smoothing import strengths_of
+from ahofm.fit.solver import Solver, minimise
+from ahofm.fit.start import random_start
+from ahofm.kernels import NativeKernel
+from ahofm.model import Layout, Model, Terms
+from ahofm.rows import ArraySource, ThreadExecutor
+
+FLOAT64_ROWS = 200_000
+"""Up to here rows are computed in float64, which costs little; beyond, in float32."""
+
+MAX_ITER, TOL = 1000, 1e-4
+
+
+def fit_penalised(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
+    """A model whose strengths are given by degrees of freedom."""
+    begun = time.perf_counter()
+    books, inner = data.encoder.codebooks, data.inner
+    strengths = strengths_of(books, [1, *ranks], settings.df, settings.df_kind)
+    layout = Layout.of(books, ranks, center=settings.center)
+    strength = np.tile(layout.strengths(strengths, settings.ridge * data.total), inner.n_predictors)
+    objective, validation = _objectives(data.codes, data.rows, inner, layout, strength, settings)
+    solver = _solver(settings, validation)
+    intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
+    start = random_start(objective, intercepts, data.encoder.names, settings.seed)
+    ready = time.perf_counter()
+
+    tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
+    limit = settings.max_iter or MAX_ITER
+    theta, trace = minimise(solver, objective, start, max_iter=limit, tol=tol, callbacks=settings.callbacks)
+    trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
+    predictors = tuple(
+        Terms.of(layout, part, shift, factor)
+        for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
+    )
+    return Model(data.encoder, data.family, ranks, predictors, classes, strengths, data.total, trace)
+
+
+def _objectives(
+    codes: Codes, rows: Rows, family: Family, layout: Layout, strength: Floats, settings: Settings
+) -> tuple[Objective, Objective | None]:
+    """The objective on the training rows, and on those set aside when the solver stops early."""
+    n = len(rows.y)
+    set_aside = round((settings.validation_fraction or 0.0) * n) if settings.solver == "adam" else 0
+    if settings.solver != "adam":
+        return _objective(codes, rows, family, layout, strength, settings), None
+    order = np.random.default_rng(settings.seed).permutation(n)  # neighbours in the table need not share a batch
+    train, rest = order[set_aside:], order[:set_aside]
+    share = float(rows.weight[train].sum() / rows.weight.sum())  # a df stands for a strength per unit of weight
+    objective = _objective(codes.take(train), rows.take(train), family, layout, strength * share, settings)
+    if not set_aside:
+        return objective, None
+    return objective, _objective(codes.take(rest), rows.take(rest), family, layout, strength, settings)
+
+
+def _objective(
+    codes: Codes, rows: Rows, family: Family, layout: Layout, strength: Floats, settings: Settings
+) -> Objective:
+    kernel = NativeKernel("float64" if len(rows.y) <= FLOAT64_ROWS else "float32")
+    weight = None if (rows.weight == 1.0).all() else rows.weight
+    source = ArraySource(codes, rows.y, weight, rows.offset)
+    total = float(rows.weight.sum())
+    return Objective(source, ThreadExecutor(settings.n_threads), kernel, family, layout, strength, total)
+
+
+def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
+    if not isinstance(settings.solver, str):
+        return settings.solver
+    if settings.solver == "adam":
+        return Adam(validation, patience=settings.patience, seed=settings.seed)
+    return Bcd() if settings.solver == "bcd" else Lbfgs()

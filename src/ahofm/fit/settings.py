@@ -1,0 +1,88 @@
+"""How to fit: every choice a user can make, and whether it makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns.encode import Kinds
+from ahofm.fit.smoothing import Df, DfKind
+from ahofm.fit.solver import Callback, Solver
+
+PENALISED = ("lbfgs", "bcd", "adam")
+"""Solvers that minimise a penalised objective with given strengths."""
+
+SOLVERS = ("auto", "block", *PENALISED)
+
+INTERACTIONS = ("auto", "smooth", "walk", "mixed")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit. Documented at :class:`ahofm.AHOFMRegressor`."""
+
+    order: int | str | None = None
+    rank: Any = "auto"
+    columns: Kinds = None
+    smoothing: str = "auto"
+    df: Df = None
+    df_kind: DfKind = "residual"
+    ridge: float = 0.01
+    solver: str | Solver[Any] = "auto"
+    interactions: str = "auto"
+    tempering: float | str = "auto"
+    n_members: int | str = "auto"
+    prune: bool = False
+    center: bool = True
+    max_codes: int | None = None
+    validation_fraction: float | None = 0.1
+    patience: int = 50
+    max_iter: int | None = None
+    tol: float | None = None
+    n_threads: int | None = None
+    seed: int = 0
+    callbacks: Sequence[Callback] = ()
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ValueError for a setting that makes no sense whatever the data."""
+    if isinstance(settings.solver, str):
+        _check_choice("solver", settings.solver, SOLVERS)
+    elif not isinstance(settings.solver, Solver):
+        raise TypeError(f"solver must be a name or have `init` and `step`, got {settings.solver!r}")
+    _check_choice("smoothing", settings.smoothing, ("auto", "df"))
+    _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
+    _check_choice("interactions", settings.interactions, INTERACTIONS)
+    if settings.solver == "block" and settings.smoothing == "df":
+        raise ValueError("solver='block' learns its strengths: use smoothing='auto', or another solver with 'df'")
+    fraction = settings.validation_fraction
+    if fraction is not None and not 0.0 <= fraction < 1.0:
+        raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
+    _check_count("patience", settings.patience)
+    if settings.max_iter is not None:
+        _check_count("max_iter", settings.max_iter)
+    if settings.n_members != "auto":
+        _check_count("n_members", settings.n_members)
+    if settings.tempering != "auto" and not _is_share(settings.tempering):
+        raise ValueError(f"tempering must be 'auto' or a number from 0 to 1, got {settings.tempering!r}")
+    if not 0.0 <= settings.ridge < np.inf:
+        raise ValueError(f"ridge must be a number of at least 0, got {settings.ridge!r}")
+    if settings.tol is not None and not settings.tol > 0.0:
+        raise ValueError(f"tol must be positive, got {settings.tol!r}")
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0

@@ -1,0 +1,264 @@
+"""A weighted mean of fits is one model, and its weights are those that predict rows set aside."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ahofm.columns import Categorical, Encoder, Linear, Spline, Walk
+from ahofm.fit.block.member import Snapshot
+from ahofm.fit.block.merge import merged
+from ahofm.fit.block.weigh import Scores, folds, predict
+from ahofm.kernels import Tables
+from tests import brute_force
+
+
+@pytest.fixture(scope="module")
+def encoded():
+    """Codebooks of every sort, one of a constant column, and codes with missing and unseen values."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "level": rng.choice(["a", "b", "c"], 40),
+            "walk": rng.integers(0, 6, 40).astype(float),
+            "constant": np.ones(40),
+            "curve": np.where(rng.uniform(size=40) < 0.2, np.nan, np.round(rng.normal(size=40), 1)),
+            "line": rng.normal(size=40),
+        }
+    )
+    kinds = {"level": Categorical(), "walk": Walk(), "curve": Spline(n_basis=6), "line": Linear()}
+    with pytest.warns(UserWarning, match="constant"):
+        encoder = Encoder.learn(frame, kinds)
+    new = frame.iloc[:12].copy()
+    new.loc[0, "level"] = "unseen"
+    return encoder.codebooks, encoder.encode(new)
+
+
+def varying(books):
+    return [book for book in books if book.size > 0]
+
+
+def values_at_codes(book, coef, level):
+    values = np.asarray(book.basis @ coef)
+    values[: book.neutral_code] += level
+    return values
+
+
+def random_snapshot(rng, books, ranks):
+    width = 1 + sum(ranks.values())
+    coef = [rng.normal(size=(book.size, width)) for book in varying(books)]
+    level = [rng.normal(size=width) for _ in coef]
+    return snapshot_of(books, ranks, float(rng.normal()), coef, level)
+
+
+def snapshot_of(books, ranks, intercept, coef, level):
+    values = map(values_at_codes, varying(books), coef, level)
+    return Snapshot(ranks, intercept, 1.0, tuple(coef), tuple(level), tuple(values), ())
+
+
+def without_factors(books, snapshot, gone):
+    """The snapshot with zeros in the place of some of its functions."""
+    kept = ~np.isin(np.arange(len(snapshot.level[0])), gone)
+    coef, level = [part * kept for part in snapshot.coef], [part * kept for part in snapshot.level]
+    return snapshot_of(books, snapshot.ranks, snapshot.intercept, coef, level)
+
+
+def tables_of(intercept, ranks, values):
+    values = np.vstack(values)
+    factors, start = {}, 1
+    for order, rank in ranks.items():
+        factors[order] = values[:, start : start + rank]
+        start += rank
+    return Tables(intercept, values[:, 0], factors)
+
+
+def eta_of_snapshot(snapshot, books, codes):
+    """Subset by subset; constant columns are not in it."""
+    keep = [j for j, book in enumerate(books) if book.size > 0]
+    inner = type(codes)(tuple(codes.columns[j] for j in keep), tuple(codes.sizes[j] for j in keep))
+    return brute_force.eta(inner, [tables_of(snapshot.intercept, snapshot.ranks, snapshot.values)])[:, 0]
+
+
+def eta_of_terms(ranks, terms, books, codes):
+    values = list(map(values_at_codes, books, terms.coef, terms.level))
+    return brute_force.eta(codes, [tables_of(terms.intercept, ranks, values)])[:, 0]
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        [{}],
+        [{2: 3}],
+        [{}, {2: 2}],
+        [{2: 3, 3: 2}, {2: 1}, {}],
+        [{2: 2, 3: 1}, {2: 3, 4: 2}],
+        [{3: 2}, {3: 1, 2: 2}],
+    ],
+    ids=str,
+)
+def test_the_merged_model_predicts_the_weighted_mean(encoded, ranks):
+    books, codes = encoded
+    rng = np.random.default_rng(1)
+    weights = rng.dirichlet(np.ones(len(ranks)))
+    parts = [(w, random_snapshot(rng, books, own)) for w, own in zip(weights, ranks, strict=True)]
+    all_ranks, terms = merged(parts, books, shift=-1.5, factor=2.5)
+    expected = -1.5 + 2.5 * sum(w * eta_of_snapshot(part, books, codes) for w, part in parts)
+    np.testing.assert_allclose(eta_of_terms(all_ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
+    assert all_ranks == {d: total for d in (2, 3, 4) if (total := sum(own.get(d, 0) for own in ranks))}
+
+
+def test_constant_columns_have_no_functions(encoded):
+    books, _ = encoded
+    _, terms = merged([(1.0, random_snapshot(np.random.default_rng(0), books, {2: 2}))], books, 0.0, 1.0)
+    assert [coef.shape for coef in terms.coef] == [(book.size, 3) for book in books]
+    assert books[2].size == 0
+    np.testing.assert_array_equal(terms.level[2], np.zeros(3))
+
+
+def test_factors_of_zeros_are_dropped(encoded):
+    books, codes = encoded
+    rng = np.random.default_rng(2)
+    first = without_factors(books, random_snapshot(rng, books, {2: 3, 3: 2}), gone=[2, 5])
+    second = random_snapshot(rng, books, {2: 1})
+    parts = [(0.5, first), (0.5, second)]
+    ranks, terms = merged(parts, books, 0.0, 1.0)
+    assert ranks == {2: 3, 3: 1}
+    expected = 0.5 * eta_of_snapshot(first, books, codes) + 0.5 * eta_of_snapshot(second, books, codes)
+    np.testing.assert_allclose(eta_of_terms(ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_orders_without_any_factor_are_dropped(encoded):
+    books, codes = encoded
+    snapshot = without_factors(books, random_snapshot(np.random.default_rng(3), books, {2: 2, 3: 2}), gone=[1, 2])
+    ranks, terms = merged([(1.0, snapshot)], books, 0.0, 1.0)
+    assert ranks == {3: 2}
+    expected = eta_of_snapshot(snapshot, books, codes)
+    np.testing.assert_allclose(eta_of_terms(ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_factors_of_too_few_columns_are_dropped(encoded):
+    """A factor of order 3 that only two columns have values for."""
+    books, _ = encoded
+    snapshot = random_snapshot(np.random.default_rng(4), books, {3: 2})
+    for coef, level in zip(snapshot.coef[2:], snapshot.level[2:], strict=True):
+        coef[:, 1] = level[1] = 0.0
+    snapshot = snapshot_of(books, snapshot.ranks, snapshot.intercept, snapshot.coef, snapshot.level)
+    assert merged([(1.0, snapshot)], books, 0.0, 1.0)[0] == {3: 1}
+
+
+@pytest.mark.parametrize("ranks", [{}, {2: 3}, {2: 2, 3: 1}], ids=str)
+def test_a_snapshot_predicts_by_its_values_at_the_codes(encoded, ranks):
+    books, codes = encoded
+    snapshot = random_snapshot(np.random.default_rng(5), books, ranks)
+    keep = [j for j, book in enumerate(books) if book.size > 0]
+    inner = type(codes)(tuple(codes.columns[j] for j in keep), tuple(codes.sizes[j] for j in keep))
+    np.testing.assert_allclose(
+        predict(snapshot, inner), eta_of_snapshot(snapshot, books, codes), rtol=1e-10, atol=1e-10
+    )
+
+
+N = 500
+
+
+def scores_of(errors, orders=None, seed=0, weight=None):
+    """Predictions with errors of those standard deviations, (recipes, orders), independent of each other."""
+    rng = np.random.default_rng(seed)
+    errors = np.asarray(errors, dtype=float)
+    target = rng.normal(size=N)
+    predicted = target[:, None, None] + errors * rng.normal(size=(N, *errors.shape))
+    orders = tuple(range(1, errors.shape[1] + 1)) if orders is None else orders
+    return Scores(orders, predicted, target, np.ones(N) if weight is None else weight)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_shares_are_those_of_a_mean(seed, order):
+    rng = np.random.default_rng(seed)
+    scores = scores_of(rng.uniform(0.2, 1.0, size=(3, 3)), seed=seed, weight=rng.exponential(size=N))
+    shares = scores.shares(order)
+    assert sum(shares.values()) == pytest.approx(1.0, abs=1e-12)
+    assert min(shares.values()) > 0.0
+    assert {recipe for recipe, _ in shares} <= {0, 1, 2}
+    assert max(below for _, below in shares) <= order
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_the_only_good_recipe_has_it_all(good):
+    errors = np.full((3, 2), 2.0)
+    errors[good, 1] = 0.05
+    assert scores_of(errors).shares(2) == {(good, 2): 1.0}
+
+
+def test_lower_orders_count_when_they_are_better():
+    assert scores_of([[0.05, 2.0, 2.0]]).shares(3) == {(0, 1): 1.0}
+    assert scores_of([[2.0, 0.05, 2.0], [2.0, 2.0, 2.0]]).shares(3) == {(0, 2): 1.0}
+
+
+def test_shares_know_nothing_of_higher_orders():
+    shares = scores_of([[1.0, 0.05], [0.5, 1.0]]).shares(1)
+    assert set(shares) <= {(0, 1), (1, 1)}
+    assert shares[1, 1] > 0.5
+
+
+def test_orders_may_have_gaps():
+    assert scores_of([[2.0, 2.0, 0.05]], orders=(1, 3, 5)).shares(5) == {(0, 5): 1.0}
+    assert scores_of([[2.0, 0.05, 0.05]], orders=(1, 3, 5)).shares(4) == {(0, 3): 1.0}
+
+
+def test_equally_good_recipes_share_alike():
+    shares = scores_of([[0.5], [0.5]]).shares(1)
+    assert shares[0, 1] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(("recipes", "orders"), [(2, 2), (3, 3), (3, 8)])
+def test_predictions_that_are_all_the_same_still_have_shares(recipes, orders):
+    same = scores_of([[0.5]])
+    predicted = np.tile(same.predicted, (1, recipes, orders))
+    shares = Scores(tuple(range(1, orders + 1)), predicted, same.target, same.weight).shares(orders)
+    assert sum(shares.values()) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_mixture_is_no_worse_than_its_best_member():
+    scores = scores_of([[0.9, 0.6], [0.8, 0.7], [0.9, 0.65]])
+    assert scores.error(scores.shares(2)) <= scores.errors().min()
+
+
+def test_rows_without_weight_do_not_count():
+    weight = np.ones(N)
+    weight[: N // 2] = 0.0
+    scores = scores_of([[2.0], [0.05]], weight=weight)
+    scores.predicted[: N // 2, 1] += 100.0
+    assert scores.shares(1) == {(1, 1): 1.0}
+
+
+def test_errors_are_weighted_root_mean_squares():
+    predicted = np.array([[[1.0, 0.0]], [[3.0, 1.0]]])
+    scores = Scores((1, 2), predicted, np.zeros(2), np.array([3.0, 1.0]))
+    np.testing.assert_allclose(scores.errors(), np.sqrt([[3.0, 0.25]]))
+    assert scores.error({(0, 1): 0.5, (0, 2): 0.5}) == pytest.approx(np.sqrt((3.0 * 0.25 + 4.0) / 4.0))
+
+
+@pytest.mark.parametrize("n", [3, 100, 3000])
+def test_few_rows_are_each_predicted_once(n):
+    rest = np.concatenate([rest for _, rest in folds(n, seed=0)])
+    np.testing.assert_array_equal(np.sort(rest), np.arange(n))
+
+
+@pytest.mark.parametrize("n", [3001, 10_002])
+def test_of_many_rows_a_fifth_is_predicted(n):
+    ((_, rest),) = folds(n, seed=0)
+    assert len(rest) == pytest.approx(n / 5, abs=1)
+
+
+@pytest.mark.parametrize("n", [3, 100, 3000, 3001])
+def test_rows_are_either_fitted_or_predicted(n):
+    for rows, rest in folds(n, seed=1):
+        np.testing.assert_array_equal(np.sort(np.concatenate([rows, rest])), np.arange(n))
+
+
+@pytest.mark.parametrize("n", [100, 5000])
+def test_folds_depend_on_the_seed_alone(n):
+    first, again, other = folds(n, seed=3), folds(n, seed=3), folds(n, seed=4)
+    for (rows, rest), (rows_again, rest_again) in zip(first, again, strict=True):
+        np.testing.assert_array_equal(rows, rows_again)
+        np.testing.assert_array_equal(rest, rest_again)
+    assert not np.array_equal(first[0][1], other[0][1])
