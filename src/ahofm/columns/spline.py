@@ -74,8 +74,8 @@ class Spline(NumericKind):
             )
 
     def learn(self, support: Support) -> SplineBasis:
-        """Place the knots on the support. Beyond the first and last code, where training sees nothing, is outside."""
-        low, high = float(support.values[0]), float(support.values[-1])
+        """Place the knots on the support."""
+        low, high = _inside(support)
         unit = np.unique(_apart(fraction(support.values, low, high)))
         if isinstance(self.knots, str):
             size = max(min(self.n_basis or 20, len(unit)), 2)
@@ -93,6 +93,20 @@ class Spline(NumericKind):
         knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
         size = len(knots) - degree - 1
         return SplineBasis(low, high, knots, degree, min(self.penalty_order, size - 1), self.outside)
+
+
+def _inside(support: Support) -> tuple[float, float]:
+    """The range of the data, but no more than two codes beyond the first and last.
+
+    Outliers farther off are outside: training sees them at the mean of a bin, and beyond it a curve would be free.
+    """
+    values = np.asarray(support.values, dtype=np.float64)
+    first, last = values[0], values[-1]
+    with np.errstate(over="ignore"):
+        below, above = 2.0 * (values[1] - first), 2.0 * (last - values[-2])
+        low = support.low if first - support.low <= below else first
+        high = support.high if support.high - last <= above else last
+    return float(low), float(high)
 
 
 def _apart(unit: Floats) -> Floats:

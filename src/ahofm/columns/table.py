@@ -31,6 +31,10 @@ class Table:
         """Number of rows."""
         return len(self.columns[0])
 
+    def take(self, rows: NDArray[Any]) -> Table:
+        """Some of the rows, in the given order."""
+        return Table(self.names, tuple(column[rows] for column in self.columns), self.named)
+
 
 def is_numeric(column: NDArray[Any]) -> bool:
     """Whether a column of a Table holds numbers; otherwise it holds levels."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Codes, ColumnKind, Encoder
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import Kinds
-from ahofm.columns.table import Table
+from ahofm.columns.table import Table, is_numeric
 from ahofm.families import Family
 from ahofm.families.units import Units
 from ahofm.model import check_offset, check_weight
@@ -43,6 +43,8 @@ class Data:
     Attributes
     ----------
     encoder : Encoder
+    table : Table
+        Raw values of the rows.
     codes : Codes
     rows : Rows
         In the units of ``inner``.
@@ -57,6 +59,7 @@ class Data:
     """
 
     encoder: Encoder
+    table: Table
     codes: Codes
     rows: Rows
     family: Family
@@ -77,8 +80,7 @@ def counted_rows(
     rows = Rows(target, weights, shifts)
     if not weights.all():
         kept = np.flatnonzero(weights)
-        table = Table(table.names, tuple(column[kept] for column in table.columns), table.named)
-        rows = rows.take(kept)
+        table, rows = table.take(kept), rows.take(kept)
     family.check(rows.y)
     return table, rows
 
@@ -99,16 +101,18 @@ def prepare(
     )
     codes = encoder.encode(table, n_threads=n_threads)
     if table.n_rows <= MERGED_ROWS:
-        codes, rows = _merged(codes, rows)
+        table, codes, rows = _merged(table, codes, rows)
     filled, total = family.filled(rows.y, rows.weight), float(rows.weight.sum())
     inner, units = filled.standardised(rows.y, rows.weight)
     offset = None if rows.offset is None else units.of_offset(rows.offset)
-    return Data(encoder, codes, replace(rows, y=units.of_target(rows.y), offset=offset), filled, inner, units, total)
+    rows = replace(rows, y=units.of_target(rows.y), offset=offset)
+    return Data(encoder, table, codes, rows, filled, inner, units, total)
 
 
-def _merged(codes: Codes, rows: Rows) -> tuple[Codes, Rows]:
-    """Distinct rows in the order of their codes, targets and offsets."""
-    keys = [*codes.columns, rows.y, *([] if rows.offset is None else rows.offset.T)]
+def _merged(table: Table, codes: Codes, rows: Rows) -> tuple[Table, Codes, Rows]:
+    """Distinct rows in the order of their codes, values, targets and offsets."""
+    numbers = [np.nan_to_num(column) for column in table.columns if is_numeric(column)]  # missing ones have a code
+    keys = [*codes.columns, *numbers, rows.y, *([] if rows.offset is None else rows.offset.T)]
     order = np.lexsort(keys[::-1])
     new = np.zeros(len(order), dtype=bool)
     new[0] = True
@@ -117,4 +121,4 @@ def _merged(codes: Codes, rows: Rows) -> tuple[Codes, Rows]:
     starts = np.flatnonzero(new)
     weight = np.add.reduceat(rows.weight[order], starts)
     first = order[starts]
-    return codes.take(first), replace(rows.take(first), weight=weight)
+    return table.take(first), codes.take(first), replace(rows.take(first), weight=weight)

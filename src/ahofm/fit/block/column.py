@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class BlockColumn:
     book : Codebook
     main, factors : Prior
     main_smooth, smooth : SmoothCoordinates or None
-        Of the two priors' smooth parts.
+        Of the two priors' smooth parts; a main effect that is a walk has them for its smooth start.
     start : array of shape (codes, m)
         Functions that factors start from, of mean zero and mean square one.
     stiffness : array of shape (m,)
@@ -93,10 +93,17 @@ class SmoothCoordinates:
     weight: Floats
     stiffness: Floats
 
+    functions: Basis
+
     @property
     def prior(self) -> SmoothPrior:
         """With these values."""
         return SmoothPrior(self.values, self.group, self.weight)
+
+    def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
+        """Each coordinate at raw values of the column: (len(values), m)."""
+        rows = [*range(self.functions.size), *([book.size - 1] if book.learns_missing else [])]
+        return np.asarray(replace(book, functions=self.functions).evaluate(values) @ self.to_basis[rows] + self.level)
 
 
 def block_column(book: Codebook, interactions: Interactions | None, *, center: bool) -> BlockColumn:
@@ -184,14 +191,14 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         level, names = np.append(level, -scale * share), np.append(names, 3)
         weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
     group = np.unique(names, return_inverse=True)[1]
-    return SmoothCoordinates(values, to_basis, level, group, weight, stiffness)
+    return SmoothCoordinates(values, to_basis, level, group, weight, stiffness, functions)
 
 
 def block_columns(
     books: Sequence[Codebook], automatic: Sequence[bool], interactions: Interactions, *, center: bool
-) -> tuple[BlockColumn | None, ...]:
-    """The priors of all columns; None for constant ones."""
+) -> tuple[BlockColumn, ...]:
+    """The priors of columns that vary."""
     return tuple(
-        None if book.size == 0 else block_column(book, interactions if auto else None, center=center)
+        block_column(book, interactions if auto else None, center=center)
         for book, auto in zip(books, automatic, strict=True)
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import Codes, Mixed
+from ahofm.columns import Codebook, Codes, Mixed
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
-from ahofm.fit.block.column import Interactions, block_columns
+from ahofm.fit.block.additive import Additive, fit_additive
+from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.run import Runner
@@ -58,7 +60,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     work = _Work.of(data, ranks, settings)
     runner = Runner(settings.n_threads, settings.callbacks)
     recipes = _recipes(work, settings)
-    count = _count(settings, len(work.target))
+    count = _count(settings, len(work.target)) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -95,6 +97,8 @@ class _Work:
     ranks: Mapping[int, int]
     settings: Settings
     automatic: Sequence[bool]
+    books: Sequence[Codebook]
+    table: Sequence[NDArray[Any]]
     codes: Codes
     target: Floats
     weight: Floats
@@ -108,12 +112,30 @@ class _Work:
         varying = [j for j, book in enumerate(books) if book.size > 0]
         codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
         offset = 0.0 if data.rows.offset is None else data.rows.offset[:, 0]
-        automatic = [j not in asked for j in range(len(books))]
-        return cls(data, ranks, settings, automatic, codes, data.rows.y - offset, data.rows.weight, len(data.rows.y))
+        automatic = [j not in asked for j in varying]
+        table = [data.table.columns[j] for j in varying]
+        target = data.rows.y - offset
+        own = [books[j] for j in varying]
+        return cls(data, ranks, settings, automatic, own, table, codes, target, data.rows.weight, len(target))
 
     def take(self, rows: NDArray[np.int64]) -> _Work:
         """Some of the rows; codebooks and all priors stay those of all rows."""
-        return replace(self, codes=self.codes.take(rows), target=self.target[rows], weight=self.weight[rows])
+        table = [column[rows] for column in self.table]
+        return replace(
+            self, table=table, codes=self.codes.take(rows), target=self.target[rows], weight=self.weight[rows]
+        )
+
+    @cached_property
+    def additive(self) -> Additive:
+        """Smooth main effects that all members start from."""
+        columns = self._columns(RECIPES[0])
+        return fit_additive(
+            self.books, [column.main_smooth for column in columns], self.table, self.target, self.weight
+        )
+
+    def _columns(self, recipe: Recipe) -> Sequence[BlockColumn]:
+        center = self.settings.center
+        return block_columns(self.books, self.automatic, recipe.interactions, center=center)
 
     def tempering(self, recipe: Recipe) -> float | None:
         """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
@@ -127,11 +149,10 @@ class _Work:
         precision: Literal["float32", "float64"] = (
             "float64" if len(self.target) <= FLOAT64_ROWS or max(self.ranks, default=1) > 3 else "float32"
         )
-        priors = block_columns(self.data.encoder.codebooks, self.automatic, recipe.interactions, center=settings.center)
         return Member(
-            [prior for prior in priors if prior is not None],
+            self._columns(recipe),
             self.codes,
-            self.target,
+            self.target - self.additive.fitted,
             self.weight,
             self.ranks,
             self.tempering(recipe),
@@ -145,8 +166,8 @@ class _Work:
 
 def _recipes(work: _Work, settings: Settings) -> Sequence[Recipe]:
     """What to try: one recipe when the interactions are given, or no column leaves a choice."""
-    books = work.data.encoder.codebooks
-    open_choice = any(auto and isinstance(book.kind, Mixed) for auto, book in zip(work.automatic, books, strict=True))
+    found = zip(work.automatic, work.books, strict=True)
+    open_choice = any(automatic and isinstance(book.kind, Mixed) for automatic, book in found)
     recipes: Sequence[Recipe] = RECIPES
     if settings.interactions != "auto":
         recipes = [recipe for recipe in RECIPES if recipe.interactions == settings.interactions]
@@ -169,16 +190,18 @@ def _search(work: _Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Sco
     if n > FEW_ROWS:
         work = work.take(np.sort(np.random.default_rng(seed).permutation(n)[:FEW_ROWS]))
     parts = folds(len(work.target), seed)
-    members = [work.take(rows).member(recipe, k, 0) for rows, _ in parts for k, recipe in enumerate(recipes)]
+    halves = [work.take(rows) for rows, _ in parts]
+    members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
     found = runner(members)
     if runner.reason is not None:
         return None, found[: len(recipes)]
     predicted = []
     for fold, (_, rest) in enumerate(parts):
         codes = work.codes.take(rest)
+        smooth = halves[fold].additive.at(work.books, [column[rest] for column in work.table])
         own = found[fold * len(recipes) : (fold + 1) * len(recipes)]
         predicted.append(
-            np.stack([np.column_stack([predict(part, codes) for part in member]) for member in own], axis=1)
+            np.stack([np.column_stack([smooth + predict(part, codes) for part in member]) for member in own], axis=1)
         )
     rows = np.concatenate([rest for _, rest in parts])
     return Scores((1, *work.ranks), np.concatenate(predicted), work.target[rows], work.weight[rows]), found[
@@ -228,7 +251,8 @@ def _assemble(
         total = sum(share for share, _ in parts)
         return [(share / total, snapshot) for share, snapshot in parts]
 
-    models = [merged(at_order(order), data.encoder.codebooks, shift, factor) for order in orders]
+    books = data.encoder.codebooks
+    models = [merged(at_order(order), work.additive, books, shift, factor) for order in orders]
     lower = tuple(Lower(order, ranks, (terms,)) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
     ranks, terms = models[-1]
     best = max(at_order(orders[-1]), key=lambda part: part[0])[1]

@@ -136,7 +136,9 @@ class Member:
     def run(self, report: Report) -> list[Snapshot]:
         """Snapshots at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
         self._total = float(self.weight.sum())
-        self._noise, self._intercept, self._share = 1.0, 0.0, 1.0
+        centre = float(np.average(self.target, weights=self.weight))
+        square = float(np.average((self.target - centre) ** 2, weights=self.weight))
+        self._noise, self._intercept, self._share = max(square, 1e-9), centre, 1.0
         self._orders: dict[int, int] = {}
         self._blocks = [
             _Block(
@@ -144,12 +146,12 @@ class Member:
                 np.where(column.mass * len(self.target) < _RARE, _FARTHEST_RARE, _FARTHEST),
                 np.zeros((column.book.n_codes, 1)),
                 np.zeros((column.book.n_codes, 1)),
-                column.main.start(2.0)[:, np.newaxis],
+                column.main.start(max(2.0 * square, 1e-6))[:, np.newaxis],
                 np.zeros((column.factors.n_groups, 0)),
             )
             for column in self.columns
         ]
-        residual = self.target - float(np.average(self.target, weights=self.weight))
+        residual = self.target - centre
         for order in (1, *self.ranks):
             before = self._blocks, self._noise, self._intercept, dict(self._orders)
             try:
