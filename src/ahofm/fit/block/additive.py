@@ -1,14 +1,16 @@
-"""Smooth main effects of all columns at once, at the true values: where every fit starts.
+"""Smooth main effects of all columns at once, at the true values: where a fit starts, and what it comes back to.
 
 Blocks visit one column after another, and columns that say nearly the same (a temperature in two places) then take many
 sweeps to share an effect; and they see a value only through its code. An additive model in smooth coordinates is one
-small dense problem, so it is solved for all columns together and without codes; the blocks explain what it leaves.
+small dense problem, so it is solved for all columns together and without codes, once a sweep; the blocks add what is
+rough and what interacts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,98 +21,145 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.column import SmoothCoordinates
 
-MOST_COEFFICIENTS = 1500
-"""More of them are left to the blocks: the solve is cubic."""
+MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
+"""Of the design; beyond, main effects are left to the blocks."""
 
-_STEPS = 30
+_FIRST_STEPS = 30
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """Coefficients of the smooth main effects, their strengths, and their share of the noise: tr(gram covariance)."""
+
+    coef: Floats
+    strength: Floats
+    spread: float
 
 
 @dataclass(frozen=True)
 class Additive:
-    """Smooth main effects.
+    """Smooth coordinates of the columns at some rows.
 
     Attributes
     ----------
-    intercept : float
-    coef : tuple of arrays of shape (functions of the column,)
-        In each column's basis.
-    level : tuple of float
-        Added at every value.
-    fitted : array of shape (n,)
-        At the rows it was fitted to.
+    coordinates : tuple of SmoothCoordinates or None
+        None for columns without, such as levels.
+    design : array of shape (n, coefficients)
+        Centred.
+    weight : array of shape (n,)
+    middle : array of shape (coefficients,)
+        What centring took away.
     """
 
-    intercept: float
-    coef: tuple[Floats, ...]
-    level: tuple[float, ...]
-    fitted: Floats
+    coordinates: tuple[SmoothCoordinates | None, ...]
+    design: Floats
+    weight: Floats
+    middle: Floats
+
+    @classmethod
+    def of(
+        cls,
+        books: Sequence[Codebook],
+        coordinates: Sequence[SmoothCoordinates | None],
+        columns: Sequence[NDArray[Any]],
+        weight: Floats,
+    ) -> Additive:
+        """At raw values. Without any coordinates when there would be too many of them."""
+        size = sum(own.values.shape[1] for own in coordinates if own is not None)
+        if size > min(MOST_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_CELLS:
+            coordinates = [None] * len(books)
+        design = _design(books, coordinates, columns)
+        middle = np.average(design, axis=0, weights=weight)
+        return cls(tuple(coordinates), design - middle, weight, middle)
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return int(self.design.shape[1])
 
     def at(self, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
-        """Predictor at raw values of the same columns."""
-        out = np.full(len(columns[0]), self.intercept)
-        for book, column, coef, level in zip(books, columns, self.coef, self.level, strict=True):
-            if coef.any():
-                out += book.evaluate(column) @ coef + level
-        return out
+        """The centred design at other rows."""
+        return _design(books, self.coordinates, columns) - self.middle
 
+    def start(self, target: Floats) -> Smooth:
+        """The additive fit to a centred target, with its noise."""
+        total = float(self.weight.sum())
+        noise = max(float(self.weight @ target**2) / total, 1e-12)
+        smooth = Smooth(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
+        for step in range(_FIRST_STEPS if self.size else 0):
+            smooth = self.step(smooth, target, noise)
+            lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
+            before, noise = noise, max((lost + smooth.spread) / total, 1e-12)
+            if step > 5 and abs(np.log(noise / before)) < 1e-4:
+                break
+        return smooth
 
-def fit_additive(
-    books: Sequence[Codebook],
-    coordinates: Sequence[SmoothCoordinates | None],
-    columns: Sequence[NDArray[Any]],
-    target: Floats,
-    weight: Floats,
-) -> Additive:
-    """Fit a standardised target; strengths per column and group by the generalised Fellner–Schall rule.
-
-    Columns without smooth coordinates, such as levels, are left out.
-    """
-    used = [j for j, own in enumerate(coordinates) if own is not None]
-    nothing = Additive(0.0, tuple(np.zeros(book.size) for book in books), (0.0,) * len(books), np.zeros(len(target)))
-    parts = [own for own in coordinates if own is not None]
-    sizes = [own.values.shape[1] for own in parts]
-    if not parts or sum(sizes) > min(MOST_COEFFICIENTS, len(target)):
-        return nothing
-    design = np.hstack([own.at(books[j], columns[j]) for j, own in zip(used, parts, strict=True)])
-    centre = float(np.average(target, weights=weight))
-    middle = np.average(design, axis=0, weights=weight)
-    design -= middle
-    groups = np.concatenate([own.group + 4 * k for k, own in enumerate(parts)])
-    theta = _ridge(design, target - centre, weight, groups, np.concatenate([own.weight for own in parts]))
-    ends = np.cumsum([0, *sizes])
-    coef, level = list(nothing.coef), list(nothing.level)
-    for j, own, a, b in zip(used, parts, ends[:-1], ends[1:], strict=True):
-        coef[j], level[j] = own.to_basis @ theta[a:b], float(own.level @ theta[a:b])
-    return Additive(centre - float(middle @ theta), tuple(coef), tuple(level), design @ theta + centre)
-
-
-def _ridge(design: Floats, target: Floats, weight: Floats, groups: NDArray[np.intp], within: Floats) -> Floats:
-    """Coefficients with learned strengths."""
-    kinds, group = np.unique(groups, return_inverse=True)
-    member = np.where(np.arange(len(kinds))[:, np.newaxis] == group, within, 0.0)
-    counts = np.bincount(group).astype(float)
-    total = float(weight.sum())
-    weighted = design * weight[:, np.newaxis]
-    gram, right = weighted.T @ design, weighted.T @ target
-    square = float(weight @ target**2)
-    strength, noise = np.ones(len(kinds)), max(square / total, 1e-12)
-    theta = np.zeros(len(right))
-    for step in range(_STEPS):
-        matrix = gram / noise
+    def step(self, smooth: Smooth, target: Floats, noise: float) -> Smooth:
+        """Solve for a target; new strengths by the generalised Fellner–Schall rule, per column and group."""
+        if not self.size:
+            return smooth
+        matrix = self._gram / noise
         diagonal = np.einsum("ii->i", matrix)
-        diagonal += strength[group] * within + 1e-13 * diagonal.mean()
+        diagonal += smooth.strength[self._group] * self._within + 1e-13 * diagonal.mean()
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
-        if failed:
-            return theta
-        theta, _ = lapack.dpotrs(factor, right / noise, lower=1)
+        if failed:  # by rounding: what there is stays
+            return smooth
+        right = self.design.T @ (self.weight * target) / noise
+        coef, _ = lapack.dpotrs(factor, right, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
-        freedom = np.maximum(counts - strength * (member @ variance), 1e-3)
-        size = np.maximum(member @ theta**2, 1e-12)
-        spread = float((gram * covariance).sum() * 2.0 - np.diag(gram) @ variance)  # the lower triangle counts twice
-        lost = float(weight @ (target - design @ theta) ** 2)
-        before, noise = noise, max((lost + spread) / total, 1e-12)
-        strength = np.clip(np.clip(freedom / size, strength / 5.0, strength * 5.0), 1e-6, 1e8)
-        if step > 5 and abs(np.log(noise / before)) < 1e-4:
-            break
-    return np.asarray(theta)
+        freedom = np.maximum(self._counts - smooth.strength * (self._members @ variance), 1e-3)
+        size = np.maximum(self._members @ coef**2, 1e-12)
+        now = smooth.strength
+        strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), 1e-6, 1e8)
+        spread = 2.0 * float((self._gram * covariance).sum()) - float(np.diag(self._gram) @ variance)
+        return Smooth(np.asarray(coef), strength, spread)
+
+    def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
+        """Per column the coefficients of its basis, and the level to add."""
+        out: list[tuple[Floats, float]] = []
+        start = 0
+        for own, book in zip(self.coordinates, books, strict=True):
+            if own is None:
+                out.append((np.zeros(book.size), 0.0))
+                continue
+            part = coef[start : start + own.values.shape[1]]
+            middle = self.middle[start : start + len(part)]
+            out.append((own.to_basis @ part, float(own.level @ part - middle @ part)))
+            start += len(part)
+        return out
+
+    @cached_property
+    def _gram(self) -> Floats:
+        return np.asarray((self.design * self.weight[:, np.newaxis]).T @ self.design)
+
+    @cached_property
+    def _parts(self) -> list[SmoothCoordinates]:
+        return [own for own in self.coordinates if own is not None]
+
+    @cached_property
+    def _group(self) -> NDArray[np.intp]:
+        """Which strength a coefficient has."""
+        named = [own.group + 4 * k for k, own in enumerate(self._parts)]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
+
+    @cached_property
+    def _within(self) -> Floats:
+        return np.concatenate([np.zeros(0), *(own.weight for own in self._parts)])
+
+    @cached_property
+    def _counts(self) -> Floats:
+        return np.bincount(self._group).astype(float)
+
+    @cached_property
+    def _members(self) -> Floats:
+        """Weight of every coefficient in each group."""
+        return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
+
+
+def _design(
+    books: Sequence[Codebook], coordinates: Sequence[SmoothCoordinates | None], columns: Sequence[NDArray[Any]]
+) -> Floats:
+    found = zip(books, coordinates, columns, strict=True)
+    parts = [own.at(book, column) for book, own, column in found if own is not None]
+    return np.hstack([np.zeros((len(columns[0]), 0)), *parts])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook, Codes, Mixed
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
-from ahofm.fit.block.additive import Additive, fit_additive
+from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.merge import merged
@@ -127,11 +127,9 @@ class _Work:
 
     @cached_property
     def additive(self) -> Additive:
-        """Smooth main effects that all members start from."""
-        columns = self._columns(RECIPES[0])
-        return fit_additive(
-            self.books, [column.main_smooth for column in columns], self.table, self.target, self.weight
-        )
+        """Smooth main effects, which all members share."""
+        smooth = [column.main_smooth for column in self._columns(RECIPES[0])]
+        return Additive.of(self.books, smooth, self.table, self.weight)
 
     def _columns(self, recipe: Recipe) -> Sequence[BlockColumn]:
         center = self.settings.center
@@ -152,8 +150,9 @@ class _Work:
         return Member(
             self._columns(recipe),
             self.codes,
-            self.target - self.additive.fitted,
+            self.target,
             self.weight,
+            self.additive,
             self.ranks,
             self.tempering(recipe),
             np.random.default_rng([settings.seed, number, copy]),
@@ -198,10 +197,13 @@ def _search(work: _Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Sco
     predicted = []
     for fold, (_, rest) in enumerate(parts):
         codes = work.codes.take(rest)
-        smooth = halves[fold].additive.at(work.books, [column[rest] for column in work.table])
+        design = halves[fold].additive.at(work.books, [column[rest] for column in work.table])
         own = found[fold * len(recipes) : (fold + 1) * len(recipes)]
         predicted.append(
-            np.stack([np.column_stack([smooth + predict(part, codes) for part in member]) for member in own], axis=1)
+            np.stack(
+                [np.column_stack([predict(part, codes) + design @ part.smooth for part in member]) for member in own],
+                axis=1,
+            )
         )
     rows = np.concatenate([rest for _, rest in parts])
     return Scores((1, *work.ranks), np.concatenate(predicted), work.target[rows], work.weight[rows]), found[
@@ -252,7 +254,7 @@ def _assemble(
         return [(share / total, snapshot) for share, snapshot in parts]
 
     books = data.encoder.codebooks
-    models = [merged(at_order(order), work.additive, books, shift, factor) for order in orders]
+    models = [merged(at_order(order), books, shift, factor) for order in orders]
     lower = tuple(Lower(order, ranks, (terms,)) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
     ranks, terms = models[-1]
     best = max(at_order(orders[-1]), key=lambda part: part[0])[1]

@@ -14,6 +14,7 @@ import numpy as np
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
+from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn
 from ahofm.fit.block.prior import Posterior, bounded
 from ahofm.fit.block.rows import BlockRows
@@ -110,6 +111,8 @@ class Member:
     codes : Codes
         Of those columns.
     target, weight : arrays of shape (n,)
+    additive : Additive
+        Smooth main effects at the true values of the rows.
     ranks : dict of order to rank
     tempering : float or None
         Share of the partners' variance that counts: 1 is mean field, 0 takes partners as known. None: one and a half
@@ -123,6 +126,7 @@ class Member:
     codes: Codes
     target: Floats
     weight: Floats
+    additive: Additive
     ranks: Mapping[int, int]
     tempering: float | None
     rng: np.random.Generator
@@ -136,9 +140,11 @@ class Member:
     def run(self, report: Report) -> list[Snapshot]:
         """Snapshots at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
         self._total = float(self.weight.sum())
-        centre = float(np.average(self.target, weights=self.weight))
-        square = float(np.average((self.target - centre) ** 2, weights=self.weight))
-        self._noise, self._intercept, self._share = max(square, 1e-9), centre, 1.0
+        self._intercept = float(np.average(self.target, weights=self.weight))
+        self._smooth = self.additive.start(self.target - self._intercept)
+        residual = self.target - self._intercept - self._smooth_part()
+        square = float(np.average(residual**2, weights=self.weight))
+        self._noise, self._share = max(square, 1e-9), 1.0
         self._orders: dict[int, int] = {}
         self._blocks = [
             _Block(
@@ -151,9 +157,8 @@ class Member:
             )
             for column in self.columns
         ]
-        residual = self.target - centre
         for order in (1, *self.ranks):
-            before = self._blocks, self._noise, self._intercept, dict(self._orders)
+            before = list(self._blocks), self._noise, self._intercept, dict(self._orders), self._smooth
             try:
                 if order > 1:
                     self._add_factors(order, residual)
@@ -161,7 +166,7 @@ class Member:
             except _FailedError:
                 if not self.snapshots:
                     raise
-                self._blocks, self._noise, self._intercept, self._orders = before
+                self._blocks, self._noise, self._intercept, self._orders, self._smooth = before
                 self.snapshots.append(self.snapshots[-1])
                 continue
             self.snapshots.append(self.snapshot())
@@ -177,6 +182,11 @@ class Member:
             if block.main is None or {1 + (0 if block.factors is None else block.factors.mean.shape[1])} != widths:
                 return self.snapshots[-1]
             parts.append(block.column.coefficients(block.main, block.factors))
+        books = [block.column.book for block in self._blocks]
+        mains = self.additive.coefficients(self._smooth.coef, books)
+        for (coef, level), (smooth, constant) in zip(parts, mains, strict=True):
+            coef[:, 0] += smooth
+            level[0] += constant
         return Snapshot(
             dict(self._orders),
             self._intercept,
@@ -184,6 +194,7 @@ class Member:
             tuple(coef for coef, _ in parts),
             tuple(level for _, level in parts),
             tuple(block.mean for block in self._blocks),
+            self._smooth.coef,
             tuple((block.main_strength, block.strength) for block in self._blocks),
         )
 
@@ -231,7 +242,7 @@ class Member:
     def _rows(self) -> BlockRows:
         """States with every column in."""
         rows = BlockRows(ArraySource(self.codes), self.executor, self.kernel, self._orders)
-        rows.set_work(self.weight, self.weight * (self.target - self._intercept))
+        self._set_work(rows)
         for j in range(len(self._blocks)):
             rows.put_in(self._moments(j))
         return rows
@@ -251,11 +262,20 @@ class Member:
 
     def _update_noise(self, rows: BlockRows, floor: float) -> Floats:
         fitted, variance = rows.fitted()
-        self._intercept = float(np.average(self.target - fitted, weights=self.weight))
-        residual = self.target - fitted - self._intercept
-        noise = float(self.weight @ (residual**2 + variance)) / self._total
+        rest = self.target - fitted
+        self._intercept = float(np.average(rest - self._smooth_part(), weights=self.weight))
+        self._smooth = self.additive.step(self._smooth, rest - self._intercept, self._noise)
+        residual = rest - self._intercept - self._smooth_part()
+        noise = (float(self.weight @ (residual**2 + variance)) + self._smooth.spread) / self._total
         if not np.isfinite(noise):
             raise _FailedError("the noise variance is not finite")
         self._noise = max(noise, floor, 1e-9)
-        rows.set_work(self.weight, self.weight * (self.target - self._intercept))
+        self._set_work(rows)
         return residual
+
+    def _smooth_part(self) -> Floats:
+        return np.asarray(self.additive.design @ self._smooth.coef)
+
+    def _set_work(self, rows: BlockRows) -> None:
+        """What the blocks explain: the target without intercept and smooth main effects."""
+        rows.set_work(self.weight, self.weight * (self.target - self._intercept - self._smooth_part()))

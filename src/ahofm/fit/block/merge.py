@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.stages import Snapshot
 from ahofm.model import Terms
 from ahofm.model.shares import symmetric
@@ -19,9 +18,9 @@ _NOTHING = 1e-5
 
 
 def merged(
-    parts: Sequence[tuple[float, Snapshot]], smooth: Additive, books: Sequence[Codebook], shift: float, factor: float
+    parts: Sequence[tuple[float, Snapshot]], books: Sequence[Codebook], shift: float, factor: float
 ) -> tuple[dict[int, int], Terms]:
-    """The model ``shift + factor * (smooth + sum_k weight_k eta_k)``: its ranks, and its terms.
+    """The model ``shift + factor * sum_k weight_k eta_k``: its ranks, and its terms.
 
     A factor of order d takes the d-th root of its weight into each of its functions. Factors that have shrunk to
     nothing are dropped.
@@ -39,11 +38,9 @@ def merged(
     width = 1 + sum(ranks.values())
     all_coef = [np.zeros((book.size, width)) for book in books]
     all_level = [np.zeros(width) for _ in books]
-    for at, (j, columns, levels) in enumerate(zip(varying, coef, level, strict=True)):
+    for j, columns, levels in zip(varying, coef, level, strict=True):
         all_coef[j], all_level[j] = columns, levels
-        all_coef[j][:, 0] += factor * smooth.coef[at]
-        all_level[j][0] += factor * smooth.level[at]
-    intercept = shift + factor * (smooth.intercept + sum(weight * snapshot.intercept for weight, snapshot in parts))
+    intercept = shift + factor * sum(weight * snapshot.intercept for weight, snapshot in parts)
     terms = Terms(float(intercept), tuple(all_coef), tuple(all_level))
     return {order: rank for order, rank in ranks.items() if rank}, terms
 
