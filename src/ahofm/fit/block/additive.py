@@ -77,10 +77,6 @@ class Additive:
         """Number of coefficients."""
         return int(self.design.shape[1])
 
-    def at(self, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
-        """The centred design at other rows."""
-        return _design(books, self.coordinates, columns) - self.middle
-
     def start(self, target: Floats) -> Smooth:
         """The additive fit to a centred target, with its noise."""
         total = float(self.weight.sum())

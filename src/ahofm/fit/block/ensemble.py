@@ -196,15 +196,10 @@ def _search(work: _Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Sco
         return None, found[: len(recipes)]
     predicted = []
     for fold, (_, rest) in enumerate(parts):
-        codes = work.codes.take(rest)
-        design = halves[fold].additive.at(work.books, [column[rest] for column in work.table])
+        columns = [column[rest] for column in work.table]
         own = found[fold * len(recipes) : (fold + 1) * len(recipes)]
-        predicted.append(
-            np.stack(
-                [np.column_stack([predict(part, codes) + design @ part.smooth for part in member]) for member in own],
-                axis=1,
-            )
-        )
+        by_recipe = [[predict(part, work.books, columns) for part in member] for member in own]
+        predicted.append(np.array(by_recipe).transpose(2, 0, 1))
     rows = np.concatenate([rest for _, rest in parts])
     return Scores((1, *work.ranks), np.concatenate(predicted), work.target[rows], work.weight[rows]), found[
         : len(recipes)

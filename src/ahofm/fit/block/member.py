@@ -194,7 +194,6 @@ class Member:
             tuple(coef for coef, _ in parts),
             tuple(level for _, level in parts),
             tuple(block.mean for block in self._blocks),
-            self._smooth.coef,
             tuple((block.main_strength, block.strength) for block in self._blocks),
         )
 

@@ -14,7 +14,7 @@ from ahofm.model import Terms
 from ahofm.model.shares import symmetric
 
 _NOTHING = 1e-5
-"""Factors whose term has a smaller share of the target's variance are dropped."""
+"""Factors whose term has a smaller share of the target's variance, and of the noise's a hundredth, are dropped."""
 
 
 def merged(
@@ -77,4 +77,4 @@ def _alive(weight: float, snapshot: Snapshot, order: int, masses: Sequence[Float
     """Which factors of an order have an effect: their term's mean square, in units of the target's variance."""
     own = _slice(snapshot, order)
     squares = [mass @ values[:, own] ** 2 for mass, values in zip(masses, snapshot.values, strict=True)]
-    return np.asarray(weight**2 * symmetric(np.array(squares), order) > _NOTHING)
+    return np.asarray(weight**2 * symmetric(np.array(squares), order) > min(_NOTHING, 0.01 * snapshot.noise))

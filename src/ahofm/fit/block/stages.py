@@ -68,9 +68,7 @@ class Snapshot:
         ``noise`` is a variance.
     coef, level : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
     values : tuple of arrays of shape (codes, 1 + factors)
-        Means at the codes, without the smooth main effects.
-    smooth : array
-        Coefficients of the smooth main effects; ``coef`` and ``level`` have them in.
+        Means at the codes, without the smooth main effects, which ``coef`` and ``level`` have in.
     strengths : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
     """
 
@@ -80,7 +78,6 @@ class Snapshot:
     coef: tuple[Floats, ...]
     level: tuple[Floats, ...]
     values: tuple[Floats, ...]
-    smooth: Floats
     strengths: tuple[tuple[Floats, Floats], ...]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ahofm.columns import Codes
+from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.stages import Snapshot
-from ahofm.kernels import Chunk, NativeKernel, Tables
+from ahofm.kernels import Curves, NativeCurves, column_curves
 
 _LEAST = 0.05
 """Smaller shares are left out: a member costs rank."""
@@ -77,10 +78,8 @@ def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.in
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
-def predict(snapshot: Snapshot, codes: Codes) -> Floats:
-    """The predictor of rows given by their codes."""
-    values = np.vstack(snapshot.values)
-    ends = np.cumsum([1, *snapshot.ranks.values()])
-    factors = {order: values[:, a:b] for order, a, b in zip(snapshot.ranks, ends[:-1], ends[1:], strict=True)}
-    tables = Tables(snapshot.intercept, np.ascontiguousarray(values[:, 0]), factors)
-    return NativeKernel("float64").eta(Chunk(codes), [tables])[:, 0]
+def predict(snapshot: Snapshot, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
+    """The predictor at raw values, as the final model will see them: a code stands for many of them."""
+    curves = tuple(map(column_curves, books, snapshot.coef, snapshot.level))
+    places = [book.places(column) for book, column in zip(books, columns, strict=True)]
+    return NativeCurves((Curves(snapshot.intercept, snapshot.ranks, curves),)).eta(places, 1)[:, 0]
