@@ -34,7 +34,7 @@ def order_shares(model):
 
 
 def test_additive_data_has_no_interactions():
-    X, y, _ = simulated(1500, pair=0.0, triple=0.0)
+    X, y, _ = simulated(1500, pair=0.0, triple=0.0, snr=10.0)
     model = AHOFMRegressor(random_state=0).fit(X, y)
     shares = order_shares(model.model_)
     assert sum(share for order, share in shares.items() if order > 1) < 0.01
@@ -146,7 +146,7 @@ def test_every_kind_has_a_block(kind, center):
 
 
 def test_what_is_not_needed_can_be_dropped():
-    X, y, _ = simulated(1500, pair=0.0, triple=0.0)
+    X, y, _ = simulated(1500, pair=0.0, triple=0.0, snr=10.0)
     model = AHOFMRegressor(prune=True, **ONE).fit(X, y)
     terms = model.model_.predictors[0]
     assert all(not terms.coef[j].any() and not terms.level[j].any() for j in (3, 4, 5))

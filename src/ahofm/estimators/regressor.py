@@ -95,7 +95,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
     model_ : Model
         The frozen model: ``eta``, ``predict``, ``save``.
     removed_ : Removed
-        Columns and orders that carry less than a thousandth of the variance.
+        Columns and orders that carry less than half a percent of the variance.
     trace_ : Trace
         One record per iteration, and the reason for stopping.
     n_iter_ : int

@@ -19,7 +19,7 @@ from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
 from ahofm.model.trace import Choice, Trace
 
-REMOVED_SHARE = 1e-3
+REMOVED_SHARE = 5e-3
 """Columns and orders below this share of the variance are reported as not needed."""
 
 

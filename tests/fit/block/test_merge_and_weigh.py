@@ -47,6 +47,8 @@ def random_snapshot(rng, books, ranks):
     width = 1 + sum(ranks.values())
     coef = [rng.normal(size=(book.size, width)) for book in varying(books)]
     level = [rng.normal(size=width) for _ in coef]
+    for book, own, shift in zip(varying(books), coef, level, strict=True):  # main effects have mean zero
+        shift[0] = -(book.mass / book.mass.sum()) @ (book.basis @ own[:, 0])
     return snapshot_of(books, ranks, float(rng.normal()), coef, level)
 
 

@@ -4,51 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ahofm.columns import Codebook, Codes, Mixed
 from ahofm.columns.basis import Floats
-from ahofm.columns.encode import requested_kinds
-from ahofm.fit.block.additive import Additive
-from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
-from ahofm.fit.block.member import Member
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import MANY_ROWS, Schedule, Snapshot
+from ahofm.fit.block.stages import Snapshot
 from ahofm.fit.block.weigh import Scores, folds, predict
+from ahofm.fit.block.work import FEW_ROWS, RECIPES, Recipe, Work, member_count, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
-from ahofm.kernels import NativeBlockKernel
 from ahofm.model import Choice, Lower, Model, Reason, Trace
-from ahofm.rows import SerialExecutor
-
-FEWEST_ROWS = 100
-"""Below, no rows are set aside and interactions are smooth."""
-
-FEW_ROWS = 20_000
-"""Up to here three members are fitted; the recipe for more rows is chosen on so many of them."""
-
-FLOAT64_ROWS = 50_000
-"""Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How the factors of automatic columns behave, and how much of their partners' variance counts.
-
-    With few rows that share follows the noise, whatever the kind: ``tempering`` is for many.
-    """
-
-    interactions: Interactions
-    tempering: float
-
-
-RECIPES = (Recipe("mixed", 0.7), Recipe("smooth", 0.5), Recipe("walk", 1.0))
 
 Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean."""
@@ -57,10 +26,10 @@ Shares: TypeAlias = Mapping[tuple[int, int], float]
 def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
     """A model whose strengths are learned."""
     begun = time.perf_counter()
-    work = _Work.of(data, ranks, settings)
+    work = Work.of(data, ranks, settings)
     runner = Runner(settings.n_threads, settings.callbacks)
-    recipes = _recipes(work, settings)
-    count = _count(settings, len(work.target)) if ranks else 1  # main effects have one start
+    recipes = recipes_for(work, settings)
+    count = member_count(settings, len(work.target)) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -89,101 +58,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     return _assemble(work, fitted, shares, trace, _choices(recipes, shares, scores, ranks, data.units.spread), classes)
 
 
-@dataclass(frozen=True)
-class _Work:
-    """Rows to fit, in the units of the standardised target, and the priors to fit them with."""
-
-    data: Data
-    ranks: Mapping[int, int]
-    settings: Settings
-    automatic: Sequence[bool]
-    books: Sequence[Codebook]
-    table: Sequence[NDArray[Any]]
-    codes: Codes
-    target: Floats
-    weight: Floats
-    n_rows: int
-
-    @classmethod
-    def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> _Work:
-        """All rows, and the columns that vary."""
-        books = data.encoder.codebooks
-        asked = requested_kinds(settings.columns, data.encoder.names)
-        varying = [j for j, book in enumerate(books) if book.size > 0]
-        codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
-        offset = 0.0 if data.rows.offset is None else data.rows.offset[:, 0]
-        automatic = [j not in asked for j in varying]
-        table = [data.table.columns[j] for j in varying]
-        target = data.rows.y - offset
-        own = [books[j] for j in varying]
-        return cls(data, ranks, settings, automatic, own, table, codes, target, data.rows.weight, len(target))
-
-    def take(self, rows: NDArray[np.int64]) -> _Work:
-        """Some of the rows; codebooks and all priors stay those of all rows."""
-        table = [column[rows] for column in self.table]
-        return replace(
-            self, table=table, codes=self.codes.take(rows), target=self.target[rows], weight=self.weight[rows]
-        )
-
-    @cached_property
-    def additive(self) -> Additive:
-        """Smooth main effects, which all members share."""
-        smooth = [column.main_smooth for column in self._columns(RECIPES[0])]
-        return Additive.of(self.books, smooth, self.table, self.weight)
-
-    def _columns(self, recipe: Recipe) -> Sequence[BlockColumn]:
-        center = self.settings.center
-        return block_columns(self.books, self.automatic, recipe.interactions, center=center)
-
-    def tempering(self, recipe: Recipe) -> float | None:
-        """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
-        if self.settings.tempering != "auto":
-            return float(self.settings.tempering)
-        return None if self.n_rows < MANY_ROWS else recipe.tempering
-
-    def member(self, recipe: Recipe, number: int, copy: int) -> Member:
-        """A fit of these rows by a recipe."""
-        settings = self.settings
-        precision: Literal["float32", "float64"] = (
-            "float64" if len(self.target) <= FLOAT64_ROWS or max(self.ranks, default=1) > 3 else "float32"
-        )
-        return Member(
-            self._columns(recipe),
-            self.codes,
-            self.target,
-            self.weight,
-            self.additive,
-            self.ranks,
-            self.tempering(recipe),
-            np.random.default_rng([settings.seed, number, copy]),
-            copy > 0,
-            NativeBlockKernel(precision),
-            SerialExecutor(),
-            Schedule.of(self.n_rows, settings.max_iter, settings.tol),
-        )
-
-
-def _recipes(work: _Work, settings: Settings) -> Sequence[Recipe]:
-    """What to try: one recipe when the interactions are given, or no column leaves a choice."""
-    found = zip(work.automatic, work.books, strict=True)
-    open_choice = any(automatic and isinstance(book.kind, Mixed) for automatic, book in found)
-    recipes: Sequence[Recipe] = RECIPES
-    if settings.interactions != "auto":
-        recipes = [recipe for recipe in RECIPES if recipe.interactions == settings.interactions]
-    elif not open_choice or not work.ranks:
-        recipes = RECIPES[:1]
-    elif work.n_rows < FEWEST_ROWS:
-        recipes = [recipe for recipe in RECIPES if recipe.interactions == "smooth"]
-    return recipes
-
-
-def _count(settings: Settings, n_rows: int) -> int:
-    if settings.n_members != "auto":
-        return int(settings.n_members)
-    return 3 if FEWEST_ROWS <= n_rows <= FEW_ROWS else 1
-
-
-def _search(work: _Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Snapshot]]]:
+def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Snapshot]]]:
     """Errors on rows set aside, and the fits to the rest."""
     n, seed = len(work.target), work.settings.seed
     if n > FEW_ROWS:
@@ -210,10 +85,11 @@ def _shares(scores: Scores | None, order: int, count: int) -> Shares:
     """How much each recipe counts at an order: one of them when there is to be one member, else their best mixture."""
     if scores is None:
         return {(recipe, order): 1.0 / len(RECIPES) for recipe in range(len(RECIPES))}
-    if count == 1:
-        errors = scores.errors()[:, : scores.orders.index(order) + 1]
-        recipe, below = np.unravel_index(np.argmin(errors), errors.shape)
-        return {(int(recipe), scores.orders[int(below)]): 1.0}
+    if count == 1:  # the same for all orders: a member has them all
+        errors = scores.errors()
+        recipe = int(errors.min(axis=1).argmin())
+        below = int(errors[recipe, : scores.orders.index(order) + 1].argmin())
+        return {(recipe, scores.orders[below]): 1.0}
     return scores.shares(order)
 
 
@@ -225,7 +101,7 @@ def _enough(scores: Scores, ranks: dict[int, int]) -> dict[int, int]:
 
 
 def _assemble(
-    work: _Work,
+    work: Work,
     fitted: Sequence[tuple[int, list[Snapshot]]],
     shares: Mapping[int, Shares],
     trace: Trace,

@@ -41,6 +41,10 @@ def merged(
     for j, columns, levels in zip(varying, coef, level, strict=True):
         all_coef[j], all_level[j] = columns, levels
     intercept = shift + factor * sum(weight * snapshot.intercept for weight, snapshot in parts)
+    for j, mass in zip(varying, masses, strict=True):  # smooth parts have mean zero over rows, not quite over codes
+        mean = float(mass @ (books[j].basis @ all_coef[j][:, 0])) + all_level[j][0]
+        all_level[j][0] -= mean
+        intercept += mean
     terms = Terms(float(intercept), tuple(all_coef), tuple(all_level))
     return {order: rank for order, rank in ranks.items() if rank}, terms
 

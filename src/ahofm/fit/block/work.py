@@ -1,0 +1,141 @@
+"""What is to be fitted, and the recipes to fit it by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Codebook, Codes, Mixed
+from ahofm.columns.basis import Floats
+from ahofm.columns.encode import requested_kinds
+from ahofm.fit.block.additive import Additive
+from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
+from ahofm.fit.block.member import Member
+from ahofm.fit.block.stages import MANY_ROWS, Schedule
+from ahofm.fit.data import Data
+from ahofm.fit.settings import Settings
+from ahofm.kernels import NativeBlockKernel
+from ahofm.rows import SerialExecutor
+
+FEWEST_ROWS = 100
+"""Below, no rows are set aside and interactions are smooth."""
+
+FEW_ROWS = 20_000
+"""Up to here three members are fitted; the recipe for more rows is chosen on so many of them."""
+
+FLOAT64_ROWS = 50_000
+"""Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the factors of automatic columns behave, and how much of their partners' variance counts.
+
+    With few rows that share follows the noise, whatever the kind: ``tempering`` is for many.
+    """
+
+    interactions: Interactions
+    tempering: float
+
+
+RECIPES = (Recipe("mixed", 0.7), Recipe("smooth", 0.5), Recipe("walk", 1.0))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows to fit, in the units of the standardised target, and the priors to fit them with."""
+
+    data: Data
+    ranks: Mapping[int, int]
+    settings: Settings
+    automatic: Sequence[bool]
+    books: Sequence[Codebook]
+    table: Sequence[NDArray[Any]]
+    codes: Codes
+    target: Floats
+    weight: Floats
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> Work:
+        """All rows, and the columns that vary."""
+        books = data.encoder.codebooks
+        asked = requested_kinds(settings.columns, data.encoder.names)
+        varying = [j for j, book in enumerate(books) if book.size > 0]
+        codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
+        offset = 0.0 if data.rows.offset is None else data.rows.offset[:, 0]
+        automatic = [j not in asked for j in varying]
+        table = [data.table.columns[j] for j in varying]
+        target = data.rows.y - offset
+        own = [books[j] for j in varying]
+        return cls(data, ranks, settings, automatic, own, table, codes, target, data.rows.weight, len(target))
+
+    def take(self, rows: NDArray[np.int64]) -> Work:
+        """Some of the rows; codebooks and all priors stay those of all rows."""
+        table = [column[rows] for column in self.table]
+        return replace(
+            self, table=table, codes=self.codes.take(rows), target=self.target[rows], weight=self.weight[rows]
+        )
+
+    @cached_property
+    def additive(self) -> Additive:
+        """Smooth main effects, which all members share."""
+        smooth = [column.main_smooth for column in self._columns(RECIPES[0])]
+        return Additive.of(self.books, smooth, self.table, self.weight)
+
+    def _columns(self, recipe: Recipe) -> Sequence[BlockColumn]:
+        center = self.settings.center
+        return block_columns(self.books, self.automatic, recipe.interactions, center=center)
+
+    def tempering(self, recipe: Recipe) -> float | None:
+        """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
+        if self.settings.tempering != "auto":
+            return float(self.settings.tempering)
+        return None if self.n_rows < MANY_ROWS else recipe.tempering
+
+    def member(self, recipe: Recipe, number: int, copy: int) -> Member:
+        """A fit of these rows by a recipe."""
+        settings = self.settings
+        precision: Literal["float32", "float64"] = (
+            "float64" if len(self.target) <= FLOAT64_ROWS or max(self.ranks, default=1) > 3 else "float32"
+        )
+        return Member(
+            self._columns(recipe),
+            self.codes,
+            self.target,
+            self.weight,
+            self.additive,
+            self.ranks,
+            self.tempering(recipe),
+            np.random.default_rng([settings.seed, number, copy]),
+            copy > 0,
+            NativeBlockKernel(precision),
+            SerialExecutor(),
+            Schedule.of(self.n_rows, settings.max_iter, settings.tol),
+        )
+
+
+def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
+    """What to try: one recipe when the interactions are given, or no column leaves a choice."""
+    found = zip(work.automatic, work.books, strict=True)
+    open_choice = any(automatic and isinstance(book.kind, Mixed) for automatic, book in found)
+    recipes: Sequence[Recipe] = RECIPES
+    if settings.interactions != "auto":
+        recipes = [recipe for recipe in RECIPES if recipe.interactions == settings.interactions]
+    elif not open_choice or not work.ranks:
+        recipes = RECIPES[:1]
+    elif work.n_rows < FEWEST_ROWS:
+        recipes = [recipe for recipe in RECIPES if recipe.interactions == "smooth"]
+    return recipes
+
+
+def member_count(settings: Settings, n_rows: int) -> int:
+    """How many fits of all rows make the model."""
+    if settings.n_members != "auto":
+        return int(settings.n_members)
+    return 3 if FEWEST_ROWS <= n_rows <= FEW_ROWS else 1
