@@ -79,7 +79,7 @@ bench-paper-recipe: $(VENV)/installed-bench
 sanitize: $(SANITIZE)/installed
 	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_executors.py tests/columns/test_encode.py
+	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_block_kernels.py tests/contracts/test_executors.py tests/columns/test_encode.py
 
 clean:
 	rm -rf $(VENV) $(SANITIZE) build dist demo

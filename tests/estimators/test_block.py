@@ -152,7 +152,7 @@ def test_what_is_not_needed_can_be_dropped():
     assert all(not terms.coef[j].any() and not terms.level[j].any() for j in (3, 4, 5))
     assert model.model_.order == 1
     kept = AHOFMRegressor(**ONE).fit(X, y)
-    assert np.std(kept.predict(X) - model.predict(X)) < 0.05 * np.std(y)
+    assert np.std(kept.predict(X) - model.predict(X)) < 0.1 * np.std(y)
 
 
 def test_order_auto_stops_where_nothing_is_gained():
