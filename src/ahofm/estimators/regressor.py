@@ -24,7 +24,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
     order : int, "auto" or None, default None
         Highest order of interactions: 1 is a generalised additive model, 2 adds all pairs, 3 all triples, and so on.
         More than there are columns is reduced with a warning. None is 3 where strengths are learned and 2 where they
-        are given. "auto" tries up to 4 on rows set aside and stops where less than a hundredth is gained.
+        are given. "auto" tries up to 4 and keeps what predicts better on rows set aside.
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
         than 2,000 rows and 8 for more; factors that are not needed are dropped after the fit. Where strengths are

@@ -33,7 +33,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
-            ranks = _enough(scores, ranks)
+            ranks = {order: rank for order, rank in ranks.items() if order <= scores.supported(max(ranks))}
             work = replace(work, ranks=ranks)
         shares = {order: _shares(scores, order, count) for order in (1, *ranks)}
     else:
@@ -88,16 +88,9 @@ def _shares(scores: Scores | None, order: int, count: int) -> Shares:
     if count == 1:  # the same for all orders: a member has them all
         errors = scores.errors()
         recipe = int(errors.min(axis=1).argmin())
-        below = int(errors[recipe, : scores.orders.index(order) + 1].argmin())
+        below = int(errors[recipe, : scores.orders.index(scores.supported(order)) + 1].argmin())
         return {(recipe, scores.orders[below]): 1.0}
     return scores.shares(order)
-
-
-def _enough(scores: Scores, ranks: dict[int, int]) -> dict[int, int]:
-    """Orders up to the lowest whose error, of the best mixture, is within a hundredth of the best."""
-    errors = {order: scores.error(scores.shares(order)) for order in (1, *ranks)}
-    order = min(order for order, error in errors.items() if error <= 1.01 * min(errors.values()))
-    return {d: rank for d, rank in ranks.items() if d <= order}
 
 
 def _assemble(

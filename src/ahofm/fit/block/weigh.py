@@ -44,13 +44,34 @@ class Scores:
     def _of(self, recipe: int, order: int) -> Floats:
         return self.predicted[:, recipe, self.orders.index(order)]
 
-    def error(self, shares: Mapping[tuple[int, int], float]) -> float:
-        """Root mean square of a weighted mean."""
-        mean = sum(share * self._of(recipe, order) for (recipe, order), share in shares.items())
-        return float(np.sqrt(np.average((mean - self.target) ** 2, weights=self.weight)))
+    def supported(self, order: int) -> int:
+        """The highest order up to this one that predicts better, by more than two standard errors, than those below.
+
+        Interactions that a few rows suggest look harmless on most rows set aside; on a new row they may be absurd.
+        """
+        best = 1
+        for higher in self.orders[1:]:
+            if higher > order:
+                break
+            gain = self._squares(self._mixture(best)) - self._squares(self._mixture(higher))
+            mean = float(np.average(gain, weights=self.weight))
+            spread = float(np.average((gain - mean) ** 2, weights=self.weight))
+            rows = float(self.weight.sum() ** 2 / (self.weight @ self.weight))
+            if mean > 2.0 * np.sqrt(spread / rows):
+                best = higher
+        return best
 
     def shares(self, order: int) -> dict[tuple[int, int], float]:
-        """Shares of (recipe, order) up to an order that together predict best: at least 0, their sum 1.
+        """Shares of (recipe, order), up to the highest order that is supported, that together predict best."""
+        return self._mixture(self.supported(order))
+
+    def _squares(self, shares: Mapping[tuple[int, int], float]) -> Floats:
+        """Squared errors of a weighted mean."""
+        mean = sum(share * self._of(recipe, order) for (recipe, order), share in shares.items())
+        return np.asarray((mean - self.target) ** 2)
+
+    def _mixture(self, order: int) -> dict[tuple[int, int], float]:
+        """Non-negative shares of all recipes at all orders up to one, with sum 1.
 
         A little ridge draws them together where the rows cannot tell.
         """
