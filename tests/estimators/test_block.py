@@ -1,6 +1,7 @@
 """The default fit: learned strengths, merged members, and whatever data it may meet."""
 
 import _thread
+import signal
 import warnings
 
 import numpy as np
@@ -215,7 +216,17 @@ def test_a_column_all_missing():
     assert "x3" in model.removed_.columns
 
 
-def test_interrupt_keeps_the_best_state():
+@pytest.fixture
+def listening():
+    """SIGINT interrupts, also where tests run in the background and inherit that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupt_keeps_the_best_state(n_jobs):
     X, y, _ = simulated(2000)
 
     def interrupt(record):
@@ -223,7 +234,7 @@ def test_interrupt_keeps_the_best_state():
             _thread.interrupt_main()
 
     with pytest.warns(ConvergenceWarning, match="interrupted by the keyboard"):
-        model = AHOFMRegressor(callbacks=[interrupt], random_state=0).fit(X, y)
+        model = AHOFMRegressor(callbacks=[interrupt], n_jobs=n_jobs, random_state=0).fit(X, y)
     assert model.trace_.reason is Reason.INTERRUPTED
     assert model.score(X, y) > 0.3
 

@@ -49,7 +49,8 @@ class Runner:
             with ThreadPoolExecutor(share, thread_name_prefix="ahofm-member") as pool:
                 futures = [pool.submit(self._run, member) for member in members]
                 try:
-                    wait(futures)
+                    while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
+                        pass
                 except KeyboardInterrupt:
                     self.reason = Reason.INTERRUPTED
                 return [future.result() for future in futures]
