@@ -44,8 +44,7 @@ def candidates(quick: bool) -> dict[str, Predict]:
     few = 1_000 if quick else 20_000
 
     def ours(kind: ColumnKind) -> AHOFMRegressor:  # a few steps: how good it is has no bearing on how fast it predicts
-        settings = {"smoothing": "df", "n_jobs": THREADS, "random_state": 0}  # nothing is dropped: the full rank
-        model = AHOFMRegressor(order=3, rank=RANK, columns=kind, **settings)
+        model = AHOFMRegressor(order=3, rank=RANK, columns=kind, smoothing="df", n_jobs=THREADS, random_state=0)
         model.set_params(callbacks=[lambda record: record.iteration == 10])
         return model.fit(X, y)
 
