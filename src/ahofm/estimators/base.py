@@ -25,7 +25,7 @@ Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
 
 
-class AHOFM(BaseEstimator):  # type: ignore[misc]
+class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share."""
 
     def __init__(

@@ -16,7 +16,7 @@ from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
 
 
-class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]
+class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Classification with all spline interactions up to an order.
 
     Parameters are those of :class:`AHOFMRegressor`, except for

@@ -13,7 +13,7 @@ from ahofm.estimators.base import AHOFM
 from ahofm.families import Gaussian, find_family
 
 
-class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]
+class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Regression with all interactions up to an order.
 
     By default nothing needs tuning: the strengths of all penalties are learned, what the data do not support is shrunk

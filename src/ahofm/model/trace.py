@@ -39,7 +39,8 @@ class Record:
     gradient_norm : float
         Of the objective in the solver's coordinates.
     passes : float
-        Over the training data since the start; a mini-batch counts by its share of the rows.
+        Over the training data since the start; a mini-batch counts by its share of the rows. "block" counts sweeps over
+        the columns, those of all its members.
     seconds : float
         Since the start.
     validation : float or None

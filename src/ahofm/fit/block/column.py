@@ -54,11 +54,6 @@ class BlockColumn:
     stiffness: Floats
 
     @property
-    def n_codes(self) -> int:
-        """Codes that have values: all but the neutral one."""
-        return self.book.n_codes - 1
-
-    @property
     def mass(self) -> Floats:
         """Share of the weight at each of them."""
         mass = self.book.mass[:-1]

@@ -51,7 +51,6 @@ class BlockRows:
         self._states = _States(list(executor.map(lambda chunk: kernel.state(chunk, ranks), source)))
         lengths = [source.chunk(index).n_rows for index in range(source.n_chunks)]
         self._ends = np.cumsum([0, *lengths])
-        self.passes = 0
 
     def set_work(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets, of all rows."""
@@ -60,12 +59,10 @@ class BlockRows:
 
     def put_in(self, moments: ColumnMoments) -> None:
         """Add a column."""
-        self.passes += 1
         self._each(lambda state: state.step(moments, None))
 
     def exchange(self, put_in: ColumnMoments | None, take_out: ColumnMoments) -> BlockSums:
         """Add a column, take another one out and return its sums."""
-        self.passes += 1
         task = cast("Callable[[Chunk], BlockSums]", lambda state: state.step(put_in, take_out))
         return fold(task, self._states, self._executor)
 

@@ -56,14 +56,13 @@ class Runner:
                 return [future.result() for future in futures]
 
     def _run(self, member: Member) -> list[Snapshot]:
-        columns = len(member.columns)
         try:
-            return member.run(lambda sweep: self._report(sweep, columns))
+            return member.run(self._report)
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
             return [*member.snapshots, member.snapshot()] if member.snapshots else []
 
-    def _report(self, sweep: Sweep, columns: int) -> bool:
+    def _report(self, sweep: Sweep) -> bool:
         with self._lock:
             self._passes += 1.0
             seconds = time.perf_counter() - self._begun

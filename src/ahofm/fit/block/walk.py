@@ -75,9 +75,9 @@ class WalkPrior:
         if self.closed:
             solved, variance, differences = self._close(solved, variance, differences, steps)
         mean = solved[:, :, 0]
-        if n_constraints:
+        if self.mass is not None:
             spread = solved[:, :, 1 : 1 + n_constraints]
-            centring = Centring.of(self.mass, spread)  # type: ignore[arg-type]
+            centring = Centring.of(self.mass, spread)
             mean = mean - spread @ centring.shift(mean)
             variance = np.maximum(variance - centring.removed(spread), 0.0)
             differences = differences - self.edges @ centring.removed(np.diff(spread, axis=0))
