@@ -20,7 +20,7 @@ from ahofm.fit.settings import Settings
 from ahofm.model import Choice, Lower, Model, Reason, Trace
 
 Shares: TypeAlias = Mapping[tuple[int, int], float]
-"""Of (recipe, order), in a weighted mean."""
+"""Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
 
 
 def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
@@ -33,7 +33,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
-            ranks = {order: rank for order, rank in ranks.items() if order <= scores.supported(max(ranks))}
+            ranks = {order: rank for order, rank in ranks.items() if order <= scores.needed(max(ranks))}
             work = replace(work, ranks=ranks)
         shares = {order: _shares(scores, order, count) for order in (1, *ranks)}
     else:
@@ -114,15 +114,17 @@ def _assemble(
             if other == recipe
         ]
         parts = parts or [(1.0, snapshots[min(orders.index(order), len(snapshots) - 1)]) for _, snapshots in fitted]
-        total = sum(share for share, _ in parts)
-        return [(share / total, snapshot) for share, snapshot in parts]
+        scale = min(sum(shares[order].values()), 1.0) / sum(share for share, _ in parts)
+        return [(scale * share, snapshot) for share, snapshot in parts]
 
     books = data.encoder.codebooks
-    models = [merged(at_order(order), books, shift, factor) for order in orders]
+    constant = float(np.average(work.target, weights=work.weight))
+    models = [merged(at_order(order), books, shift, factor, constant) for order in orders]
     lower = tuple(Lower(order, ranks, (terms,)) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
     ranks, terms = models[-1]
-    best = max(at_order(orders[-1]), key=lambda part: part[0])[1]
-    noise = sum(share * snapshot.noise for share, snapshot in at_order(orders[-1]))
+    last = at_order(orders[-1])
+    best = max(last, key=lambda part: part[0])[1]
+    noise = sum(share * snapshot.noise for share, snapshot in last) / sum(share for share, _ in last)
     strengths = _strengths(best, data, ranks)
     return Model(
         data.encoder,
@@ -161,11 +163,13 @@ def _choices(
 ) -> tuple[Choice, ...]:
     """What was chosen, and why, for people."""
     top = max(ranks, default=1)
-    mix = ", ".join(
+    parts = [
         f"{share:.0%} {recipes[recipe].interactions} at order {below}"
         for (recipe, below), share in sorted(shares[top].items(), key=lambda item: -item[1])
         if recipe < len(recipes)
-    )
+    ]
+    rest = 1.0 - sum(shares[top].values())
+    mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
     if scores is None:
         why = "given"
     else:

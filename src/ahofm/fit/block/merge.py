@@ -18,11 +18,11 @@ _NOTHING = 1e-5
 
 
 def merged(
-    parts: Sequence[tuple[float, Snapshot]], books: Sequence[Codebook], shift: float, factor: float
+    parts: Sequence[tuple[float, Snapshot]], books: Sequence[Codebook], shift: float, factor: float, constant: float
 ) -> tuple[dict[int, int], Terms]:
     """The model ``shift + factor * sum_k weight_k eta_k``: its ranks, and its terms.
 
-    A factor of order d takes the d-th root of its weight into each of its functions. Factors that have shrunk to
+    What the weights lack to 1 is the weight of a constant. A factor of order d takes the d-th root of its weight into each of its functions. Factors that have shrunk to
     nothing are dropped.
     """
     orders = sorted({order for _, snapshot in parts for order in snapshot.ranks})
@@ -40,7 +40,8 @@ def merged(
     all_level = [np.zeros(width) for _ in books]
     for j, columns, levels in zip(varying, coef, level, strict=True):
         all_coef[j], all_level[j] = columns, levels
-    intercept = shift + factor * sum(weight * snapshot.intercept for weight, snapshot in parts)
+    rest = (1.0 - sum(weight for weight, _ in parts)) * constant
+    intercept = shift + factor * (rest + sum(weight * snapshot.intercept for weight, snapshot in parts))
     for j, mass in zip(varying, masses, strict=True):  # smooth parts have mean zero over rows, not quite over codes
         mean = float(mass @ (books[j].basis @ all_coef[j][:, 0])) + all_level[j][0]
         all_level[j][0] -= mean
