@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import eigvalsh_tridiagonal
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.prior import Centring, Posterior, with_constraints
@@ -51,13 +52,16 @@ class WalkPrior:
     @cached_property
     def roughness(self) -> Floats:
         """Eigenvalues of the matrix of differences."""
-        size = self.n_codes
-        matrix = np.zeros((size, size))
-        ends = [(b, b + 1, weight) for b, weight in enumerate(self.edges)] + [(0, self.last, self.closed)]
-        for a, b, weight in ends:
-            matrix[[a, b], [a, b]] += weight
-            matrix[[a, b], [b, a]] -= weight
-        values = np.asarray(np.maximum(np.linalg.eigvalsh(matrix), 0.0), dtype=np.float64)
+        diagonal = np.append(self.edges, 0.0) + np.append(0.0, self.edges)
+        if self.closed:
+            matrix = np.diag(diagonal) - np.diag(self.edges, 1) - np.diag(self.edges, -1)
+            ends = [0, self.last]
+            matrix[ends, ends] += self.closed
+            matrix[ends, ends[::-1]] -= self.closed
+            values = np.linalg.eigvalsh(matrix)
+        else:
+            values = eigvalsh_tridiagonal(diagonal, -self.edges)
+        values = np.asarray(np.maximum(values, 0.0), dtype=np.float64)
         return values if self.mass is None else values[1:]  # the constant is no function of mean zero
 
     def start(self, mean_square: float) -> Floats:
