@@ -227,7 +227,7 @@ def listening():
 @pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupt_keeps_the_best_state(n_jobs):
-    X, y, _ = simulated(2000)
+    X, y, _ = simulated(5000)  # enough for threads
 
     def interrupt(record):
         if record.iteration == 30:

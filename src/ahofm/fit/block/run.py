@@ -1,4 +1,4 @@
-"""Members side by side: on threads, stoppable between sweeps, with the sweeps reported as they come."""
+"""Members, on threads when there are rows enough: stoppable between sweeps, with the sweeps reported as they come."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from ahofm.fit.block.stages import Snapshot, Sweep
 from ahofm.fit.solver import Callback
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
+
+FEWEST_ROWS_FOR_THREADS = 3_000
+"""Of a member, for members side by side: with fewer rows most of the work is small steps that hold Python's lock."""
 
 
 class Runner:
@@ -39,8 +42,9 @@ class Runner:
 
     def __call__(self, members: Sequence[Member]) -> list[list[Snapshot]]:
         """Snapshots of every member; of stages that were not reached there are none."""
-        share = min(self._n_threads, len(members))
-        executor = SerialExecutor() if share > 1 else ThreadExecutor(self._n_threads)
+        few = all(len(member.target) < FEWEST_ROWS_FOR_THREADS for member in members)
+        share = 1 if few else min(self._n_threads, len(members))
+        executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
         for member in members:
             member.executor = executor
         with threadpool_limits(1, user_api="blas"):  # the same bits whatever the number of threads
