@@ -75,11 +75,13 @@ FAMILIES_UNDER_TEST = [
     (Gaussian(link="log"), normal),
     (Gaussian(link="inverse"), normal),
     (Bernoulli(), bernoulli),
+    (Bernoulli(quasi=True), bernoulli),
     (Multinomial(n_classes=2), classes),
     (Multinomial(n_classes=4), classes),
     (Poisson(), poisson),
+    (Poisson(quasi=True), poisson),
     (Poisson(link="identity"), poisson),
-    (NegativeBinomial(), negative_binomial),
+    (NegativeBinomial(size=1.0), negative_binomial),
     (NegativeBinomial(size=7.5), negative_binomial),
     (Gamma(), exponential),
     (Gamma(link="inverse"), exponential),
@@ -426,6 +428,33 @@ class LogCosh(Family):
 
     def guess(self, y, weight):
         return np.array([np.median(y)])
+
+
+@families_that(lambda family, law: family.dispersed and law is not None)
+def test_pearson_estimates_the_dispersion(family, law):
+    """All these laws have dispersion 1."""
+    y, eta = draw(family, law, n=100_000)
+    assert family.pearson(y, eta).mean() == pytest.approx(1.0, abs=0.06)
+
+
+@every_family
+def test_a_majorant_touches_and_is_nowhere_below(family, law):
+    y, eta = draw(family, law)
+    h = family.majorant(eta, np.zeros_like(eta))
+    if h is None:
+        return
+    value, g, _ = family.loss(y, eta)
+    for step in (-9.0, -1.0, -1e-3, 1e-3, 0.5, 30.0):
+        above = value + g[:, 0] * step + 0.5 * h[:, 0] * step**2
+        assert (family.loss(y, eta + step)[0] <= above + 1e-12).all()
+    assert (family.majorant(eta, np.ones_like(eta)) < h).all()
+
+
+@every_family
+def test_nothing_is_learned_that_is_given(family, law):
+    y, eta = draw(family, law)
+    assert not family.open
+    assert family.learned(y, eta, np.ones(len(y))) is family
 
 
 def test_a_family_of_ones_own():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 from scipy.special import expit, huber
 
 import ahofm.families as package
@@ -24,6 +25,7 @@ from ahofm.families import (
     Tweedie,
     find_family,
 )
+from ahofm.families.tweedie import log_density
 from ahofm.families.units import location_units, robust_spread, weighted_quantile
 
 
@@ -319,3 +321,68 @@ def test_settings_are_replaced_not_changed():
     standard, units = family.standardised(np.array([0.0, 10.0, 20.0]), np.ones(3))
     assert family.delta == 2.0
     assert standard == replace(family, delta=2.0 / units.spread)
+
+
+# -- parameters of their own
+
+
+@pytest.mark.parametrize("size", [0.5, 3.0])
+def test_the_size_of_a_negative_binomial_is_learned(size, rng):
+    eta = rng.normal(size=(20_000, 1))
+    mu = np.exp(eta[:, 0])
+    y = rng.negative_binomial(size, size / (size + mu)).astype(float)
+    family = NegativeBinomial().filled(y, np.ones(len(y)))
+    assert family.open
+    learned = family.learned(y, eta, np.ones(len(y)))
+    assert learned.size == pytest.approx(size, rel=0.1)
+    sizes = np.array([0.99, 1.0, 1.01]) * learned.size
+    likelihood = [stats.nbinom(k, k / (k + mu)).logpmf(y).sum() for k in sizes]
+    assert np.argmax(likelihood) == 1
+
+
+def test_a_size_counts_weights(rng):
+    eta, times = rng.normal(size=(300, 1)), rng.integers(0, 3, 300)
+    y = rng.negative_binomial(1.0, 1.0 / (1.0 + np.exp(eta[:, 0]))).astype(float)
+    family = NegativeBinomial().filled(y, times)
+    many, eta_many = np.repeat(y, times), np.repeat(eta, times, axis=0)
+    assert family.size == pytest.approx(NegativeBinomial().filled(many, np.ones(len(many))).size)
+    weighted, repeated = family.learned(y, eta, times), family.learned(many, eta_many, np.ones(len(many)))
+    assert weighted.size == pytest.approx(repeated.size, rel=1e-3)
+
+
+def test_a_family_that_is_still_open_says_so(rng):
+    with pytest.raises(ValueError, match="NegativeBinomial: size is still None"):
+        NegativeBinomial().loss(np.ones(2), np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="Tweedie: power is still None"):
+        Tweedie(power=None).loss(np.ones(2), np.zeros((2, 1)))
+
+
+def tweedie_draws(rng, mu, phi, power):
+    """Poisson numbers of gamma amounts."""
+    a, b = 2.0 - power, power - 1.0
+    count = rng.poisson(mu**a / (phi * a))
+    amount = rng.gamma(np.maximum(count, 1) * a / b, phi * b * mu**b)
+    return np.where(count > 0, amount, 0.0)
+
+
+@pytest.mark.parametrize("power", [1.2, 1.5, 1.8])
+def test_the_power_of_a_tweedie_is_learned(power, rng):
+    eta = rng.normal(size=(20_000, 1))
+    y = tweedie_draws(rng, np.exp(eta[:, 0]), 0.8, power)
+    family = Tweedie(power=None).filled(y, np.ones(len(y)))
+    assert family.learned(y, eta, np.ones(len(y))).power == pytest.approx(power, abs=0.06)
+
+
+@pytest.mark.parametrize("power", [1.2, 1.5, 1.8])
+@pytest.mark.parametrize("phi", [0.1, 1.0])
+def test_tweedie_density_has_the_right_moments(power, phi):
+    def density(y):
+        return float(np.exp(log_density(np.array([y]), np.array([1.7]), phi, power))[0])
+
+    def moment(k):
+        """In logarithms: the density may have a pole at zero."""
+        return quad(lambda t: np.exp((k + 1) * t) * density(np.exp(t)), -60.0, 6.0, limit=500, epsabs=1e-6)[0]
+
+    assert moment(0) + density(0.0) == pytest.approx(1.0, abs=3e-3)
+    assert moment(1) == pytest.approx(1.7, rel=5e-3)
+    assert moment(2) - 1.7**2 == pytest.approx(phi * 1.7**power, rel=2e-2)

@@ -413,7 +413,7 @@ CORRUPTIONS = {
     "rank 0": (at("ranks", {"2": 0, "3": 1}), "ranks of at least 1"),
     "huge rank": (at("ranks", {"2": 10**30}), "expected"),
     "ranks in another order": (at("ranks", {"3": 2, "2": 2}), "expected"),
-    "bad family setting": (at("family", {"type": "Tweedie", "power": 3.0}), "power must be"),
+    "bad family setting": (at("family", {"type": "Tweedie", "power": 3.0, "open": False}), "power must be"),
     "other family": (at("family", {"type": "Gaussian", "link": "identity"}), "predictor"),
     "more classes": (at("family", "n_classes", 10**12), "predictor"),
     "one class less": (at("classes", ["x", "y"]), "2 class labels"),

@@ -27,8 +27,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         are given. "auto" tries up to 4 and keeps what predicts better on rows set aside.
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
-        than 2,000 rows and 8 for more; factors that are not needed are dropped after the fit. Where strengths are
-        given it is 5.
+        than 2,000 rows, 8 for fewer than 12,000 and 12 for more; factors that are not needed are dropped after the
+        fit. Where strengths are given it is 5.
     columns : dict of column name or position to kind, one kind for all, or None
         What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
         ``Linear()`` for all the model is a factorization machine.

@@ -20,14 +20,37 @@ class Bernoulli(Family):
     """``-y log mu - (1 - y) log(1 - mu)`` with the logit link.
 
     Targets are 0 and 1, or shares of successes with the numbers of trials as weights: the binomial family.
+
+    Parameters
+    ----------
+    quasi : bool
+        Whether the variance is a multiple of the binomial one, by a dispersion that is estimated: trials that go
+        together.
     """
+
+    quasi: bool = False
 
     target: ClassVar[TargetRange] = TargetRange(0.0, 1.0, low_included=True, high_included=True)
     builtin: ClassVar[str] = "bernoulli"
 
+    @property
+    def logarithmic(self) -> bool:
+        """Always."""
+        return True
+
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``log(1 + exp(eta)) - y eta``."""
         return LOSSES["bernoulli"](y, eta)
+
+    @property
+    def dispersed(self) -> bool:
+        """When ``quasi``."""
+        return self.quasi
+
+    def majorant(self, eta: Floats, variance: Floats) -> Floats:
+        """``tanh(xi / 2) / (2 xi)`` with ``xi^2 = eta^2 + variance``, the bound of Jaakkola and Jordan (2000)."""
+        half = 0.5 * np.sqrt(eta**2 + variance)
+        return np.asarray(np.where(half < 1e-4, 0.25, 0.25 * np.tanh(half) / np.maximum(half, 1e-4)))
 
     def mean(self, eta: Floats) -> Floats:
         """The probability of 1."""

@@ -67,6 +67,21 @@ class Family(ABC):
         """Whether the loss is convex in eta. Taken to be so unless h has to be an expectation."""
         return self.curvature != "expectation"
 
+    @property
+    def logarithmic(self) -> bool:
+        """Whether predictors are logarithms, of means or of odds: beyond 20 they say never or always."""
+        return False
+
+    @property
+    def open(self) -> bool:
+        """Whether it has parameters that ``learned`` estimates; a field of the families that have."""
+        return False
+
+    @property
+    def dispersed(self) -> bool:
+        """Whether the loss counts in units of a dispersion that is estimated; otherwise that is 1."""
+        return False
+
     @abstractmethod
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """Loss (n,), its slope g (n, K) and curvature h >= 0 (n, K) by each predictor.
@@ -90,6 +105,28 @@ class Family(ABC):
         """Twice the loss above its floor, (n,); rounding does not take it below zero."""
         floor = self.floor(y)
         return None if floor is None else 2.0 * np.maximum(self.loss(y, eta)[0] - floor, 0.0)
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """What estimates the dispersion by its mean, (n,): squared residuals in units of the variance function.
+
+        By default ``g^2 / h`` of the first predictor, which is right where h is the Fisher information.
+        """
+        _, g, h = self.loss(y, eta)
+        with quiet():
+            return np.asarray(np.where(g[:, 0] == 0, 0.0, g[:, 0] ** 2 / h[:, 0]))
+
+    def majorant(self, eta: Floats, variance: Floats) -> Floats | None:
+        """Curvatures (n, K) of parabolas that touch the loss and are nowhere below it, where ``h`` is none of those.
+
+        ``variance`` (n, K) is that of eta. None when there is no such bound: steps are then halved where they must be.
+        """
+        del eta, variance
+        return None
+
+    def learned(self, y: Floats, eta: Floats, weight: Floats) -> Family:
+        """The family with parameters of its own (a shape, a power) estimated at predictors, where it has any open."""
+        del y, eta, weight
+        return self
 
     def filled(self, y: Floats, weight: Floats) -> Family:
         """The family with settings left open filled in from the target, in the units of the target."""

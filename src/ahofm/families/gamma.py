@@ -11,6 +11,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange
+from ahofm.families.units import Units, scale_units
 from ahofm.kernels import LOSSES
 
 
@@ -42,6 +43,11 @@ class Gamma(Family):
         """With the identity link the loss is concave where ``mu > 2 y``."""
         return "expectation" if self.link == "identity" else "second derivative"
 
+    @property
+    def logarithmic(self) -> bool:
+        """With the log link."""
+        return self.link == "log"
+
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``y exp(-eta) + eta``, ``y eta - log eta`` or ``y / eta + log eta``."""
         with quiet():
@@ -60,6 +66,16 @@ class Gamma(Family):
 
         return chain(LINKS[self.link], eta, by_mean, expected=True)
 
+    @property
+    def dispersed(self) -> bool:
+        """The squared coefficient of variation is estimated."""
+        return True
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """``(y / mu - 1)^2``."""
+        with quiet():
+            return np.asarray((y / self.mean(eta) - 1.0) ** 2)
+
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
@@ -67,6 +83,10 @@ class Gamma(Family):
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The link of the mean."""
         return LINKS[self.link].eta(np.array([float(weight @ y / weight.sum())]))
+
+    def standardised(self, y: Floats, weight: Floats) -> tuple[Family, Units]:
+        """Mean 1."""
+        return self, scale_units(y, weight, self.link)
 
     def floor(self, y: Floats) -> Floats:
         """At ``mu = y``."""

@@ -42,12 +42,27 @@ class Gaussian(Family):
         """Convex with the identity link only."""
         return "second derivative" if self.link == "identity" else "expectation"
 
+    @property
+    def logarithmic(self) -> bool:
+        """With the log link."""
+        return self.link == "log"
+
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``(y - mu)^2 / 2``; the expected curvature is the squared slope of the link."""
         if self.link == "identity":
             with quiet():
                 return LOSSES["gaussian"](y, eta)
         return chain(LINKS[self.link], eta, lambda mu: (0.5 * (mu - y) ** 2, mu - y, np.ones_like(mu)), expected=True)
+
+    @property
+    def dispersed(self) -> bool:
+        """The variance is estimated."""
+        return True
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """The squared residual."""
+        with quiet():
+            return np.asarray((y - self.mean(eta)) ** 2)
 
     def mean(self, eta: Floats) -> Floats:
         """The mean."""

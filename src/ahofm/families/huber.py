@@ -60,6 +60,11 @@ class Huber(Family):
             g, h = np.clip(r, -delta, delta), delta / np.maximum(size, delta)
         return value, g[:, np.newaxis], h[:, np.newaxis]
 
+    @property
+    def dispersed(self) -> bool:
+        """The spread within delta is estimated."""
+        return True
+
     def mean(self, eta: Floats) -> Floats:
         """The centre, between mean and median."""
         return eta[:, 0]

@@ -53,6 +53,11 @@ class Multinomial(Family):
         """One a class."""
         return int(self.n_classes)
 
+    @property
+    def logarithmic(self) -> bool:
+        """Always."""
+        return True
+
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``log(sum_k exp(eta_k)) - eta_y``; h is the diagonal ``mu (1 - mu)`` of the second derivatives."""
         return LOSSES["multinomial"](y, eta)

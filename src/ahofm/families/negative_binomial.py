@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, gammaln
 
 from ahofm.columns.basis import Floats
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, quiet
-from ahofm.families.settings import check_between
+from ahofm.families.settings import check_between, filled_in
 from ahofm.families.target import TargetRange, refuse_all_zero
+
+_SIZES = (1e-3, 1e5)
+"""Between which sizes are estimated; beyond, counts are all but Poisson."""
 
 
 @dataclass(frozen=True)
@@ -21,25 +25,36 @@ class NegativeBinomial(Family):
 
     Parameters
     ----------
-    size : float
-        Positive and known; the larger, the closer to Poisson.
+    size : float, optional
+        Positive; the larger, the closer to Poisson. None estimates it: from the moments of the target before a fit, and
+        by maximum likelihood given the means as ``solver="block"`` goes on.
+    open : bool
+        Whether ``size`` is an estimate, to be estimated again.
     """
 
-    size: float = 1.0
+    size: float | None = None
+    open: bool = field(default=False, repr=False)
 
     target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True)
 
     def __post_init__(self) -> None:
         """Refuse what is no size."""
-        check_between(self.name, "size", self.size, 0.0, remedy="counts that vary as their mean are Poisson()")
+        if self.size is not None:
+            check_between(self.name, "size", self.size, 0.0, remedy="counts that vary as their mean are Poisson()")
+
+    @property
+    def logarithmic(self) -> bool:
+        """Always."""
+        return True
 
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``size log(1 + exp(t)) + y log(1 + exp(-t))`` with ``t = eta - log(size)``: two positive terms."""
-        t = eta[:, 0] - float(np.log(self.size))
+        size = filled_in(self.name, "size", self.size)
+        t = eta[:, 0] - float(np.log(size))
         up, down = expit(t), expit(-t)
         with quiet():
-            value = self.size * np.logaddexp(0.0, t) + y * np.logaddexp(0.0, -t)
-            g, h = self.size * up - y * down, (y + self.size) * up * down
+            value = size * np.logaddexp(0.0, t) + y * np.logaddexp(0.0, -t)
+            g, h = size * up - y * down, (y + size) * up * down
         return value, g[:, np.newaxis], h[:, np.newaxis]
 
     def mean(self, eta: Floats) -> Floats:
@@ -53,10 +68,35 @@ class NegativeBinomial(Family):
 
     def floor(self, y: Floats) -> Floats:
         """At ``mu = y``; zero for 0."""
+        size = filled_in(self.name, "size", self.size)
         with quiet():
-            t = np.log(y) - float(np.log(self.size))
-            value = self.size * np.logaddexp(0.0, t) + np.where(y > 0, y * np.logaddexp(0.0, -t), 0.0)
+            t = np.log(y) - float(np.log(size))
+            value = size * np.logaddexp(0.0, t) + np.where(y > 0, y * np.logaddexp(0.0, -t), 0.0)
         return np.asarray(value)
+
+    def filled(self, y: Floats, weight: Floats) -> NegativeBinomial:
+        """With a size from the mean and the variance of the target."""
+        if self.size is not None:
+            return self
+        mean = float(np.average(y, weights=weight))
+        beyond = float(np.average((y - mean) ** 2, weights=weight)) - mean
+        size = float(np.clip(mean**2 / max(beyond, 1e-12), *_SIZES))
+        return replace(self, size=size, open=True)
+
+    def learned(self, y: Floats, eta: Floats, weight: Floats) -> NegativeBinomial:
+        """With the most likely size given the means, when it is open."""
+        if not self.open:
+            return self
+        mu = np.clip(self.mean(eta), 1e-300, 1e300)
+
+        def loss(log_size: float) -> float:
+            size = float(np.exp(log_size))
+            t = np.log(mu) - log_size
+            value = size * np.logaddexp(0.0, t) + y * np.logaddexp(0.0, -t)
+            return float(weight @ (value - gammaln(y + size) + gammaln(size)))
+
+        found = minimize_scalar(loss, bounds=np.log(_SIZES), method="bounded", options={"xatol": 1e-4})
+        return replace(self, size=float(np.exp(found.x)))
 
     def check(self, y: Floats) -> None:
         """Counts that are all zero have no finite fit."""

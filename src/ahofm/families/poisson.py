@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from ahofm.columns.basis import Floats
-from ahofm.families.family import Family, RowLoss
+from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange, refuse_all_zero
 from ahofm.kernels import LOSSES
@@ -22,9 +22,12 @@ class Poisson(Family):
     Parameters
     ----------
     link : "log" or "identity"
+    quasi : bool
+        Whether the variance is a multiple of the mean, by a dispersion that is estimated.
     """
 
     link: str = "log"
+    quasi: bool = False
 
     target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True)
 
@@ -37,6 +40,21 @@ class Poisson(Family):
         """The kernel has the log link."""
         return "poisson" if self.link == "log" else None
 
+    @property
+    def curvature(self) -> Curvature:
+        """With the identity link the second derivative vanishes for counts of zero, which still say a lot."""
+        return "second derivative" if self.link == "log" else "expectation"
+
+    @property
+    def convex(self) -> bool:
+        """With either link."""
+        return True
+
+    @property
+    def logarithmic(self) -> bool:
+        """With the log link."""
+        return self.link == "log"
+
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``mu - y log mu``, convex with either link."""
         if self.link == "log":
@@ -46,9 +64,20 @@ class Poisson(Family):
         def by_mean(mu: Floats) -> RowLoss:
             mu = np.where(mu > 0, mu, np.nan)
             ratio = y / mu
-            return mu - xlogy(y, mu), 1.0 - ratio, ratio / mu
+            return mu - xlogy(y, mu), 1.0 - ratio, 1.0 / mu
 
-        return chain(LINKS[self.link], eta, by_mean, expected=False)
+        return chain(LINKS[self.link], eta, by_mean, expected=True)
+
+    @property
+    def dispersed(self) -> bool:
+        """When ``quasi``."""
+        return self.quasi
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """``(y - mu)^2 / mu``."""
+        mu = self.mean(eta)
+        with quiet():
+            return np.asarray(np.where(y == mu, 0.0, (y - mu) ** 2 / mu))
 
     def mean(self, eta: Floats) -> Floats:
         """The mean."""

@@ -67,6 +67,15 @@ class Quantile(Family):
             h = np.where(half < 0.01, series, (1.0 - e) / ((1.0 + e) * np.maximum(half, 0.01))) / (4.0 * s)
         return value, g[:, np.newaxis], h[:, np.newaxis]
 
+    @property
+    def dispersed(self) -> bool:
+        """The scale is estimated."""
+        return True
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """The loss: its mean is the scale of the Laplace distribution whose likelihood this is."""
+        return self.loss(y, eta)[0]
+
     def mean(self, eta: Floats) -> Floats:
         """The quantile."""
         return eta[:, 0]
@@ -117,6 +126,15 @@ class Laplace(Family):
         """``|r| + 2 s log(1 + exp(-|r| / s))``."""
         value, g, h = Quantile(0.5, filled_in(self.name, "smoothing", self.smoothing)).loss(y, eta)
         return 2.0 * value, 2.0 * g, 2.0 * h
+
+    @property
+    def dispersed(self) -> bool:
+        """The scale is estimated."""
+        return True
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """The loss: its mean is the scale of the Laplace distribution whose likelihood this is."""
+        return self.loss(y, eta)[0]
 
     def mean(self, eta: Floats) -> Floats:
         """The median."""

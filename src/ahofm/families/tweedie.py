@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp
 
 from ahofm.columns.basis import Floats
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, quiet
-from ahofm.families.settings import check_between
+from ahofm.families.settings import check_between, filled_in
 from ahofm.families.target import TargetRange, refuse_all_zero
+
+_POWERS = (1.02, 1.98)
+"""Between which powers are estimated."""
+
+_LONGEST, _PROFILED_ROWS = 100.0, 1_000
 
 
 @dataclass(frozen=True)
@@ -20,29 +27,46 @@ class Tweedie(Family):
 
     Parameters
     ----------
-    power : float
-        Between 1 (Poisson) and 2 (gamma).
+    power : float, optional
+        Between 1 (Poisson) and 2 (gamma). None estimates it by maximum likelihood given the means as
+        ``solver="block"`` goes on, from 1.5; other solvers leave it there.
+    open : bool
+        Whether ``power`` is an estimate, to be estimated again.
 
     References
     ----------
     Jørgensen, B. (1987). Exponential dispersion models. JRSS B 49.
+    Dunn, P. K., Smyth, G. K. (2005). Series evaluation of Tweedie exponential dispersion model densities. Statistics
+    and Computing 15.
     """
 
-    power: float = 1.5
+    power: float | None = 1.5
+    open: bool = field(default=False, repr=False)
 
     target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True)
 
     def __post_init__(self) -> None:
         """Refuse other powers."""
-        check_between(self.name, "power", self.power, 1.0, high=2.0, remedy="1 is Poisson(), 2 is Gamma()")
+        if self.power is not None:
+            check_between(self.name, "power", self.power, 1.0, high=2.0, remedy="1 is Poisson(), 2 is Gamma()")
+
+    @property
+    def dispersed(self) -> bool:
+        """The dispersion is estimated."""
+        return True
+
+    @property
+    def logarithmic(self) -> bool:
+        """Always."""
+        return True
 
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``(exp(a eta) - 1) / a + y (exp(-b eta) - 1) / b`` with ``a = 2 - power``, ``b = power - 1``.
 
         The ones are free of eta and keep digits where a or b is small.
         """
-        one = eta[:, 0]
-        a, b = 2.0 - self.power, self.power - 1.0
+        one, power = eta[:, 0], filled_in(self.name, "power", self.power)
+        a, b = 2.0 - power, power - 1.0
         with quiet():
             up, down = np.exp(a * one), _times(y, np.exp(-b * one))
             value = np.expm1(a * one) / a + _times(y, np.expm1(-b * one) / b)
@@ -64,10 +88,64 @@ class Tweedie(Family):
         with quiet():
             return self.loss(y, np.log(y)[:, np.newaxis])[0]
 
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """``(y - mu)^2 / mu^power``."""
+        mu = self.mean(eta)
+        with quiet():
+            return np.asarray(np.where(y == mu, 0.0, (y - mu) ** 2 / mu ** filled_in(self.name, "power", self.power)))
+
+    def filled(self, y: Floats, weight: Floats) -> Tweedie:
+        """With a power to begin with."""
+        del y, weight
+        return self if self.power is not None else replace(self, power=1.5, open=True)
+
+    def learned(self, y: Floats, eta: Floats, weight: Floats) -> Tweedie:
+        """With the most likely power given the means, when it is open. Many rows are thinned."""
+        if not self.open:
+            return self
+        some = slice(None, None, max(len(y) // _PROFILED_ROWS, 1))
+        y, eta, weight = y[some], eta[some], weight[some]
+        mu = np.clip(self.mean(eta), 1e-300, 1e300)
+
+        def loss(point: Floats) -> float:
+            return -float(weight @ log_density(y, mu, float(np.exp(point[1])), float(point[0])))
+
+        power = filled_in(self.name, "power", self.power)
+        phi = float(np.average((y - mu) ** 2 / mu**power, weights=weight))
+        found = minimize(
+            loss,
+            [power, np.log(phi)],
+            method="Nelder-Mead",
+            bounds=[_POWERS, (None, None)],
+            options={"xatol": 5e-3, "fatol": 1e-2},
+        )
+        return replace(self, power=float(found.x[0]))
+
     def check(self, y: Floats) -> None:
         """Amounts that are all zero have no finite fit."""
         super().check(y)
         refuse_all_zero(self.name, y)
+
+
+def log_density(y: Floats, mu: Floats, phi: float, power: float) -> Floats:
+    """Logarithm of the density, or for ``y = 0`` of the probability, by Dunn and Smyth's series over the count.
+
+    Where the sum would have its largest term beyond ``_LONGEST``, the saddlepoint approximation takes over.
+    """
+    a, b = 2.0 - power, power - 1.0
+    out = -(mu**a) / (phi * a)
+    at = np.flatnonzero(y > 0)
+    out[at] -= y[at] * mu[at] ** -b / (phi * b)
+    peak = y[at] ** a / (phi * a)
+    long = peak > _LONGEST
+    far, near = at[long], at[~long]
+    unit = y[far] ** a / (a * b)  # deviance against mu = y, whose exponent the two terms above have in
+    out[far] += unit / phi - 0.5 * np.log(2.0 * np.pi * phi * y[far] ** power)
+    log_z = (a / b) * np.log(y[near]) - (a / b) * np.log(b) - (1.0 + a / b) * np.log(phi) - np.log(a)
+    counts = np.arange(1.0, 2.0 * _LONGEST + 50.0)
+    terms = np.outer(log_z, counts) - gammaln(1.0 + counts) - gammaln(counts * a / b)
+    out[near] += logsumexp(terms, axis=1) - np.log(y[near])
+    return np.asarray(out)
 
 
 def _times(y: Floats, factor: Floats) -> Floats:

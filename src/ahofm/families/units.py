@@ -56,6 +56,13 @@ def location_units(y: Floats, weight: Floats, *, n_predictors: int = 1, robust: 
     )
 
 
+def scale_units(y: Floats, weight: Floats, link: str) -> Units:
+    """Mean 1, for a family of positive means whose units scale; eta shifts or stretches with the link."""
+    mean = float(np.average(y, weights=weight))
+    shift = float(np.log(mean)) if link == "log" else 0.0
+    return Units(0.0, mean, (shift,), ({"log": 1.0, "identity": mean, "inverse": 1.0 / mean}[link],))
+
+
 def weighted_quantile(y: Floats, weight: Floats, level: float) -> float:
     """Smallest target with at least ``level`` of all weight at or below it."""
     order = np.argsort(y, kind="stable")

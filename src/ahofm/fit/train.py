@@ -52,7 +52,7 @@ def fit_model(
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
-    block = _uses_block(settings, family)
+    block = _uses_block(settings)
     begun = time.perf_counter()
     table, rows = counted_rows(read_table(X), y, weight, offset, family)
     data = prepare(
@@ -79,13 +79,10 @@ def fit_model(
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
 
 
-def _uses_block(settings: Settings, family: Family) -> bool:
+def _uses_block(settings: Settings) -> bool:
     """Whether strengths are learned."""
-    able = type(family) is Gaussian and family.link == "identity"
-    if settings.solver == "block" and not able:
-        raise ValueError(f"solver='block' fits the Gaussian family with identity link, not {family!r}; use 'lbfgs'")
     if settings.solver == "auto":
-        return able and settings.smoothing == "auto" and settings.df is None
+        return settings.smoothing == "auto" and settings.df is None
     return settings.solver == "block"
 
 

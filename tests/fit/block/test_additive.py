@@ -6,6 +6,7 @@ import pytest
 from ahofm.columns import Encoder, Mixed
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import block_columns
+from ahofm.fit.block.response import Parabolas
 
 
 def additive(X, weight=None, **settings):
@@ -28,7 +29,21 @@ def test_a_step_is_the_ridge_solution():
     penalty = begun.strength[fit._group] * fit._within
     gram = fit.design.T @ (weight[:, None] * fit.design)
     expected = np.linalg.solve(gram / 0.3 + np.diag(penalty), fit.design.T @ (weight * target) / 0.3)
-    np.testing.assert_allclose(fit.step(begun, target, 0.3).coef, expected, rtol=1e-6, atol=1e-9)
+    intercept, smooth = fit.step(begun, Parabolas(fit.weight, fit.weight * target), 0.3)
+    np.testing.assert_allclose(smooth.coef, expected, rtol=1e-6, atol=1e-9)
+    assert intercept == pytest.approx(np.average(target, weights=weight))
+
+
+def test_a_step_with_other_weights_has_its_intercept_in():
+    rng = np.random.default_rng(0)
+    X, weight, pull = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
+    fit, *_ = additive(X)
+    begun = fit.start(pull)
+    wide = np.column_stack([np.ones(200), fit.design])
+    penalty = np.append(0.0, begun.strength[fit._group] * fit._within)
+    expected = np.linalg.solve(wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ pull / 0.3)
+    intercept, smooth = fit.step(begun, Parabolas(weight, pull), 0.3)
+    np.testing.assert_allclose([intercept, *smooth.coef], expected, rtol=1e-6, atol=1e-9)
 
 
 def test_coefficients_give_the_fit_at_raw_values_and_means_are_zero():

@@ -5,8 +5,10 @@ import pandas as pd
 import pytest
 
 from ahofm.columns import Categorical, Encoder, Linear, Spline, Walk
-from ahofm.fit.block.member import Snapshot
+from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit.block.merge import merged
+from ahofm.fit.block.response import Response
+from ahofm.fit.block.stages import Snapshot
 from ahofm.fit.block.weigh import Scores, folds, predict
 from ahofm.kernels import Tables
 from tests import brute_force
@@ -57,6 +59,13 @@ def snapshot_of(books, ranks, intercept, coef, level):
     return Snapshot(ranks, intercept, 1.0, tuple(coef), tuple(level), tuple(values), ())
 
 
+def merged_one(parts, books, shift=0.0, factor=1.0, constant=0.0):
+    """For a single predictor."""
+    units = Units(0.0, 1.0, (shift,), (factor,))
+    ranks, (terms,) = merged([(weight, (part,)) for weight, part in parts], books, units, np.array([constant]))
+    return ranks, terms
+
+
 def without_factors(books, snapshot, gone):
     """The snapshot with zeros in the place of some of its functions."""
     kept = ~np.isin(np.arange(len(snapshot.level[0])), gone)
@@ -102,7 +111,7 @@ def test_the_merged_model_predicts_the_weighted_mean(encoded, ranks):
     rng = np.random.default_rng(1)
     weights = 0.9 * rng.dirichlet(np.ones(len(ranks)))
     parts = [(w, random_snapshot(rng, books, own)) for w, own in zip(weights, ranks, strict=True)]
-    all_ranks, terms = merged(parts, books, shift=-1.5, factor=2.5, constant=0.7)
+    all_ranks, terms = merged_one(parts, books, shift=-1.5, factor=2.5, constant=0.7)
     mean = sum(w * eta_of_snapshot(part, books, codes) for w, part in parts) + 0.1 * 0.7
     expected = -1.5 + 2.5 * mean
     np.testing.assert_allclose(eta_of_terms(all_ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
@@ -111,7 +120,7 @@ def test_the_merged_model_predicts_the_weighted_mean(encoded, ranks):
 
 def test_constant_columns_have_no_functions(encoded):
     books, _ = encoded
-    _, terms = merged([(1.0, random_snapshot(np.random.default_rng(0), books, {2: 2}))], books, 0.0, 1.0, 0.0)
+    _, terms = merged_one([(1.0, random_snapshot(np.random.default_rng(0), books, {2: 2}))], books)
     assert [coef.shape for coef in terms.coef] == [(book.size, 3) for book in books]
     assert books[2].size == 0
     np.testing.assert_array_equal(terms.level[2], np.zeros(3))
@@ -123,7 +132,7 @@ def test_factors_of_zeros_are_dropped(encoded):
     first = without_factors(books, random_snapshot(rng, books, {2: 3, 3: 2}), gone=[2, 5])
     second = random_snapshot(rng, books, {2: 1})
     parts = [(0.5, first), (0.5, second)]
-    ranks, terms = merged(parts, books, 0.0, 1.0, 0.0)
+    ranks, terms = merged_one(parts, books)
     assert ranks == {2: 3, 3: 1}
     expected = 0.5 * eta_of_snapshot(first, books, codes) + 0.5 * eta_of_snapshot(second, books, codes)
     np.testing.assert_allclose(eta_of_terms(ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
@@ -132,7 +141,7 @@ def test_factors_of_zeros_are_dropped(encoded):
 def test_orders_without_any_factor_are_dropped(encoded):
     books, codes = encoded
     snapshot = without_factors(books, random_snapshot(np.random.default_rng(3), books, {2: 2, 3: 2}), gone=[1, 2])
-    ranks, terms = merged([(1.0, snapshot)], books, 0.0, 1.0, 0.0)
+    ranks, terms = merged_one([(1.0, snapshot)], books)
     assert ranks == {3: 2}
     expected = eta_of_snapshot(snapshot, books, codes)
     np.testing.assert_allclose(eta_of_terms(ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
@@ -145,7 +154,23 @@ def test_factors_of_too_few_columns_are_dropped(encoded):
     for coef, level in zip(snapshot.coef[2:], snapshot.level[2:], strict=True):
         coef[:, 1] = level[1] = 0.0
     snapshot = snapshot_of(books, snapshot.ranks, snapshot.intercept, snapshot.coef, snapshot.level)
-    assert merged([(1.0, snapshot)], books, 0.0, 1.0, 0.0)[0] == {3: 1}
+    assert merged_one([(1.0, snapshot)], books)[0] == {3: 1}
+
+
+def test_predictors_share_their_ranks(encoded):
+    """A factor that is nothing in one of them stays when it is something in the other."""
+    books, codes = encoded
+    rng = np.random.default_rng(6)
+    first = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[1, 2])
+    second = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[2])
+    units = Units(0.0, 1.0, (0.5, -0.5), (2.0, 3.0))
+    ranks, terms = merged([(0.8, (first, second))], books, units, np.array([1.0, 2.0]))
+    assert ranks == {2: 2}
+    for one, part, shift, factor, constant in zip(
+        terms, (first, second), units.shift, units.factor, (1, 2), strict=True
+    ):
+        expected = shift + factor * (0.8 * eta_of_snapshot(part, books, codes) + 0.2 * constant)
+        np.testing.assert_allclose(eta_of_terms(ranks, one, books, codes), expected, rtol=1e-10, atol=1e-10)
 
 
 def raw_values(book, codes):
@@ -160,7 +185,7 @@ def test_a_snapshot_predicts_at_raw_values(encoded, ranks):
     books, codes = encoded
     snapshot = random_snapshot(np.random.default_rng(5), books, ranks)
     raw = [raw_values(book, column) for book, column in zip(books, codes.columns, strict=True) if book.size > 0]
-    predicted = predict(snapshot, varying(books), raw)
+    predicted = predict((snapshot,), varying(books), raw)[:, 0]
     np.testing.assert_allclose(predicted, eta_of_snapshot(snapshot, books, codes), rtol=1e-10, atol=1e-10)
 
 
@@ -174,7 +199,11 @@ def scores_of(errors, orders=None, seed=0, weight=None):
     target = rng.normal(size=N)
     predicted = target[:, None, None] + errors * rng.normal(size=(N, *errors.shape))
     orders = tuple(range(1, errors.shape[1] + 1)) if orders is None else orders
-    return Scores(orders, predicted, target, np.ones(N) if weight is None else weight)
+    return gaussian_scores(orders, predicted, target, np.ones(N) if weight is None else weight)
+
+
+def gaussian_scores(orders, predicted, target, weight):
+    return Scores(orders, predicted[:, np.newaxis], Response(Gaussian(), target, weight, None))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -220,8 +249,8 @@ def test_equally_good_recipes_share_alike():
 @pytest.mark.parametrize(("recipes", "orders"), [(2, 2), (3, 3), (3, 8)])
 def test_predictions_that_are_all_the_same_still_have_shares(recipes, orders):
     same = scores_of([[0.5]])
-    predicted = np.tile(same.predicted, (1, recipes, orders))
-    shares = Scores(tuple(range(1, orders + 1)), predicted, same.target, same.weight).shares(orders)
+    predicted = np.tile(same.predicted, (1, 1, recipes, orders))
+    shares = Scores(tuple(range(1, orders + 1)), predicted, same.response).shares(orders)
     assert 0.5 < sum(shares.values()) < 1.0 + 1e-12
 
 
@@ -229,16 +258,17 @@ def test_where_columns_say_little_a_constant_counts():
     """The best multiple of a prediction with as much noise as signal is a half; of pure noise, nothing."""
     assert sum(scores_of([[1.0], [1.0]]).shares(1).values()) == pytest.approx(2 / 3, abs=0.1)
     noise = scores_of([[1.0], [1.0]])
-    unrelated = Scores(noise.orders, noise.predicted, noise.target[::-1].copy() + 5.0, noise.weight)
+    target = noise.response.y[::-1].copy() + 5.0
+    unrelated = gaussian_scores(noise.orders, noise.predicted[:, 0], target, noise.response.weight)
     assert sum(unrelated.shares(1).values()) == pytest.approx(0.05, abs=0.05)
 
 
 def test_a_mixture_is_no_worse_than_its_best_member():
     scores = scores_of([[0.9, 0.6], [0.8, 0.7], [0.9, 0.65]])
     shares = scores.shares(2)
-    mean = sum(share * scores.predicted[:, recipe, order - 1] for (recipe, order), share in shares.items())
-    mean += (1.0 - sum(shares.values())) * scores.target.mean()
-    assert np.sqrt(np.mean((mean - scores.target) ** 2)) <= scores.errors().min()
+    mean = sum(share * scores.predicted[:, 0, recipe, order - 1] for (recipe, order), share in shares.items())
+    mean += (1.0 - sum(shares.values())) * scores.response.y.mean()
+    assert 0.5 * np.mean((mean - scores.response.y) ** 2) <= scores.losses().min()
 
 
 def test_an_order_that_gains_nothing_is_not_supported():
@@ -249,7 +279,7 @@ def test_an_order_that_gains_nothing_is_not_supported():
     above = below + 0.1 * rng.normal(size=(3, N))
     better = target + 0.5 * rng.normal(size=(3, N))
     predicted = np.stack([below, above, better], axis=2).transpose(1, 0, 2)
-    scores = Scores((1, 2, 3), predicted, target, np.ones(N))
+    scores = gaussian_scores((1, 2, 3), predicted, target, np.ones(N))
     assert scores.supported(2) == scores.needed(2) == 1
     assert scores.supported(3) == scores.needed(3) == 3
     assert {order for _, order in scores.shares(2)} == {1}
@@ -259,14 +289,41 @@ def test_rows_without_weight_do_not_count():
     weight = np.ones(N)
     weight[: N // 2] = 0.0
     scores = scores_of([[2.0], [0.05]], weight=weight)
-    scores.predicted[: N // 2, 1] += 100.0
+    scores.predicted[: N // 2, :, 1] += 100.0
     assert scores.shares(1) == {(1, 1): 1.0}
 
 
-def test_errors_are_weighted_root_mean_squares():
+def test_losses_are_weighted_means():
     predicted = np.array([[[1.0, 0.0]], [[3.0, 1.0]]])
-    scores = Scores((1, 2), predicted, np.zeros(2), np.array([3.0, 1.0]))
-    np.testing.assert_allclose(scores.errors(), np.sqrt([[3.0, 0.25]]))
+    scores = gaussian_scores((1, 2), predicted, np.zeros(2), np.array([3.0, 1.0]))
+    np.testing.assert_allclose(scores.losses(), [[1.5, 0.125]])
+
+
+def test_shares_minimise_the_losses_of_any_family():
+    """Against a grid of shares of two recipes."""
+    rng = np.random.default_rng(11)
+    eta = rng.normal(size=2000)
+    predicted = np.stack([eta + rng.normal(size=2000), eta + 0.7 * rng.normal(size=2000)], axis=1)[:, None, :, None]
+    response = Response(Poisson(), rng.poisson(np.exp(eta)).astype(float), rng.exponential(size=2000), None)
+    shares = Scores((1,), predicted, response).shares(1)
+
+    def loss(a, b):
+        mean = a * predicted[:, :, 0, 0] + b * predicted[:, :, 1, 0] + (1 - a - b) * response.constants
+        return response.mean_of(response.touch(mean).value)
+
+    grid = np.linspace(0.0, 1.0, 51)
+    best = min((loss(a, b), a, b) for a in grid for b in grid if a + b <= 1.0)
+    assert shares[0, 1] == pytest.approx(best[1], abs=0.04)
+    assert shares[1, 1] == pytest.approx(best[2], abs=0.04)
+
+
+def test_shares_with_several_predictors():
+    rng = np.random.default_rng(12)
+    eta = 2.0 * rng.normal(size=(1500, 3))
+    y = (eta + rng.gumbel(size=eta.shape)).argmax(axis=1).astype(float)
+    good, bad = eta, rng.normal(size=eta.shape)
+    scores = Scores((1,), np.stack([good, bad], axis=2)[..., None], Response(Multinomial(3), y, np.ones(1500), None))
+    assert scores.shares(1) == {(0, 1): pytest.approx(1.0, abs=0.1)}
 
 
 @pytest.mark.parametrize("n", [3, 100, 3000])

@@ -20,6 +20,7 @@ from scipy.linalg import lapack
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.column import SmoothCoordinates
+from ahofm.fit.block.response import Parabolas
 
 MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
 """Of the design; beyond, main effects are left to the blocks."""
@@ -77,30 +78,44 @@ class Additive:
         """Number of coefficients."""
         return int(self.design.shape[1])
 
+    def nothing(self) -> Smooth:
+        """No effects, and strengths to begin with."""
+        return Smooth(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
+
     def start(self, target: Floats) -> Smooth:
         """The additive fit to a centred target, with its noise."""
         total = float(self.weight.sum())
         noise = max(float(self.weight @ target**2) / total, 1e-12)
-        smooth = Smooth(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
+        smooth, parabolas = self.nothing(), Parabolas(self.weight, self.weight * target)
         for step in range(_FIRST_STEPS if self.size else 0):
-            smooth = self.step(smooth, target, noise)
+            _, smooth = self.step(smooth, parabolas, noise)
             lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
             before, noise = noise, max((lost + smooth.spread) / total, 1e-12)
             if step > 5 and abs(np.log(noise / before)) < 1e-4:
                 break
         return smooth
 
-    def step(self, smooth: Smooth, target: Floats, noise: float) -> Smooth:
-        """Solve for a target; new strengths by the generalised Fellner–Schall rule, per column and group."""
+    def step(self, smooth: Smooth, parabolas: Parabolas, noise: float) -> tuple[float, Smooth]:
+        """Solve for an intercept and the effects; new strengths by the generalised Fellner–Schall rule.
+
+        There is one strength per column and group.
+        """
+        weight, pull = parabolas.weight, parabolas.pull
+        total, pulled = float(weight.sum()), float(pull.sum())
         if not self.size:
-            return smooth
-        matrix = self._gram / noise
+            return pulled / total, smooth
+        same = weight is self.weight  # then the design is centred already
+        gram = self._gram if same else _gram(self.design, weight)
+        middle = np.zeros(self.size) if same else np.asarray(weight @ self.design) / total
+        if not same:
+            gram -= total * np.outer(middle, middle)
+        matrix = gram / noise
         diagonal = np.einsum("ii->i", matrix)
         diagonal += smooth.strength[self._group] * self._within + 1e-13 * diagonal.mean()
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:  # by rounding: what there is stays
-            return smooth
-        right = self.design.T @ (self.weight * target) / noise
+            return (pulled - float(total * middle @ smooth.coef)) / total, smooth
+        right = (self.design.T @ pull - middle * pulled) / noise
         coef, _ = lapack.dpotrs(factor, right, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
@@ -108,8 +123,8 @@ class Additive:
         size = np.maximum(self._members @ coef**2, 1e-12)
         now = smooth.strength
         strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), 1e-6, 1e8)
-        spread = 2.0 * float((self._gram * covariance).sum()) - float(np.diag(self._gram) @ variance)
-        return Smooth(np.asarray(coef), strength, spread)
+        spread = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
+        return pulled / total - float(middle @ coef), Smooth(np.asarray(coef), strength, spread)
 
     def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
         """Per column the coefficients of its basis, and the level to add."""
@@ -127,7 +142,7 @@ class Additive:
 
     @cached_property
     def _gram(self) -> Floats:
-        return np.asarray((self.design * self.weight[:, np.newaxis]).T @ self.design)
+        return _gram(self.design, self.weight)
 
     @cached_property
     def _parts(self) -> list[SmoothCoordinates]:
@@ -151,6 +166,10 @@ class Additive:
     def _members(self) -> Floats:
         """Weight of every coefficient in each group."""
         return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
+
+
+def _gram(design: Floats, weight: Floats) -> Floats:
+    return np.asarray((design * weight[:, np.newaxis]).T @ design)
 
 
 def _design(

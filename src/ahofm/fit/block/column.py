@@ -54,6 +54,11 @@ class BlockColumn:
     stiffness: Floats
 
     @property
+    def free(self) -> bool:
+        """Whether the codebook has a function for each code, so that any values can be written down."""
+        return isinstance(self.book.kind, (Mixed, Walk, Categorical))
+
+    @property
     def mass(self) -> Floats:
         """Share of the weight at each of them."""
         mass = self.book.mass[:-1]

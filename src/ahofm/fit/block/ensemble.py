@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -12,12 +13,15 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import Snapshot
+from ahofm.fit.block.stages import Fit, Snapshot
 from ahofm.fit.block.weigh import Scores, folds, predict
 from ahofm.fit.block.work import FEW_ROWS, RECIPES, Recipe, Work, member_count, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.model import Choice, Lower, Model, Reason, Trace
+
+_FAR, _SILENT = 20.0, 1e-8
+"""Predictors on a logarithmic scale, and shares of the mean curvature, that are worth a warning."""
 
 Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
@@ -29,7 +33,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     work = Work.of(data, ranks, settings)
     runner = Runner(settings.n_threads, settings.callbacks)
     recipes = recipes_for(work, settings)
-    count = member_count(settings, len(work.target)) if ranks else 1  # main effects have one start
+    count = member_count(settings, work.response.n_rows) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -41,14 +45,15 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
         shares = {order: {(0, order): 1.0} for order in (1, *ranks)}
     searched = time.perf_counter()
     wanted = sorted({recipe for by_order in shares.values() for recipe, _ in by_order})
-    jobs = [(recipe, copy) for recipe in wanted for copy in range(max(count // len(wanted), 1))]
+    copies = _copies(wanted, shares[max(ranks, default=1)], count)
+    jobs = [(recipe, copy) for recipe in wanted for copy in range(copies[recipe])]
     if runner.reason is None:
         members = [work.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
         found = runner(members)
         settled = all(member.settled for member in members)
     else:  # interrupted: what the search has found is all there is
         jobs, found, settled = [(recipe, 0) for recipe in range(len(recipes))], first, False
-    fitted = [(recipe, snapshots) for (recipe, _), snapshots in zip(jobs, found, strict=True) if snapshots]
+    fitted = [(recipe, fits) for (recipe, _), fits in zip(jobs, found, strict=True) if fits]
     if not fitted:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
     ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
@@ -58,12 +63,12 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     return _assemble(work, fitted, shares, trace, _choices(recipes, shares, scores, ranks, data.units.spread), classes)
 
 
-def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Snapshot]]]:
+def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
     """Errors on rows set aside, and the fits to the rest."""
-    n, seed = len(work.target), work.settings.seed
+    n, seed = work.response.n_rows, work.settings.seed
     if n > FEW_ROWS:
         work = work.take(np.sort(np.random.default_rng(seed).permutation(n)[:FEW_ROWS]))
-    parts = folds(len(work.target), seed)
+    parts = folds(work.response.n_rows, seed)
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
     found = runner(members)
@@ -74,11 +79,10 @@ def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scor
         columns = [column[rest] for column in work.table]
         own = found[fold * len(recipes) : (fold + 1) * len(recipes)]
         by_recipe = [[predict(part, work.books, columns) for part in member] for member in own]
-        predicted.append(np.array(by_recipe).transpose(2, 0, 1))
+        predicted.append(np.array(by_recipe).transpose(2, 3, 0, 1))
     rows = np.concatenate([rest for _, rest in parts])
-    return Scores((1, *work.ranks), np.concatenate(predicted), work.target[rows], work.weight[rows]), found[
-        : len(recipes)
-    ]
+    response = replace(work.response.take(rows), family=members[0].response.family)
+    return Scores((1, *work.ranks), np.concatenate(predicted), response), found[: len(recipes)]
 
 
 def _shares(scores: Scores | None, order: int, count: int) -> Shares:
@@ -86,16 +90,25 @@ def _shares(scores: Scores | None, order: int, count: int) -> Shares:
     if scores is None:
         return {(recipe, order): 1.0 / len(RECIPES) for recipe in range(len(RECIPES))}
     if count == 1:  # the same for all orders: a member has them all
-        errors = scores.errors()
-        recipe = int(errors.min(axis=1).argmin())
-        below = int(errors[recipe, : scores.orders.index(scores.supported(order)) + 1].argmin())
+        losses = scores.losses()
+        recipe = int(losses.min(axis=1).argmin())
+        below = int(losses[recipe, : scores.orders.index(scores.supported(order)) + 1].argmin())
         return {(recipe, scores.orders[below]): 1.0}
     return scores.shares(order)
 
 
+def _copies(wanted: Sequence[int], shares: Shares, count: int) -> dict[int, int]:
+    """Members of each recipe, at least one: more where more share is left for each of them."""
+    total = {recipe: sum(share for (other, _), share in shares.items() if other == recipe) for recipe in wanted}
+    copies = dict.fromkeys(wanted, 1)
+    while sum(copies.values()) < count:
+        copies[max(wanted, key=lambda recipe: total[recipe] / copies[recipe])] += 1
+    return copies
+
+
 def _assemble(
     work: Work,
-    fitted: Sequence[tuple[int, list[Snapshot]]],
+    fitted: Sequence[tuple[int, list[Fit]]],
     shares: Mapping[int, Shares],
     trace: Trace,
     choices: tuple[Choice, ...],
@@ -103,42 +116,82 @@ def _assemble(
 ) -> Model:
     """The weighted mean of the fits at every order."""
     data = work.data
-    shift, factor = data.units.shift[0], data.units.factor[0]
     orders = [1, *work.ranks]
 
-    def at_order(order: int) -> list[tuple[float, Snapshot]]:
+    def at_order(order: int) -> list[tuple[float, Fit]]:
         parts = [
-            (share, snapshots[min(orders.index(below), len(snapshots) - 1)])
-            for recipe, snapshots in fitted
+            (share, fits[min(orders.index(below), len(fits) - 1)])
+            for recipe, fits in fitted
             for (other, below), share in shares[order].items()
             if other == recipe
         ]
-        parts = parts or [(1.0, snapshots[min(orders.index(order), len(snapshots) - 1)]) for _, snapshots in fitted]
+        parts = parts or [(1.0, fits[min(orders.index(order), len(fits) - 1)]) for _, fits in fitted]
         scale = min(sum(shares[order].values()), 1.0) / sum(share for share, _ in parts)
-        return [(scale * share, snapshot) for share, snapshot in parts]
+        return [(scale * share, fit) for share, fit in parts]
 
     books = data.encoder.codebooks
-    constant = float(np.average(work.target, weights=work.weight))
-    models = [merged(at_order(order), books, shift, factor, constant) for order in orders]
-    lower = tuple(Lower(order, ranks, (terms,)) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
+    constants = work.response.constants
+    models = [merged(at_order(order), books, data.units, constants) for order in orders]
+    lower = tuple(Lower(order, ranks, terms) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
     ranks, terms = models[-1]
     last = at_order(orders[-1])
-    best = max(last, key=lambda part: part[0])[1]
-    noise = sum(share * snapshot.noise for share, snapshot in last) / sum(share for share, _ in last)
-    strengths = _strengths(best, data, ranks)
-    return Model(
+    best = max(last, key=lambda part: part[0])[1][0]
+    noise = sum(share * fit[0].noise for share, fit in last) / sum(share for share, _ in last)
+    model = Model(
         data.encoder,
         data.family,
         ranks,
-        (terms,),
+        terms,
         classes,
-        strengths,
+        _strengths(best, data, ranks),
         data.total,
         trace,
         lower,
         choices,
-        float(noise * data.units.spread**2),
+        noise * _dispersion_unit(work) if data.family.dispersed else None,
     )
+    return model if work.response.quadratic else _checked(model, data)
+
+
+def _checked(model: Model, data: Data) -> Model:
+    """With the family's own parameters estimated at the predictors of all rows; warns where these say too much."""
+    rows, units, family = data.rows, data.units, data.family
+    y = units.centre + units.spread * rows.y
+    eta = model.eta(data.table)
+    eta = eta if rows.offset is None else eta + rows.offset * np.asarray(units.factor)
+    loss, _, curvature = family.loss(y, eta)
+    curvature = curvature.max(axis=1)
+    outside = int((~np.isfinite(loss)).sum())
+    far = int((np.abs(eta).max(axis=1) > _FAR).sum()) if family.logarithmic else 0
+    silent = int((curvature <= _SILENT * np.average(curvature, weights=rows.weight)).sum())
+    problem = ""
+    if outside:
+        problem = f"predictors leave the range of the link in {outside} row(s) of training; the log link has none"
+    elif far:
+        problem = (
+            f"predictors are beyond {_FAR:g} in {far} row(s) of training: columns may separate the classes, or leave "
+            "regions without events; probabilities there are 0 or 1 to rounding, and how far is the prior's choice"
+        )
+    elif silent:
+        problem = (
+            f"{silent} row(s) of training tell next to nothing about their predictors, e.g. in a region without "
+            "events; how far predictors go there is the prior's choice"
+        )
+    if problem:
+        warnings.warn(problem, RuntimeWarning, stacklevel=2)
+    return replace(model, family=family.learned(y, eta, rows.weight))
+
+
+def _dispersion_unit(work: Work) -> float:
+    """The dispersion of the target as it is, for one of 1 of the standardised target."""
+    data, response = work.data, work.response
+    if response.quadratic:
+        return data.units.spread**2
+    inner = response.shifted(np.tile(response.constants, (response.n_rows, 1)))
+    outer = np.asarray(data.units.shift) + np.asarray(data.units.factor) * inner
+    y = data.units.centre + data.units.spread * response.y
+    unit = response.mean_of(data.inner.pearson(response.y, inner))
+    return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
 
 
 def _strengths(snapshot: Snapshot, data: Data, ranks: Mapping[int, int]) -> dict[int, Floats]:
@@ -173,9 +226,11 @@ def _choices(
     if scores is None:
         why = "given"
     else:
-        errors = scores.errors() * spread
-        why = f"errors on {len(scores.target)} rows set aside: " + ", ".join(
-            f"{recipe.interactions} {errors[k, scores.orders.index(top)]:.4g}" for k, recipe in enumerate(recipes)
+        deviances = 2.0 * scores.losses()[:, scores.orders.index(top)]
+        square = scores.response.quadratic
+        errors = spread * np.sqrt(deviances) if square else deviances
+        why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} rows set aside: " + ", ".join(
+            f"{recipe.interactions} {error:.4g}" for recipe, error in zip(recipes, errors, strict=True)
         )
     rank = ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none"
     return (Choice("interactions", mix, why), Choice("rank", rank, "of each member, before factors were dropped"))

@@ -8,101 +8,35 @@ what prunes: a factor that the rows do not support has partners that are all var
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
+from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn
-from ahofm.fit.block.prior import Posterior, bounded
+from ahofm.fit.block.predictor import FailedError, Predictor
+from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
-from ahofm.fit.block.stages import Report, Schedule, Snapshot, Sweep
+from ahofm.fit.block.stages import Fit, Report, Schedule, Sweep
 from ahofm.fit.block.start import random_factors, spectral_factors
-from ahofm.fit.block.strengths import learned
-from ahofm.kernels import BlockKernel, BlockSums, ColumnMoments
+from ahofm.fit.block.state import State
+from ahofm.kernels import BlockKernel
+from ahofm.model.shares import symmetric
 from ahofm.rows import ArraySource, Executor
 
-_JITTERS = (1e-9, 1e-6, 1e-3)
-"""Shares of the mean diagonal added to a block's: the first, and what is tried when rounding has made it indefinite."""
+_LEARNING = (0, 1, 2, 6, 12, 24)
+"""Sweeps of a stage before which a family's own parameters are estimated."""
 
-_LEAST_SQUARE = 0.3
-"""Strengths start no higher than those of factors with this mean square: a factor that starts small is not pruned
-before the rows have had their say.
-"""
-
-
-_FARTHEST, _FARTHEST_RARE, _RARE = 10.0, 4.0, 5.0
-"""Bounds of factors in units of their root mean square: at codes of many rows, and of fewer than five."""
-
-
-class _FailedError(ArithmeticError):
-    """A block that no jitter makes solvable, or sums that are not finite."""
-
-
-@dataclass
-class _Block:
-    """What is believed of one column."""
-
-    column: BlockColumn
-    farthest: Floats
-    mean: Floats
-    variance: Floats
-    main_strength: Floats
-    strength: Floats
-    main: Posterior | None = None
-    factors: Posterior | None = None
-
-    def widened(self, start: Floats) -> _Block:
-        """With factors that start from those values, without uncertainty."""
-        rank = start.shape[1]
-        start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
-        square = max(float((self.column.mass @ start[:-1] ** 2).mean()), _LEAST_SQUARE)
-        strength = np.tile(self.column.factors.start(square)[:, np.newaxis], rank)
-        return replace(
-            self,
-            mean=np.hstack([self.mean, start]),
-            variance=np.hstack([self.variance, np.zeros_like(start)]),
-            strength=np.hstack([self.strength, strength]),
-        )
-
-    def solved(self, sums: BlockSums, noise: float, ranks: Sequence[int], *, learn: bool) -> _Block:
-        """After an exact solve: the main effect given the factors, then the factors given the main effect."""
-        if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
-            raise _FailedError("sums over rows are not finite")
-        for jitter in _JITTERS:
-            gram, rhs = sums.gram[:-1] / noise, sums.rhs[:-1] / noise
-            diagonal = np.einsum("bff->bf", gram)
-            diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
-            try:
-                return self._solved(gram, rhs, ranks, learn=learn)
-            except (ValueError, np.linalg.LinAlgError):
-                continue
-        raise _FailedError("a block is not positive definite")
-
-    def _solved(self, gram: Floats, rhs: Floats, ranks: Sequence[int], *, learn: bool) -> _Block:
-        mean, variance = self.mean.copy(), self.variance.copy()
-        own = rhs[:, :1] - np.einsum("bf,bf->b", gram[:, 0, 1:], mean[:-1, 1:])[:, np.newaxis]
-        main = self.column.main.solve(gram[:, :1, :1], own, self.main_strength)
-        mean[:-1, :1], variance[:-1, :1] = main.mean, main.variance
-        factors = None
-        if mean.shape[1] > 1:
-            rest = rhs[:, 1:] - gram[:, 1:, 0] * main.mean
-            factors = self.column.factors.solve(gram[:, 1:, 1:], rest, self.strength)
-            factors = bounded(factors, self.column.mass, self.farthest)
-            mean[:-1, 1:], variance[:-1, 1:] = factors.mean, factors.variance
-        block = replace(self, mean=mean, variance=variance, main=main, factors=factors)
-        if learn:
-            block.main_strength = learned(self.column.main, main, self.main_strength, [1])
-        if learn and factors is not None:
-            block.strength = learned(self.column.factors, factors, self.strength, ranks)
-        return block
+_HALVINGS = 20
+"""Of the terms of new factors, at most."""
 
 
 @dataclass
 class Member:
-    """A staged fit of one predictor to a weighted, standardised target.
+    """A staged fit to rows in the units of the standardised target.
 
     Parameters
     ----------
@@ -110,13 +44,13 @@ class Member:
         Those that vary.
     codes : Codes
         Of those columns.
-    target, weight : arrays of shape (n,)
+    response : Response
     additive : Additive
         Smooth main effects at the true values of the rows.
     ranks : dict of order to rank
     tempering : float or None
         Share of the partners' variance that counts: 1 is mean field, 0 takes partners as known. None: one and a half
-        times the noise's standard deviation, between a quarter and one.
+        times the root of the share of the loss that is left, between a quarter and one.
     rng : Generator
     reweighted : bool
         Whether factors start from randomly reweighted rows, so that another member is another one.
@@ -124,8 +58,7 @@ class Member:
 
     columns: Sequence[BlockColumn]
     codes: Codes
-    target: Floats
-    weight: Floats
+    response: Response
     additive: Additive
     ranks: Mapping[int, int]
     tempering: float | None
@@ -134,147 +67,114 @@ class Member:
     kernel: BlockKernel
     executor: Executor
     schedule: Schedule = field(default_factory=Schedule)
-    snapshots: list[Snapshot] = field(default_factory=list)
+    fits: list[Fit] = field(default_factory=list)
     settled: bool = False
+    _state: State = field(init=False)
 
-    def run(self, report: Report) -> list[Snapshot]:
-        """Snapshots at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
-        self._total = float(self.weight.sum())
-        self._intercept = float(np.average(self.target, weights=self.weight))
-        self._smooth = self.additive.start(self.target - self._intercept)
-        residual = self.target - self._intercept - self._smooth_part()
-        square = float(np.average(residual**2, weights=self.weight))
-        self._noise, self._share = max(square, 1e-9), 1.0
-        self._orders: dict[int, int] = {}
-        self._blocks = [
-            _Block(
-                column,
-                np.where(column.mass * len(self.target) < _RARE, _FARTHEST_RARE, _FARTHEST),
-                np.zeros((column.book.n_codes, 1)),
-                np.zeros((column.book.n_codes, 1)),
-                column.main.start(max(2.0 * square, 1e-6))[:, np.newaxis],
-                np.zeros((column.factors.n_groups, 0)),
-            )
-            for column in self.columns
-        ]
+    @property
+    def damped(self) -> int:
+        """Steps that losses did not bear out."""
+        return self._state.damped
+
+    def run(self, report: Report) -> list[Fit]:
+        """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
+        self._state = State.start(self.response, self.additive, self.columns)
         for order in (1, *self.ranks):
-            before = list(self._blocks), self._noise, self._intercept, dict(self._orders), self._smooth
+            before = self._state.copy()
             try:
                 if order > 1:
-                    self._add_factors(order, residual)
-                residual, stopped = self._stage(order, report)
-            except _FailedError:
-                if not self.snapshots:
+                    self._add_factors(order)
+                stopped = self._stage(order, report)
+            except FailedError:
+                if not self.fits:
                     raise
-                self._blocks, self._noise, self._intercept, self._orders, self._smooth = before
-                self.snapshots.append(self.snapshots[-1])
+                self._state = before
+                self.fits.append(self.fits[-1])
                 continue
-            self.snapshots.append(self.snapshot())
+            self.fits.append(self.fit())
             if stopped:
                 break
-        return self.snapshots
+        self.response = self._state.response
+        return self.fits
 
-    def snapshot(self) -> Snapshot:
+    def fit(self) -> Fit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""
-        widths = {1 + sum(self._orders.values())}
-        parts = []
-        for block in self._blocks:
-            if block.main is None or {1 + (0 if block.factors is None else block.factors.mean.shape[1])} != widths:
-                return self.snapshots[-1]
-            parts.append(block.column.coefficients(block.main, block.factors))
-        books = [block.column.book for block in self._blocks]
-        mains = self.additive.coefficients(self._smooth.coef, books)
-        for (coef, level), (smooth, constant) in zip(parts, mains, strict=True):
-            coef[:, 0] += smooth
-            level[0] += constant
-        return Snapshot(
-            dict(self._orders),
-            self._intercept,
-            self._noise,
-            tuple(coef for coef, _ in parts),
-            tuple(level for _, level in parts),
-            tuple(block.mean for block in self._blocks),
-            tuple((block.main_strength, block.strength) for block in self._blocks),
-        )
+        state = self._state
+        parts = [predictor.frozen().snapshot(self.additive, state.noise) for predictor in state.predictors]
+        fit = tuple(part for part in parts if part is not None)
+        return fit if len(fit) == len(parts) else self.fits[-1]
 
-    def _add_factors(self, order: int, residual: Floats) -> None:
-        rank = self.ranks[order]
-        if order == 2:
-            weight, reweighted = self.weight, self.reweighted
-            new = spectral_factors(self.columns, self.codes, residual, weight, rank, self.rng, reweighted=reweighted)
-        else:
-            spread = float(np.sqrt(np.average(residual**2, weights=self.weight)))
-            new = random_factors(self.columns, rank, spread, self.rng)
-        self._blocks = [block.widened(start) for block, start in zip(self._blocks, new, strict=True)]
-        self._orders = {**self._orders, order: rank}
+    def _add_factors(self, order: int) -> None:
+        response, touch, rank = self._state.response, self._state.touch, self.ranks[order]
+        for k, predictor in enumerate(self._state.predictors):
+            size = self._size(k)
+            if order == 2:
+                pulls = -response.weight * touch.slope[:, k] / float(response.weight @ touch.curvature[:, k])
+                most = np.inf if response.quadratic else 1.0
+                new = spectral_factors(
+                    self.columns, self.codes, pulls, rank, size, self.rng, most=most, reweighted=self.reweighted
+                )
+            else:
+                new = random_factors(self.columns, rank, size, self.rng)
+            if not response.quadratic:
+                new = self._harmless(k, order, new, 0.2 * size if order > 2 else np.inf)
+            predictor.widen(order, new)
 
-    def _stage(self, order: int, report: Report) -> tuple[Floats, bool]:
-        """Sweep until the noise variance settles: the residual, and whether somebody asked to stop."""
-        schedule = self.schedule
+    def _harmless(self, k: int, order: int, factors: list[Floats], most: float) -> list[Floats]:
+        """Factors whose terms have at most that standard deviation, and raise the loss by a twentieth at most."""
+        response, touch = self._state.response, self._state.touch
+        squares = np.array([column.mass @ part**2 for column, part in zip(self.columns, factors, strict=True)])
+        size = float(np.sqrt(symmetric(squares, order).sum()))
+        values = np.stack([part[codes] for part, codes in zip(factors, self.codes.columns, strict=True)])
+        terms, scale = symmetric(values, order).sum(axis=1), min(1.0, most / size if size > 0.0 else 1.0)
+        for _ in range(_HALVINGS):
+            eta = touch.eta.copy()
+            eta[:, k] += scale * terms
+            with quiet():
+                if response.left(response.touch(eta)) <= response.left(touch) + 0.05:
+                    break
+            scale *= 0.5
+        return [scale ** (1.0 / order) * part for part in factors]
+
+    def _size(self, k: int) -> float:
+        """Standard deviation that new factors may have in mind: the residual's, or that of the predictor so far."""
+        response, touch = self._state.response, self._state.touch
+        if response.quadratic:
+            return float(np.sqrt(2.0 * response.mean_of(touch.value)))
+        eta = touch.eta[:, k]
+        square = response.mean_of((eta - response.mean_of(eta)) ** 2)
+        return float(np.clip(np.sqrt(square), 0.1, 1.0))
+
+    def _stage(self, order: int, report: Report) -> bool:
+        """Sweep until the loss settles; whether somebody asked to stop."""
+        schedule, state = self.schedule, self._state
         highest = order == max(self.ranks, default=1)
         limit = schedule.main if order == 1 else schedule.last if highest else schedule.inner
-        rows, quiet, stopped, change = None, 0, False, np.inf
-        residual = self.target
+        used, settled, stopped, change = -1.0, 0, False, np.inf
         for number in range(limit):
             warm = order > 1 and number < schedule.warm
             share = 0.0 if warm else self._tempering()
-            if rows is None or abs(share - self._share) > 0.02 * share or number % schedule.rebuild == 0:
-                self._share = share
-                rows = self._rows()
-            self._sweep(rows, learn=not warm, backwards=number % 2 == 1)
-            before = self._noise
-            residual = self._update_noise(rows, floor=0.7 * before if warm else 0.0)
-            change = abs(float(np.log(self._noise / before)))
-            spread = float(np.sqrt(np.average(residual**2, weights=self.weight)))
-            stopped = report(Sweep(order, number, float(np.sqrt(self._noise)), spread, change))
-            quiet = quiet + 1 if change < schedule.tol else 0
-            if stopped or (order > 1 and number + 1 >= schedule.fewest and quiet >= 3):
+            if used < 0.0 or abs(share - used) > 0.02 * share or number % schedule.rebuild == 0:
+                used = share
+                state.build(self._rows, share)
+            before = state.level()
+            if number in _LEARNING:
+                state.learn_parameters()
+            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
+            level = state.level()
+            change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
+            stopped = report(Sweep(order, number, level, change))
+            settled = settled + 1 if change < schedule.tol else 0
+            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
         self.settled = change < schedule.tol
-        return residual, stopped
+        return stopped
+
+    def _rows(self, predictor: Predictor) -> BlockRows:
+        return BlockRows(ArraySource(self.codes), self.executor, self.kernel, predictor.belief.ranks)
 
     def _tempering(self) -> float:
         if self.tempering is not None:
             return self.tempering
-        return float(np.clip(1.5 * np.sqrt(self._noise), 0.25, 1.0))
-
-    def _rows(self) -> BlockRows:
-        """States with every column in."""
-        rows = BlockRows(ArraySource(self.codes), self.executor, self.kernel, self._orders)
-        self._set_work(rows)
-        for j in range(len(self._blocks)):
-            rows.put_in(self._moments(j))
-        return rows
-
-    def _moments(self, j: int) -> ColumnMoments:
-        return ColumnMoments(j, self._blocks[j].mean, self._share * self._blocks[j].variance)
-
-    def _sweep(self, rows: BlockRows, *, learn: bool, backwards: bool) -> None:
-        waiting: ColumnMoments | None = None
-        ranks, order = list(self._orders.values()), range(len(self._blocks))
-        for j in reversed(order) if backwards else order:
-            sums = rows.exchange(waiting, self._moments(j))
-            self._blocks[j] = self._blocks[j].solved(sums, self._noise, ranks, learn=learn)
-            waiting = self._moments(j)
-        if waiting is not None:
-            rows.put_in(waiting)
-
-    def _update_noise(self, rows: BlockRows, floor: float) -> Floats:
-        fitted, variance = rows.fitted()
-        rest = self.target - fitted
-        self._intercept = float(np.average(rest - self._smooth_part(), weights=self.weight))
-        self._smooth = self.additive.step(self._smooth, rest - self._intercept, self._noise)
-        residual = rest - self._intercept - self._smooth_part()
-        noise = (float(self.weight @ (residual**2 + variance)) + self._smooth.spread) / self._total
-        if not np.isfinite(noise):
-            raise _FailedError("the noise variance is not finite")
-        self._noise = max(noise, floor, 1e-9)
-        self._set_work(rows)
-        return residual
-
-    def _smooth_part(self) -> Floats:
-        return np.asarray(self.additive.design @ self._smooth.coef)
-
-    def _set_work(self, rows: BlockRows) -> None:
-        """What the blocks explain: the target without intercept and smooth main effects."""
-        rows.set_work(self.weight, self.weight * (self.target - self._intercept - self._smooth_part()))
+        left = self._state.level() if self.response.floor is not None else 1.0
+        return float(np.clip(1.5 * np.sqrt(max(left, 0.0)), 0.25, 1.0))

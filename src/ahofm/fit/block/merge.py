@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.stages import Snapshot
+from ahofm.families import Units
+from ahofm.fit.block.stages import Fit, Snapshot
 from ahofm.model import Terms
 from ahofm.model.shares import symmetric
 
@@ -18,36 +19,52 @@ _NOTHING = 1e-5
 
 
 def merged(
-    parts: Sequence[tuple[float, Snapshot]], books: Sequence[Codebook], shift: float, factor: float, constant: float
-) -> tuple[dict[int, int], Terms]:
-    """The model ``shift + factor * sum_k weight_k eta_k``: its ranks, and its terms.
+    parts: Sequence[tuple[float, Fit]], books: Sequence[Codebook], units: Units, constants: Floats
+) -> tuple[dict[int, int], tuple[Terms, ...]]:
+    """The model ``shift + factor * sum_k weight_k eta_k``, predictor by predictor: its ranks, and its terms.
 
-    What the weights lack to 1 is the weight of a constant. A factor of order d takes the d-th root of its weight into each of its functions. Factors that have shrunk to
-    nothing are dropped.
+    What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all predictors, are
+    dropped.
     """
-    orders = sorted({order for _, snapshot in parts for order in snapshot.ranks})
-    varying = [j for j, book in enumerate(books) if book.size > 0]
-    coef, level = [], []
-    masses = [books[j].mass / books[j].mass.sum() for j in varying]
-    kept = {order: [_alive(weight, snapshot, order, masses) for weight, snapshot in parts] for order in orders}
-    for at, _ in enumerate(varying):
-        columns, levels = _side_by_side(parts, at, orders, kept, factor)
-        coef.append(columns)
-        level.append(levels)
+    orders = sorted({order for _, fit in parts for order in fit[0].ranks})
+    masses = [book.mass / book.mass.sum() for book in books if book.size > 0]
+    kept = {
+        order: [
+            np.logical_or.reduce([_alive(weight, snapshot, order, masses) for snapshot in fit]) for weight, fit in parts
+        ]
+        for order in orders
+    }
+    terms = []
+    for k, (shift, factor, constant) in enumerate(zip(units.shift, units.factor, constants, strict=True)):
+        own = [(weight, fit[k]) for weight, fit in parts]
+        terms.append(_terms(own, books, masses, orders, kept, shift, factor, constant))
     ranks = {order: sum(int(alive.sum()) for alive in kept[order]) for order in orders}
-    width = 1 + sum(ranks.values())
-    all_coef = [np.zeros((book.size, width)) for book in books]
-    all_level = [np.zeros(width) for _ in books]
-    for j, columns, levels in zip(varying, coef, level, strict=True):
-        all_coef[j], all_level[j] = columns, levels
+    return {order: rank for order, rank in ranks.items() if rank}, tuple(terms)
+
+
+def _terms(
+    parts: Sequence[tuple[float, Snapshot]],
+    books: Sequence[Codebook],
+    masses: Sequence[Floats],
+    orders: Sequence[int],
+    kept: dict[int, list[NDArray[np.bool_]]],
+    shift: float,
+    factor: float,
+    constant: float,
+) -> Terms:
+    """One predictor. A factor of order d takes the d-th root of its weight into each of its functions."""
+    width = 1 + sum(int(alive.sum()) for order in orders for alive in kept[order])
+    coef = [np.zeros((book.size, width)) for book in books]
+    level = [np.zeros(width) for _ in books]
     rest = (1.0 - sum(weight for weight, _ in parts)) * constant
     intercept = shift + factor * (rest + sum(weight * snapshot.intercept for weight, snapshot in parts))
-    for j, mass in zip(varying, masses, strict=True):  # smooth parts have mean zero over rows, not quite over codes
-        mean = float(mass @ (books[j].basis @ all_coef[j][:, 0])) + all_level[j][0]
-        all_level[j][0] -= mean
+    varying = [j for j, book in enumerate(books) if book.size > 0]
+    for at, (j, mass) in enumerate(zip(varying, masses, strict=True)):
+        coef[j], level[j] = _side_by_side(parts, at, orders, kept, factor)
+        mean = float(mass @ (books[j].basis @ coef[j][:, 0])) + level[j][0]
+        level[j][0] -= mean  # smooth parts have mean zero over rows, not quite over codes
         intercept += mean
-    terms = Terms(float(intercept), tuple(all_coef), tuple(all_level))
-    return {order: rank for order, rank in ranks.items() if rank}, terms
+    return Terms(float(intercept), tuple(coef), tuple(level))
 
 
 def _side_by_side(
@@ -63,7 +80,7 @@ def _side_by_side(
     for order in orders:
         for (weight, snapshot), alive in zip(parts, kept[order], strict=True):
             own = _slice(snapshot, order)
-            root = (factor * weight) ** (1.0 / order)
+            root = np.abs(factor * weight) ** (1.0 / order)
             coef.append(root * snapshot.coef[at][:, own][:, alive])
             level.append(root * snapshot.level[at][own][alive])
     return np.hstack(coef), np.concatenate(level)

@@ -48,17 +48,16 @@ class Posterior:
 def bounded(posterior: Posterior, mass: Floats, times: Floats) -> Posterior:
     """The posterior with no value further from zero than so many times the function's root mean square, at each code.
 
-    A code that one row has may take any value; the product of several such values, for a new row that has several such
-    codes, would be absurd. Functions without a rough part are smooth enough as they are.
+    A code that one row has may take any value, and a curve that ends where there are hardly any rows may go anywhere;
+    the product of several such values, for a new row that has several such codes, would be absurd.
     """
-    if posterior.rough is None:
-        return posterior
     limit = np.outer(times, np.sqrt(mass @ posterior.mean**2))
     mean = np.clip(posterior.mean, -limit, limit)
     if (mean == posterior.mean).all():
         return posterior
     mean = mean + mass @ (posterior.mean - mean)  # the function's mean stays what it was
-    return replace(posterior, mean=mean, rough=posterior.rough + (mean - posterior.mean))
+    rough = mean - posterior.mean if posterior.rough is None else posterior.rough + (mean - posterior.mean)
+    return replace(posterior, mean=mean, rough=rough)
 
 
 class Prior(Protocol):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from threadpoolctl import threadpool_limits
 
 from ahofm.fit.block.member import Member
-from ahofm.fit.block.stages import Snapshot, Sweep
+from ahofm.fit.block.stages import Fit, Sweep
 from ahofm.fit.solver import Callback
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
@@ -40,9 +40,9 @@ class Runner:
         self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
         self.reason: Reason | None = None
 
-    def __call__(self, members: Sequence[Member]) -> list[list[Snapshot]]:
-        """Snapshots of every member; of stages that were not reached there are none."""
-        few = all(len(member.target) < FEWEST_ROWS_FOR_THREADS for member in members)
+    def __call__(self, members: Sequence[Member]) -> list[list[Fit]]:
+        """Fits of every member; of stages that were not reached there are none."""
+        few = all(member.response.n_rows < FEWEST_ROWS_FOR_THREADS for member in members)
         share = 1 if few else min(self._n_threads, len(members))
         executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
         for member in members:
@@ -59,18 +59,18 @@ class Runner:
                     self.reason = Reason.INTERRUPTED
                 return [future.result() for future in futures]
 
-    def _run(self, member: Member) -> list[Snapshot]:
+    def _run(self, member: Member) -> list[Fit]:
         try:
             return member.run(self._report)
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
-            return [*member.snapshots, member.snapshot()] if member.snapshots else []
+            return [*member.fits, member.fit()] if member.fits else []
 
     def _report(self, sweep: Sweep) -> bool:
         with self._lock:
             self._passes += 1.0
             seconds = time.perf_counter() - self._begun
-            record = Record(len(self.records), sweep.noise**2, sweep.change, self._passes, seconds)
+            record = Record(len(self.records), sweep.level, sweep.change, self._passes, seconds)
             self.records.append(record)
             wishes = [callback(record) for callback in self._callbacks]
             if any(wishes) and self.reason is None:

@@ -39,33 +39,36 @@ class Schedule:
     rebuild: int = 10
 
     @classmethod
-    def of(cls, n_rows: int, last: int | None, tol: float | None) -> Schedule:
-        """For so many rows; with those numbers where they are given."""
+    def of(cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False) -> Schedule:
+        """For so many rows; with those numbers where they are given. Rare events are not safe with known partners."""
         plain = cls() if n_rows < MANY_ROWS else cls(tol=5e-4)
+        plain = replace(plain, warm=0) if rare else plain
         last = plain.last if last is None else last
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One sweep over all columns: the order of its stage, and the standard deviations it ends with."""
+    """One sweep over all columns: the order of its stage, and the level it ends at.
+
+    The level is the noise variance of the standardised target, or the share of the loss that is left.
+    """
 
     order: int
     number: int
-    noise: float
-    residual: float
+    level: float
     change: float
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The fit at the end of a stage, in the units of the standardised target.
+    """One predictor at the end of a stage, in the units of the standardised target.
 
     Attributes
     ----------
     ranks : dict of order to rank
     intercept, noise : float
-        ``noise`` is a variance.
+        ``noise`` is the dispersion.
     coef, level : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
     values : tuple of arrays of shape (codes, 1 + factors)
         Means at the codes, without the smooth main effects, which ``coef`` and ``level`` have in.
@@ -80,6 +83,9 @@ class Snapshot:
     values: tuple[Floats, ...]
     strengths: tuple[tuple[Floats, Floats], ...]
 
+
+Fit: TypeAlias = tuple[Snapshot, ...]
+"""All predictors."""
 
 Report: TypeAlias = Callable[[Sweep], bool]
 """Told of every sweep; the member ends with what it has when it returns True."""

@@ -28,39 +28,43 @@ def random_factors(columns: Sequence[BlockColumn], rank: int, spread: float, rng
 def spectral_factors(
     columns: Sequence[BlockColumn],
     codes: Codes,
-    residual: Floats,
-    weight: Floats,
+    pulls: Floats,
     rank: int,
+    size: float,
     rng: np.random.Generator,
     *,
+    most: float,
     reweighted: bool,
 ) -> list[Floats]:
     """Pairwise factors from the residual's covariance with products of functions: (codes, rank) per column.
 
     The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
-    ``C = sum_i w_i r_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
-    itself. Eigenvalues that residuals of random sign reach as well start small.
+    ``C = sum_i pull_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
+    itself. Eigenvalues that pulls of random sign reach as well start small.
 
     Parameters
     ----------
-    residual, weight : arrays of shape (n,)
+    pulls : array of shape (n,)
+        How much each row wants a larger predictor: weighted residuals, divided by the sum of the weights.
+    size : float
+        Standard deviation of the residual; a tenth of it is added at random.
+    most : float
+        No eigenvalue counts for more.
     reweighted : bool
         Whether rows get random weights, so that another start is another one.
     """
     scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
     stacked = [column.start * scale for column, scale in zip(columns, scales, strict=True)]
     ends = np.cumsum([0, *(part.shape[1] for part in stacked)])
-    pulls = weight * residual / weight.sum()
     if reweighted:
         pulls = pulls * rng.exponential(size=len(pulls))
     values, vectors = np.linalg.eigh(_covariance(stacked, codes, pulls, ends))
     noise = _noise(stacked, codes, pulls, ends, rng)
-    values = np.where(values > noise, values, 0.1 * values)
+    values = np.minimum(np.where(values > noise, values, 0.1 * values), most)
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
-    spread = float(np.sqrt(np.average(residual**2, weights=weight)))
-    factors = random_factors(columns, rank, 0.1 * spread, rng)
+    factors = random_factors(columns, rank, 0.1 * size, rng)
     for j, part in enumerate(stacked):
         factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
     return factors

@@ -12,7 +12,8 @@ from scipy.optimize import nnls
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.stages import Snapshot
+from ahofm.fit.block.response import Response, Touch
+from ahofm.fit.block.stages import Fit
 from ahofm.kernels import Curves, NativeCurves, column_curves
 
 _LEAST = 0.05
@@ -20,6 +21,9 @@ _LEAST = 0.05
 
 _TOGETHER = 10.0
 """So many rows' worth of belief that all recipes count alike."""
+
+_STEPS = 10
+"""Of iterated least squares, for the shares."""
 
 _FIRM, _LIKELY = 3.0, 1.0
 """Standard errors of a gain: of any interactions over none, and of a higher order over a lower one."""
@@ -33,22 +37,26 @@ class Scores:
     ----------
     orders : tuple of int
         1, and those that have factors.
-    predicted : array of shape (rows, recipes, orders)
-    target, weight : arrays of shape (rows,)
+    predicted : array of shape (rows, predictors, recipes, orders)
+    response : Response
+        What the rows say.
     """
 
     orders: tuple[int, ...]
     predicted: Floats
-    target: Floats
-    weight: Floats
+    response: Response
 
-    def errors(self) -> Floats:
-        """Root mean squares, (recipes, orders)."""
-        squares = (self.predicted - self.target[:, np.newaxis, np.newaxis]) ** 2
-        return np.sqrt(np.average(squares, axis=0, weights=self.weight))
+    def losses(self) -> Floats:
+        """Mean losses above their floor, (recipes, orders)."""
+        recipes, orders = self.predicted.shape[2:]
+        values = [[self._mean_loss(self.predicted[:, :, r, d]) for d in range(orders)] for r in range(recipes)]
+        return np.array(values) - (self.response.floor or 0.0)
+
+    def _mean_loss(self, eta: Floats) -> float:
+        return self.response.mean_of(self.response.touch(eta).value)
 
     def _of(self, recipe: int, order: int) -> Floats:
-        return self.predicted[:, recipe, self.orders.index(order)]
+        return np.asarray(self.predicted[:, :, recipe, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
         """This order, or 1 unless interactions up to it predict better than main effects by three standard errors.
@@ -73,43 +81,75 @@ class Scores:
         return self._mixture(self.supported(order))
 
     def _gain(self, lower: int, higher: int) -> float:
-        """What the mean squared error falls by from one order to another, in standard errors."""
-        gain = self._squares(self._mixture(lower)) - self._squares(self._mixture(higher))
-        mean = float(np.average(gain, weights=self.weight))
-        spread = float(np.average((gain - mean) ** 2, weights=self.weight))
-        rows = float(self.weight.sum() ** 2 / (self.weight @ self.weight))
-        return mean / max(np.sqrt(spread / rows), np.finfo(float).tiny)
+        """What the mean loss falls by from one order to another, in standard errors."""
+        weight = self.response.weight
+        gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
+        mean = float(np.average(gain, weights=weight))
+        spread = float(np.average((gain - mean) ** 2, weights=weight))
+        rows = float(weight.sum() ** 2 / (weight @ weight))
+        return mean / max(float(np.sqrt(spread / rows)), np.finfo(float).tiny)
 
-    def _squares(self, shares: Mapping[tuple[int, int], float]) -> Floats:
-        """Squared errors of a weighted mean."""
-        mean = sum(share * self._of(recipe, order) for (recipe, order), share in shares.items())
-        return np.asarray((mean + (1.0 - sum(shares.values())) * self._constant - self.target) ** 2)
+    def _values(self, shares: Mapping[tuple[int, int], float]) -> Floats:
+        """Losses of a weighted mean."""
+        return self.response.touch(self._mean(shares)).value
 
-    @property
-    def _constant(self) -> float:
-        return float(np.average(self.target, weights=self.weight))
+    def _mean(self, shares: Mapping[tuple[int, int], float]) -> Floats:
+        rest = (1.0 - sum(shares.values())) * self.response.constants
+        return np.asarray(rest + sum(share * self._of(recipe, order) for (recipe, order), share in shares.items()))
 
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
         """Non-negative shares of all recipes at all orders up to one, and of a constant, with sum 1.
 
         A little ridge draws the recipes together, and the constant to nothing, where the rows cannot tell.
         """
-        n, recipes, _ = self.predicted.shape
-        orders = [d for d in self.orders if d <= order]
-        members = [(recipe, d) for recipe in range(recipes) for d in orders]
-        count = len(members)
-        roots = np.sqrt(self.weight / self.weight.mean())
-        columns = [*(self._of(recipe, d) for recipe, d in members), np.full(n, self._constant)]
-        target = self.target * roots
-        noise = float(self.errors()[:, : len(orders)].min())
-        ridge, firm = np.sqrt(_TOGETHER) * noise, 1e3 * np.sqrt(n) * max(float(np.abs(target).max()), 1.0)
-        matrix = np.vstack([np.column_stack(columns) * roots[:, np.newaxis], ridge * np.eye(count + 1)])
-        even = np.append(np.full(count, ridge / count), 0.0)
-        weights, _ = nnls(np.vstack([matrix, np.full(count + 1, firm)]), np.concatenate([target, even, [firm]]))
-        weights = np.where(weights / weights.sum() < min(_LEAST, 1.0 / (count + 1)), 0.0, weights)
+        members = [(recipe, d) for recipe in range(self.predicted.shape[2]) for d in self.orders if d <= order]
+        columns = [self._of(recipe, d) for recipe, d in members]
+        columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
+        weights = self._best_shares(np.stack(columns, axis=2))
+        weights = np.where(weights < min(_LEAST, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
         shares = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
-        return shares or {(int(self.errors()[:, 0].argmin()), 1): _LEAST}
+        return shares or {(int(self.losses()[:, 0].argmin()), 1): _LEAST}
+
+    def _best_shares(self, columns: Floats) -> Floats:
+        """Shares (count,) of predictions (rows, predictors, count) with the least loss, by iterated least squares."""
+        response, count = self.response, columns.shape[2]
+        shares = np.append(np.full(count - 1, 1.0 / (count - 1)), 0.0)
+        touch = response.touch(columns @ shares)
+        for _ in range(1 if response.quadratic else _STEPS):
+            step = _least_squares(columns, response, touch) - shares
+            for _ in range(6):
+                after = response.touch(columns @ (shares + step))
+                if response.quadratic or response.mean_of(after.value) <= response.mean_of(touch.value):
+                    break
+                step = 0.5 * step
+            else:
+                break
+            shares, touch = shares + step, after
+            if np.abs(step).max() < 1e-3:
+                break
+        return shares
+
+
+def _least_squares(columns: Floats, response: Response, touch: Touch) -> Floats:
+    """Non-negative shares with sum 1 that fit the parabolas at the current predictors best."""
+    parabolas = [response.parabolas(touch, k) for k in range(columns.shape[1])]
+    weight = np.stack([part.weight for part in parabolas], axis=1) / response.weight.mean()
+    pull = np.stack([part.pull for part in parabolas], axis=1) / response.weight.mean()
+    roots = np.sqrt(weight)
+    target = np.divide(pull, roots, out=np.zeros_like(pull), where=roots > 0.0).ravel()
+    matrix = (columns * roots[:, :, np.newaxis]).reshape(len(target), -1)
+    noise = 1.0
+    if response.family.dispersed:
+        best = np.square(matrix - target[:, np.newaxis]).sum(axis=0).min() / len(columns)
+        noise = float(np.sqrt(max(best, np.finfo(float).tiny)))
+    count = matrix.shape[1]
+    ridge = np.sqrt(_TOGETHER) * noise
+    even = np.append(np.full(count - 1, ridge / (count - 1)), 0.0)
+    firm = 1e3 * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
+    stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
+    weights, _ = nnls(stacked, np.concatenate([target, even, [firm]]))
+    return np.asarray(weights / weights.sum())
 
 
 def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -120,8 +160,10 @@ def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.in
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
-def predict(snapshot: Snapshot, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
-    """The predictor at raw values, as the final model will see them: a code stands for many of them."""
-    curves = tuple(map(column_curves, books, snapshot.coef, snapshot.level))
+def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
+    """Predictors at raw values, as the final model will see them: a code stands for many of them."""
     places = [book.places(column) for book, column in zip(books, columns, strict=True)]
-    return NativeCurves((Curves(snapshot.intercept, snapshot.ranks, curves),)).eta(places, 1)[:, 0]
+    curves = tuple(
+        Curves(one.intercept, one.ranks, tuple(map(column_curves, books, one.coef, one.level))) for one in fit
+    )
+    return NativeCurves(curves).eta(places, 1)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns import Codebook, Codes, Mixed
-from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
 from ahofm.fit.block.member import Member
+from ahofm.fit.block.response import Response
 from ahofm.fit.block.stages import MANY_ROWS, Schedule
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
@@ -48,7 +48,10 @@ RECIPES = (Recipe("mixed", 0.7), Recipe("smooth", 0.5), Recipe("walk", 1.0))
 
 @dataclass(frozen=True)
 class Work:
-    """Rows to fit, in the units of the standardised target, and the priors to fit them with."""
+    """Rows to fit, in the units of the standardised target, and the priors to fit them with.
+
+    ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
+    """
 
     data: Data
     ranks: Mapping[int, int]
@@ -57,9 +60,8 @@ class Work:
     books: Sequence[Codebook]
     table: Sequence[NDArray[Any]]
     codes: Codes
-    target: Floats
-    weight: Floats
-    n_rows: int
+    response: Response
+    n_rows: float
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> Work:
@@ -68,25 +70,22 @@ class Work:
         asked = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j, book in enumerate(books) if book.size > 0]
         codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
-        offset = 0.0 if data.rows.offset is None else data.rows.offset[:, 0]
         automatic = [j not in asked for j in varying]
         table = [data.table.columns[j] for j in varying]
-        target = data.rows.y - offset
         own = [books[j] for j in varying]
-        return cls(data, ranks, settings, automatic, own, table, codes, target, data.rows.weight, len(target))
+        response = Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset)
+        return cls(data, ranks, settings, automatic, own, table, codes, response, response.information)
 
     def take(self, rows: NDArray[np.int64]) -> Work:
         """Some of the rows; codebooks and all priors stay those of all rows."""
         table = [column[rows] for column in self.table]
-        return replace(
-            self, table=table, codes=self.codes.take(rows), target=self.target[rows], weight=self.weight[rows]
-        )
+        return replace(self, table=table, codes=self.codes.take(rows), response=self.response.take(rows))
 
     @cached_property
     def additive(self) -> Additive:
         """Smooth main effects, which all members share."""
         smooth = [column.main_smooth for column in self._columns(RECIPES[0])]
-        return Additive.of(self.books, smooth, self.table, self.weight)
+        return Additive.of(self.books, smooth, self.table, self.response.weight)
 
     def _columns(self, recipe: Recipe) -> Sequence[BlockColumn]:
         center = self.settings.center
@@ -96,19 +95,19 @@ class Work:
         """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
         if self.settings.tempering != "auto":
             return float(self.settings.tempering)
+        if self.response.rare:
+            return 1.0
         return None if self.n_rows < MANY_ROWS else recipe.tempering
 
     def member(self, recipe: Recipe, number: int, copy: int) -> Member:
         """A fit of these rows by a recipe."""
         settings = self.settings
-        precision: Literal["float32", "float64"] = (
-            "float64" if len(self.target) <= FLOAT64_ROWS or max(self.ranks, default=1) > 3 else "float32"
-        )
+        double = self.response.n_rows <= FLOAT64_ROWS or max(self.ranks, default=1) > 3
+        precision: Literal["float32", "float64"] = "float64" if double else "float32"
         return Member(
             self._columns(recipe),
             self.codes,
-            self.target,
-            self.weight,
+            self.response,
             self.additive,
             self.ranks,
             self.tempering(recipe),
@@ -116,7 +115,7 @@ class Work:
             copy > 0,
             NativeBlockKernel(precision),
             SerialExecutor(),
-            Schedule.of(self.n_rows, settings.max_iter, settings.tol),
+            Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare),
         )
 
 
@@ -129,7 +128,7 @@ def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
         recipes = [recipe for recipe in RECIPES if recipe.interactions == settings.interactions]
     elif not open_choice or not work.ranks:
         recipes = RECIPES[:1]
-    elif work.n_rows < FEWEST_ROWS:
+    elif work.response.n_rows < FEWEST_ROWS:
         recipes = [recipe for recipe in RECIPES if recipe.interactions == "smooth"]
     return recipes
 

@@ -1,0 +1,149 @@
+"""What the rows want of the predictors: their losses, and the parabolas that touch these.
+
+A block is a least-squares problem. For a family that is not one, each row's loss is replaced by a parabola at the
+current predictors (iterated reweighting), and a step that the losses do not bear out is damped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.families import Family, Gaussian
+from ahofm.families.links import quiet
+
+_FARTHEST_STEP = 3.0
+"""Of a predictor, in one block: a parabola knows nothing of places that far off."""
+
+
+@dataclass(frozen=True)
+class Parabolas:
+    """``weight (eta - target)^2 / 2`` as functions of one predictor: (n,) each.
+
+    ``pull`` is weight times target, which exists where the weight is zero.
+    """
+
+    weight: Floats
+    pull: Floats
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Losses (n,), slopes and curvatures (n, K) at predictors (n, K), the offset not counted in."""
+
+    eta: Floats
+    value: Floats
+    slope: Floats
+    curvature: Floats
+
+
+@dataclass(frozen=True)
+class Response:
+    """Targets, weights and offsets of rows, and the family that makes losses of them."""
+
+    family: Family
+    y: Floats
+    weight: Floats
+    offset: Floats | None
+
+    def take(self, rows: NDArray[np.int64]) -> Response:
+        """Some of the rows."""
+        offset = None if self.offset is None else self.offset[rows]
+        return replace(self, y=self.y[rows], weight=self.weight[rows], offset=offset)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @cached_property
+    def quadratic(self) -> bool:
+        """Whether the losses are parabolas themselves, always the same."""
+        return type(self.family) is Gaussian and self.family.link == "identity"
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weight.sum())
+
+    @cached_property
+    def constants(self) -> Floats:
+        """Predictors (K,) of the best model without columns."""
+        return self.family.start(self.y, self.weight, self.offset)
+
+    @cached_property
+    def target(self) -> Floats:
+        """Of parabolas that are the losses."""
+        return self.y if self.offset is None else self.y - self.offset[:, 0]
+
+    @cached_property
+    def floor(self) -> float | None:
+        """Smallest mean loss, where there is one."""
+        floor = self.family.floor(self.y)
+        return None if floor is None else self.mean_of(floor)
+
+    @cached_property
+    def null(self) -> float:
+        """What a mean loss may fall by: from that of the constants to the floor."""
+        if self.floor is None:
+            return 1.0
+        eta = np.tile(self.constants, (self.n_rows, 1))
+        return max(self.mean_of(self.touch(eta).value) - self.floor, np.finfo(float).tiny)
+
+    @cached_property
+    def information(self) -> float:
+        """Rows, counted by what they tell: a row of a rare event counts for little."""
+        if self.family.dispersed:
+            return float(self.n_rows)
+        curvature = self.touch(np.tile(self.constants, (self.n_rows, 1))).curvature.mean(axis=1)
+        return self.n_rows * min(1.0, self.mean_of(curvature))
+
+    @cached_property
+    def rare(self) -> bool:
+        """Whether most rows tell next to nothing: few events among many rows."""
+        return self.information < 0.1 * self.n_rows
+
+    def mean_of(self, values: Floats) -> float:
+        """Weighted mean over rows."""
+        return float(self.weight @ values) / self.total
+
+    def touch(self, eta: Floats) -> Touch:
+        """Losses at predictors."""
+        return Touch(eta, *self.family.loss(self.y, self.shifted(eta)))
+
+    def shifted(self, eta: Floats) -> Floats:
+        """Predictors with the offset in."""
+        return eta if self.offset is None else eta + self.offset
+
+    def left(self, touch: Touch) -> float:
+        """Share of the loss that is still there: 1 for the constants, 0 at the floor; nats per row without one."""
+        return (self.mean_of(touch.value) - (self.floor or 0.0)) / self.null
+
+    def careful(self, touch: Touch, variance: Floats) -> Touch:
+        """The same with curvatures that make no step too long, for families that have them."""
+        curvature = self.family.majorant(self.shifted(touch.eta), variance)
+        return touch if curvature is None else replace(touch, curvature=curvature)
+
+    def parabolas(self, touch: Touch, k: int) -> Parabolas:
+        """Of predictor k."""
+        weight = self.weight * touch.curvature[:, k]
+        return Parabolas(weight, weight * touch.eta[:, k] - self.weight * touch.slope[:, k])
+
+    def bears_out(self, before: Touch, after: Touch, k: int) -> bool:
+        """Whether losses fell nearly as the parabolas of predictor k said.
+
+        An exact step lowers the parabolas with their penalties by at least half of ``weight step^2``; if losses are
+        not above the parabolas by a quarter of it, the penalised loss falls.
+        """
+        step = after.eta[:, k] - before.eta[:, k]
+        with quiet():
+            bend = before.curvature[:, k] * step**2
+            beyond = after.value - before.value - before.slope[:, k] * step - 0.5 * bend
+            excess, allowed = float(self.weight @ beyond), 0.25 * float(self.weight @ bend)
+        if not np.isfinite(excess) or float(np.abs(step).max(initial=0.0)) > _FARTHEST_STEP:
+            return False
+        return excess <= allowed + 1e-12 * self.total * abs(self.mean_of(before.value))
