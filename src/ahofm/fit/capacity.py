@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-
 _RANKS = ((2_000, 4), (12_000, 8), (np.inf, 12))
 """Rows below which so many factors of an order are enough."""
 

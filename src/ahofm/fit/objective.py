@@ -84,7 +84,7 @@ class Objective:
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """The objective and its derivatives by theta; one pass."""
-        sums = self._fold(partial(_loss_sums, predictors=self.tables(theta), kernel=self.kernel, family=self.family))
+        sums = self._fold(partial(loss_sums, predictors=self.tables(theta), kernel=self.kernel, family=self.family))
         return self._penalised(sums, theta)
 
     def value(self, theta: Floats) -> float:
@@ -111,7 +111,7 @@ class Objective:
     def block(self, theta: Floats, predictor: int, column: int) -> ColumnSums:
         """Slopes and curvatures of the loss by one column's functions, per code; one pass."""
         task = partial(
-            _column_sums,
+            column_sums,
             predictors=self.tables(theta),
             kernel=self.kernel,
             family=self.family,
@@ -127,7 +127,7 @@ class Objective:
 
     def _batch_gradient(self, chunk: Chunk, theta: Floats) -> Floats:
         begun = time.perf_counter()
-        sums = _loss_sums(chunk, self.tables(theta), self.kernel, self.family)
+        sums = loss_sums(chunk, self.tables(theta), self.kernel, self.family)
         weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
         gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
         self.meter.seconds += time.perf_counter() - begun
@@ -161,15 +161,17 @@ def _loss_value(chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, fa
     return float(_row_losses(chunk, predictors, kernel, family)[0].sum())
 
 
-def _loss_sums(chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> Sums:
+def loss_sums(chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> Sums:
+    """Weighted sum of the losses of a chunk, and its derivatives by every table entry."""
     if family.builtin is not None:
         return kernel.value_and_gradient(chunk, predictors, family.builtin)
     value, g, _ = _row_losses(chunk, predictors, kernel, family)
     return Sums(float(value.sum()), kernel.pull_back(chunk, predictors, g))
 
 
-def _column_sums(
+def column_sums(
     chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family, which: int, column: int
 ) -> ColumnSums:
+    """Sums of slopes and curvatures of a chunk, per code of one column of one predictor."""
     _, g, h = _row_losses(chunk, predictors, kernel, family)
     return kernel.column_sums(chunk, predictors[which], column, g[:, which], h[:, which])

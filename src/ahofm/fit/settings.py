@@ -15,7 +15,10 @@ from ahofm.fit.solver import Callback, Solver
 PENALISED = ("lbfgs", "bcd", "adam")
 """Solvers that minimise a penalised objective with given strengths."""
 
-SOLVERS = ("auto", "block", *PENALISED)
+LEARNING = ("block", "newton")
+"""Solvers that learn the strengths."""
+
+SOLVERS = ("auto", *LEARNING, *PENALISED)
 
 INTERACTIONS = ("auto", "smooth", "walk", "mixed")
 
@@ -56,8 +59,9 @@ def check_settings(settings: Settings) -> None:
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
     _check_choice("interactions", settings.interactions, INTERACTIONS)
-    if settings.solver == "block" and settings.smoothing == "df":
-        raise ValueError("solver='block' learns its strengths: use smoothing='auto', or another solver with 'df'")
+    if settings.solver in LEARNING and settings.smoothing == "df":
+        name = settings.solver
+        raise ValueError(f"solver={name!r} learns its strengths: use smoothing='auto', or another solver with 'df'")
     fraction = settings.validation_fraction
     if fraction is not None and not 0.0 <= fraction < 1.0:
         raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")

@@ -17,7 +17,7 @@ from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
 from ahofm.fit.data import counted_rows, prepare
 from ahofm.fit.penalised import fit_penalised
-from ahofm.fit.settings import Settings, check_settings
+from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.model import Model, Reason, Trace
 
@@ -83,7 +83,7 @@ def _uses_block(settings: Settings) -> bool:
     """Whether strengths are learned."""
     if settings.solver == "auto":
         return settings.smoothing == "auto" and settings.df is None
-    return settings.solver == "block"
+    return settings.solver in LEARNING
 
 
 def _asked_order(settings: Settings, varying: int, block: bool) -> Any:

@@ -140,6 +140,18 @@ class Additive:
             start += len(part)
         return out
 
+    def part(self, j: int) -> tuple[SmoothCoordinates, slice] | None:
+        """The coordinates of a column, and where their coefficients are; None when it has none."""
+        own = self.coordinates[j]
+        if own is None:
+            return None
+        start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
+        return own, slice(start, start + own.values.shape[1])
+
+    def strengths_of(self, places: slice) -> NDArray[np.intp]:
+        """Which strengths coefficients have, one per group."""
+        return np.unique(self._group[places])
+
     @cached_property
     def _gram(self) -> Floats:
         return _gram(self.design, self.weight)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ahofm.columns.basis import Floats
+from ahofm.fit.block.many import goes_on_a_sample, refined_fits, sample_of
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit, Snapshot
@@ -31,7 +32,8 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     work = Work.of(data, ranks, settings)
-    runner = Runner(settings.n_threads, settings.callbacks)
+    runner = Runner(settings.n_threads, work.response.n_rows, settings.callbacks)
+    many = goes_on_a_sample(settings, work.response.n_rows)
     recipes = recipes_for(work, settings)
     count = member_count(settings, work.response.n_rows) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
@@ -48,9 +50,12 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     copies = _copies(wanted, shares[max(ranks, default=1)], count)
     jobs = [(recipe, copy) for recipe in wanted for copy in range(copies[recipe])]
     if runner.reason is None:
-        members = [work.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
+        rows = sample_of(work) if many else work
+        members = [rows.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
         found = runner(members)
         settled = all(member.settled for member in members)
+        if many:
+            found = [refined_fits(member, work, rows, runner) for member in members]
     else:  # interrupted: what the search has found is all there is
         jobs, found, settled = [(recipe, 0) for recipe in range(len(recipes))], first, False
     fitted = [(recipe, fits) for (recipe, _), fits in zip(jobs, found, strict=True) if fits]
@@ -59,7 +64,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
     reason = runner.reason or (Reason.CONVERGED if settled else ended)
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    trace = Trace("block", reason, tuple(runner.records), seconds)
+    trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds)
     return _assemble(work, fitted, shares, trace, _choices(recipes, shares, scores, ranks, data.units.spread), classes)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.prior import Centring, Posterior
+from ahofm.fit.block.prior import Centring, Part, Posterior
 from ahofm.kernels import inverses
 
 
@@ -51,3 +51,8 @@ class LevelPrior:
             free -= 1
         freedom = free - ridge * variance.sum(axis=0)
         return Posterior(mean, variance, None, mean, freedom[np.newaxis], (mean**2).sum(axis=0)[np.newaxis])
+
+    def pull(self, part: Part, strength: Floats) -> Part:
+        """Half the slope of the quadratic form, times its strength."""
+        assert part.rough is not None
+        return Part(None, strength[0] * part.rough)

@@ -17,13 +17,13 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn
-from ahofm.fit.block.predictor import FailedError, Predictor
+from ahofm.fit.block.predictor import Belief, FailedError, Predictor
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Fit, Report, Schedule, Sweep
 from ahofm.fit.block.start import random_factors, spectral_factors
 from ahofm.fit.block.state import State
-from ahofm.kernels import BlockKernel
+from ahofm.kernels import BlockKernel, BlockSums
 from ahofm.model.shares import symmetric
 from ahofm.rows import ArraySource, Executor
 
@@ -68,8 +68,14 @@ class Member:
     executor: Executor
     schedule: Schedule = field(default_factory=Schedule)
     fits: list[Fit] = field(default_factory=list)
+    beliefs: list[tuple[Belief, ...]] = field(default_factory=list)
     settled: bool = False
     _state: State = field(init=False)
+
+    @property
+    def noise(self) -> float:
+        """The dispersion at the end."""
+        return self._state.noise
 
     @property
     def damped(self) -> int:
@@ -90,8 +96,10 @@ class Member:
                     raise
                 self._state = before
                 self.fits.append(self.fits[-1])
+                self.beliefs.append(self.beliefs[-1])
                 continue
             self.fits.append(self.fit())
+            self.beliefs.append(tuple(predictor.frozen() for predictor in self._state.predictors))
             if stopped:
                 break
         self.response = self._state.response
@@ -103,6 +111,24 @@ class Member:
         parts = [predictor.frozen().snapshot(self.additive, state.noise) for predictor in state.predictors]
         fit = tuple(part for part in parts if part is not None)
         return fit if len(fit) == len(parts) else self.fits[-1]
+
+    def believed(self, beliefs: Sequence[Belief]) -> list[list[BlockSums]]:
+        """Sums over the rows for every column of every predictor, with the partners' variances in."""
+        state = self._state
+        predictors = [Predictor(belief, self.additive) for belief in beliefs]
+        share = self._tempering()
+        for predictor in predictors:
+            predictor.build(self._rows(predictor), share)
+        touch = state.response.touch(np.stack([predictor.fitted()[0] for predictor in predictors], axis=1))
+        found = []
+        for k, predictor in enumerate(predictors):
+            predictor.set_work(state.response.parabolas(touch, k))
+            own = []
+            for j in range(len(predictor.blocks)):
+                own.append(predictor.rows.exchange(None, predictor.moments(j)))
+                predictor.rows.put_in(predictor.moments(j))
+            found.append(own)
+        return found
 
     def _add_factors(self, order: int) -> None:
         response, touch, rank = self._state.response, self._state.touch, self.ranks[order]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.prior import Centring, Posterior, with_constraints
+from ahofm.fit.block.prior import Centring, Part, Posterior, with_constraints
 from ahofm.fit.block.smooth import SmoothPrior
 from ahofm.kernels import inverses
 
@@ -74,3 +74,8 @@ class MixedPrior:
         freedom = np.vstack([posterior.freedom, free - ridge * rough_variance.sum(axis=0)])
         size = np.vstack([self.smooth.size_of(coef), (rough**2).sum(axis=0)])
         return Posterior(smooth + rough, variance, coef, rough, freedom, size)
+
+    def pull(self, part: Part, strength: Floats) -> Part:
+        """Half the slope of the quadratic forms, times their strengths."""
+        assert part.rough is not None
+        return Part(self.smooth.pull(part, strength[:-1]).smooth, strength[-1] * part.rough)

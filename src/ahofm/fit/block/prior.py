@@ -20,6 +20,24 @@ from ahofm.columns.basis import Floats
 
 
 @dataclass(frozen=True)
+class Part:
+    """Coefficients of K functions: of a smooth part (coordinates, K), of a free one (codes, K), or of both."""
+
+    smooth: Floats | None
+    rough: Floats | None
+
+    def flat(self) -> Floats:
+        """One vector."""
+        return np.concatenate([part.ravel() for part in (self.smooth, self.rough) if part is not None])
+
+    def like(self, flat: Floats) -> Part:
+        """The same shapes with other numbers."""
+        at = 0 if self.smooth is None else self.smooth.size
+        smooth = None if self.smooth is None else flat[:at].reshape(self.smooth.shape)
+        return Part(smooth, None if self.rough is None else flat[at:].reshape(self.rough.shape))
+
+
+@dataclass(frozen=True)
 class Posterior:
     """What is believed of K functions of one column after it has seen the rows.
 
@@ -79,6 +97,10 @@ class Prior(Protocol):
 
     def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
         """The posterior of K functions, with strengths of shape (groups, K)."""
+        ...
+
+    def pull(self, part: Part, strength: Floats) -> Part:
+        """Half the slope of the quadratic forms, times their strengths, by each coefficient."""
         ...
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from threadpoolctl import threadpool_limits
 
 from ahofm.fit.block.member import Member
-from ahofm.fit.block.stages import Fit, Sweep
+from ahofm.fit.block.stages import Fit
 from ahofm.fit.solver import Callback
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
@@ -26,13 +26,16 @@ class Runner:
     Parameters
     ----------
     n_threads : int or None
+    n_rows : int
+        Of all data: a sweep over some of them counts for its share of a pass.
     callbacks : functions of a Record
         Called after every sweep of any member, one at a time; all members stop when one returns True.
     """
 
-    def __init__(self, n_threads: int | None, callbacks: Sequence[Callback]) -> None:
+    def __init__(self, n_threads: int | None, n_rows: int, callbacks: Sequence[Callback]) -> None:
         """Nothing has run yet."""
         self._n_threads = n_threads or os.cpu_count() or 1
+        self._n_rows = n_rows
         self._callbacks = callbacks
         self._lock = threading.Lock()
         self._begun = time.perf_counter()
@@ -61,16 +64,18 @@ class Runner:
 
     def _run(self, member: Member) -> list[Fit]:
         try:
-            return member.run(self._report)
+            share = member.response.n_rows / self._n_rows
+            return member.run(lambda sweep: self.report(sweep.level, sweep.change, share))
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
             return [*member.fits, member.fit()] if member.fits else []
 
-    def _report(self, sweep: Sweep) -> bool:
+    def report(self, level: float, change: float, passes: float) -> bool:
+        """Keep a record, tell the callbacks; whether to stop."""
         with self._lock:
-            self._passes += 1.0
+            self._passes += passes
             seconds = time.perf_counter() - self._begun
-            record = Record(len(self.records), sweep.level, sweep.change, self._passes, seconds)
+            record = Record(len(self.records), level, change, self._passes, seconds)
             self.records.append(record)
             wishes = [callback(record) for callback in self._callbacks]
             if any(wishes) and self.reason is None:

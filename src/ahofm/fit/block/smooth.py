@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.prior import Posterior
+from ahofm.fit.block.prior import Part, Posterior
 
 _JITTER = 1e-8
 """Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
@@ -54,6 +54,11 @@ class SmoothPrior:
     def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
         """The posterior of K functions."""
         return self.solve_many(gram, rhs[:, :, np.newaxis], strength)[0]
+
+    def pull(self, part: Part, strength: Floats) -> Part:
+        """Half the slope of the quadratic forms, times their strengths."""
+        assert part.smooth is not None
+        return Part(strength[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
 
     def solve_many(self, gram: Floats, rhs: Floats, strength: Floats) -> tuple[Posterior, Floats]:
         """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""

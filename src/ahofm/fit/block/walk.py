@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.prior import Centring, Posterior, with_constraints
+from ahofm.fit.block.prior import Centring, Part, Posterior, with_constraints
 from ahofm.kernels import chain
 
 
@@ -94,6 +94,19 @@ class WalkPrior:
         ]
         size = [self._steps_of(mean), (mean**2).sum(axis=0)]
         return Posterior(mean, variance, None, mean, np.array(freedom), np.array(size))
+
+    def pull(self, part: Part, strength: Floats) -> Part:
+        """Half the slope of the quadratic forms, times their strengths."""
+        assert part.rough is not None
+        values = part.rough
+        slope = np.zeros_like(values)
+        steps = self.edges[:, np.newaxis] * np.diff(values, axis=0)
+        slope[1:] += steps
+        slope[:-1] -= steps
+        around = self.closed * (values[self.last] - values[0])
+        slope[self.last] += around
+        slope[0] -= around
+        return Part(None, strength[0] * slope + strength[1] * values)
 
     def _steps_of(self, mean: Floats) -> Floats:
         around = self.closed * (mean[self.last] - mean[0]) ** 2

@@ -1,0 +1,285 @@
+"""The objective of a refinement: penalised losses of all rows as a function of one vector of coefficients.
+
+    sum_i w_i loss_i / dispersion + u'Q u / 2 + U(u)
+
+u are the coefficients of every function, Q the strengths. U is what the partners' uncertainty costs, half the sum of
+curvature times the predictor's variance. As variances fall with the number of rows, that sum stays what it is on the
+sample; it is taken from there, to second order at the sample's coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.families import Family
+from ahofm.fit.block.additive import Additive
+from ahofm.fit.block.predictor import Belief, Block
+from ahofm.fit.block.prior import Part, Posterior, Prior, bounded
+from ahofm.fit.block.smooth import SmoothPrior
+from ahofm.fit.objective import column_sums, loss_sums
+from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
+from ahofm.rows import Executor, Source, fold
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where passes go."""
+
+    source: Source
+    executor: Executor
+    kernel: Kernel
+    family: Family
+    total: float
+
+    def sums(self, predictors: tuple[Tables, ...]) -> tuple[float, tuple[Tables, ...]]:
+        """Loss and slopes; one pass."""
+        task = partial(loss_sums, predictors=predictors, kernel=self.kernel, family=self.family)
+        sums = fold(task, self.source, self.executor)
+        return sums.value, sums.gradient
+
+    def curvature(self, predictors: tuple[Tables, ...], which: int, column: int) -> ColumnSums:
+        """Per code of a column, sums of slopes and curvatures with derivatives; one pass."""
+        task = partial(
+            column_sums, predictors=predictors, kernel=self.kernel, family=self.family, which=which, column=column
+        )
+        return fold(task, self.source, self.executor)
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Some functions of one column: its main effect, or its factors."""
+
+    prior: Prior
+    strength: Floats
+    part: Part
+    rows: slice  # of the tables
+    columns: slice  # of the tables
+    gram: Floats
+    origin: Floats  # values that the sample has found
+    lean: Floats  # slope of U there
+    ridge: Floats  # curvature of U there
+
+    def values(self, part: Part) -> Floats:
+        """At the codes."""
+        total = np.zeros(self.gram.shape[:2])
+        if part.smooth is not None:
+            smooth = self.prior if isinstance(self.prior, SmoothPrior) else self.prior.smooth  # type: ignore[attr-defined]
+            total += smooth.values @ part.smooth
+        return total if part.rough is None else total + part.rough
+
+    def slope(self, at_codes: Floats, part: Part) -> Floats:
+        """Of the penalised loss by the coefficients: flat."""
+        pull = self.prior.pull(part, self.strength)
+        if part.smooth is None:
+            return Part(None, at_codes).flat() + pull.flat()
+        smooth = self.prior if isinstance(self.prior, SmoothPrior) else self.prior.smooth  # type: ignore[attr-defined]
+        return Part(smooth.values.T @ at_codes, None if part.rough is None else at_codes).flat() + pull.flat()
+
+    def penalty(self, part: Part) -> float:
+        """u'Q u / 2."""
+        return 0.5 * float(part.flat() @ self.prior.pull(part, self.strength).flat())
+
+    def uncertainty(self, part: Part) -> tuple[float, Floats]:
+        """U, and its slope at the codes."""
+        away = self.values(part) - self.origin
+        return float((self.lean * away + 0.5 * self.ridge * away**2).sum()), self.lean + self.ridge * away
+
+    def inverse(self, at_codes: Floats, part: Part) -> Floats:
+        """Block solve of (slope at codes + Q coefficients): flat."""
+        rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
+        solved = self.prior.solve(self.gram, rhs, self.strength)
+        return part.flat() - Part(solved.smooth, solved.rough).flat()
+
+
+class Problem:
+    """Coefficients of all predictors as one vector, intercepts first."""
+
+    def __init__(
+        self,
+        beliefs: Sequence[Belief],
+        additive: Additive,
+        rows: Rows,
+        sample: Rows,
+        believed: Sequence[Sequence[BlockSums]],
+        noise: float,
+    ) -> None:
+        """Curvatures come from the sample."""
+        self.rows, self.noise = rows, noise
+        self.ranks = beliefs[0].ranks
+        tables = tuple(tables_of(belief, additive) for belief in beliefs)
+        self.ends = np.cumsum([0, *(block.column.book.n_codes for block in beliefs[0].blocks)])
+        scale = rows.total / sample.total / noise
+        self.functions: list[list[Functions]] = []
+        self.information = np.empty(len(beliefs))
+        for k, (belief, whole) in enumerate(zip(beliefs, tables, strict=True)):
+            own = []
+            for j, block in enumerate(belief.blocks):
+                at = slice(int(self.ends[j]), int(self.ends[j + 1]) - 1)
+                known = sample.curvature(tables, k, j)
+                gram = scale * known.h[:-1]
+                self.information[k] = float(gram[:, 0, 0].sum())
+                lean, ridge = _uncertainty(block, believed[k][j], known, noise)
+                own += _functions(block, at, gram, lean, ridge)
+                own += _smooth_main(belief, additive, j, at, gram)
+            self.functions.append(own)
+            for function in own:
+                _add(whole, function, -function.origin)
+        self.base = tables  # what no coefficient here changes
+        parts = [function.part.flat() for own in self.functions for function in own]
+        self.start = np.concatenate([[belief.intercept for belief in beliefs], *parts])
+        sizes = [len(beliefs), *(len(part) for part in parts)]
+        self.cuts = list(pairwise(np.cumsum([0, *sizes])))
+
+    def each(self) -> list[tuple[int, Functions, slice]]:
+        """Predictor, functions and where their coefficients are."""
+        flat = [(k, function) for k, own in enumerate(self.functions) for function in own]
+        return [(k, function, slice(a, b)) for (k, function), (a, b) in zip(flat, self.cuts[1:], strict=True)]
+
+    def parts(self, u: Floats) -> list[Part]:
+        """Coefficients of each group of functions."""
+        return [function.part.like(u[at]) for _, function, at in self.each()]
+
+    def at(self, u: Floats) -> tuple[Tables, ...]:
+        """The predictors at the codes."""
+        tables = [
+            Tables(float(u[k]), table.main.copy(), {order: part.copy() for order, part in table.factors.items()})
+            for k, table in enumerate(self.base)
+        ]
+        for (k, function, _), part in zip(self.each(), self.parts(u), strict=True):
+            _add(tables[k], function, function.values(part))
+        return tuple(tables)
+
+    def value(self, u: Floats) -> tuple[float, list[Floats], Floats]:
+        """Objective, slopes at the codes (intercepts first), and slopes by the coefficients; one pass."""
+        loss, slopes = self.rows.sums(self.at(u))
+        value = loss / self.noise
+        at_codes = [np.array([part.intercept for part in slopes]) / self.noise]
+        gradient = np.empty_like(u)
+        gradient[: len(slopes)] = at_codes[0]
+        for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
+            cost, lean = function.uncertainty(part)
+            own = _take(slopes[k], function) / self.noise + lean
+            at_codes.append(own)
+            gradient[at] = function.slope(own, part)
+            value += function.penalty(part) + cost
+        return value, at_codes, gradient
+
+    def inverse(self, at_codes: Sequence[Floats], u: Floats) -> Floats:
+        """The block solves of slopes in their two parts."""
+        out = np.empty_like(u)
+        out[: len(self.information)] = at_codes[0] / self.information
+        parts = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
+        for (_, function, at), part, own in parts:
+            out[at] = function.inverse(own, part)
+        return out
+
+
+def _uncertainty(block: Block, believed: BlockSums, known: ColumnSums, noise: float) -> tuple[Floats, Floats]:
+    """Slope and curvature of U at each code: what sums with variances have over sums without."""
+    slope = np.einsum("bfg,bg->bf", believed.gram, block.mean) - believed.rhs - known.g
+    ridge = np.einsum("bff->bf", believed.gram) - np.einsum("bff->bf", known.h)
+    return slope[:-1] / noise, np.maximum(ridge[:-1], 0.0) / noise
+
+
+def _functions(block: Block, at: slice, gram: Floats, lean: Floats, ridge: Floats) -> list[Functions]:
+    """The main effect and the factors of a column, each on its own."""
+    found = []
+    main, factors = block.main, block.factors
+    assert main is not None
+    given: list[tuple[Prior, Posterior, Floats, slice]] = [
+        (block.column.main, main, block.main_strength, slice(0, 1)),
+    ]
+    if factors is not None:
+        given.append((block.column.factors, factors, block.strength, slice(1, gram.shape[1])))
+    for prior, posterior, strength, columns in given:
+        smooth_only = isinstance(prior, SmoothPrior)
+        part = Part(posterior.smooth, None if smooth_only else posterior.rough)
+        own = np.ascontiguousarray(gram[:, columns, columns])
+        np.einsum("bff->bf", own)[...] += ridge[:, columns]
+        none = np.zeros((len(gram), columns.stop - columns.start))
+        function = Functions(prior, strength, part, at, columns, own, none, lean[:, columns], ridge[:, columns])
+        found.append(replace(function, origin=function.values(part)))
+    return found
+
+
+def _smooth_main(belief: Belief, additive: Additive, j: int, at: slice, gram: Floats) -> list[Functions]:
+    """The part of a main effect that is smooth and shared out over all columns at once, where there is one."""
+    found = additive.part(j)
+    if found is None:
+        return []
+    own, places = found
+    strength = belief.smooth.strength[additive.strengths_of(places)][:, np.newaxis]
+    part = Part(belief.smooth.coef[places, np.newaxis], None)
+    none = np.zeros((len(gram), 1))
+    gram = np.ascontiguousarray(gram[:, :1, :1])
+    function = Functions(own.prior, strength, part, at, slice(0, 1), gram, none, none, none)
+    return [replace(function, origin=function.values(part))]
+
+
+def tables_of(belief: Belief, additive: Additive) -> Tables:
+    """A predictor at the codes of all columns."""
+    snapshot = belief.snapshot(additive, 1.0)
+    assert snapshot is not None
+    parts = []
+    for block, coef, level in zip(belief.blocks, snapshot.coef, snapshot.level, strict=True):
+        values = np.asarray(block.column.book.basis @ coef)
+        values[:-1] += level
+        parts.append(values)
+    stacked = np.vstack(parts)
+    ends = np.cumsum([1, *belief.ranks.values()])
+    factors = {d: np.ascontiguousarray(stacked[:, a:b]) for d, (a, b) in zip(belief.ranks, pairwise(ends), strict=True)}
+    return Tables(belief.intercept, stacked[:, 0].copy(), factors)
+
+
+def _take(tables: Tables, function: Functions) -> Floats:
+    if function.columns.start == 0:
+        return np.asarray(tables.main[function.rows, np.newaxis])
+    return np.hstack([table[function.rows] for table in tables.factors.values()])
+
+
+def _add(tables: Tables, function: Functions, values: Floats) -> None:
+    if function.columns.start == 0:
+        tables.main[function.rows] += values[:, 0]
+        return
+    at = 0
+    for table in tables.factors.values():
+        table[function.rows] += values[:, at : at + table.shape[1]]
+        at += table.shape[1]
+
+
+def beliefs_of(beliefs: Sequence[Belief], additive: Additive, problem: Problem, u: Floats) -> list[Belief]:
+    """With the new coefficients in."""
+    found = iter(zip(problem.each(), problem.parts(u), strict=True))
+    out = []
+    for k, belief in enumerate(beliefs):
+        blocks, coef = [], belief.smooth.coef.copy()
+        for j, block in enumerate(belief.blocks):
+            main = _moved(block.main, *next(found))
+            factors = None if block.factors is None else _moved(block.factors, *next(found))
+            if factors is not None and block.column.free:
+                factors = bounded(factors, block.column.mass, block.farthest)
+            smooth = additive.part(j)
+            if smooth is not None:
+                _, part = next(found)
+                coef[smooth[1]] = np.ravel(part.flat())
+            mean = block.mean.copy()
+            mean[:-1] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
+            blocks.append(replace(block, mean=mean, main=main, factors=factors))
+        shift = float(additive.middle @ (coef - belief.smooth.coef))  # smooth effects are centred on the sample's rows
+        smooth_now = replace(belief.smooth, coef=coef)
+        out.append(replace(belief, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
+    return out
+
+
+def _moved(posterior: Posterior | None, which: tuple[int, Functions, slice], part: Part) -> Posterior:
+    assert posterior is not None
+    _, function, _ = which
+    rough = posterior.rough if part.rough is None else part.rough  # of a smooth prior: what bounds have taken off
+    extra = 0.0 if part.rough is not None or rough is None else rough
+    return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)

@@ -1,0 +1,155 @@
+"""Coefficients of a sample, refined on all rows by gradient passes."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from ahofm import AHOFMRegressor, Categorical, Spline, Walk
+from ahofm.columns import Mixed
+from ahofm.columns.table import read_table
+from ahofm.families import Gaussian, Multinomial, Poisson
+from ahofm.fit.block.many import _rows, refined_fits
+from ahofm.fit.block.prior import Part
+from ahofm.fit.block.problem import Problem, beliefs_of, tables_of
+from ahofm.fit.block.run import Runner
+from ahofm.fit.block.weigh import predict
+from ahofm.fit.block.work import Recipe, Work
+from ahofm.fit.data import counted_rows, prepare
+from ahofm.fit.settings import Settings
+from ahofm.model import Reason
+
+KINDS = {0: Categorical(), 1: Walk(), 2: Spline(n_basis=6)}  # the fourth is automatic
+
+
+def small_work(family, interactions, n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, 4, n), rng.integers(0, 9, n), rng.normal(size=(n, 2)).round(1)])
+    eta = 0.5 * np.sin(X[:, 1]) * X[:, 2] + 0.3 * X[:, 3]
+    y = {
+        Gaussian: lambda: eta + 0.3 * rng.normal(size=n),
+        Poisson: lambda: rng.poisson(np.exp(eta)).astype(float),
+        Multinomial: lambda: (eta[:, None] * [1, 0, -1] + rng.gumbel(size=(n, 3))).argmax(axis=1).astype(float),
+    }[type(family)]()
+    settings = Settings(columns=KINDS, interactions=interactions, solver="newton", n_threads=1)
+    table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
+    data = prepare(table, rows, family, KINDS, default=Mixed(n_basis=6), max_codes=30, n_threads=1)
+    work = Work.of(data, {2: 2, 3: 1}, settings)
+    return work, work.member(Recipe(interactions, 0.7), 0, 0)
+
+
+def problem_of(family, interactions):
+    work, member = small_work(family, interactions)
+    Runner(1, work.response.n_rows, ())([member])
+    beliefs, rows = member.beliefs[-1], _rows(work, member)
+    return Problem(beliefs, member.additive, rows, rows, member.believed(beliefs), 0.7), member
+
+
+@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("family", [Gaussian(), Poisson(), Multinomial(3)], ids=str)
+def test_slopes_are_those_of_the_objective(family, interactions):
+    problem, _ = problem_of(family, interactions)
+    rng = np.random.default_rng(1)
+    u = problem.start + 0.05 * rng.normal(size=len(problem.start))
+    value, _, gradient = problem.value(u)
+    assert np.isfinite(value)
+    for _ in range(5):
+        direction = rng.normal(size=len(u))
+        up, down = (problem.value(u + step * direction)[0] for step in (1e-5, -1e-5))
+        assert gradient @ direction == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+def test_the_start_is_what_the_sample_found(interactions):
+    problem, member = problem_of(Gaussian(), interactions)
+    (table,), expected = problem.at(problem.start), tables_of(member.beliefs[-1][0], member.additive)
+    assert table.intercept == expected.intercept
+    np.testing.assert_allclose(table.main, expected.main, atol=1e-12)
+    for order, values in expected.factors.items():
+        np.testing.assert_allclose(table.factors[order], values, atol=1e-12)
+
+
+@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+def test_what_is_found_is_what_beliefs_hold(interactions):
+    """Also the smooth main effects, which are centred on rows and not on codes."""
+    problem, member = problem_of(Gaussian(), interactions)
+    u = problem.start + 0.01 * np.random.default_rng(3).normal(size=len(problem.start))
+    (belief,) = beliefs_of(member.beliefs[-1], member.additive, problem, u)
+    new, (table,) = tables_of(belief, member.additive), problem.at(u)
+    codes = problem.rows.source.chunk(0)
+    eta = [problem.rows.kernel.eta(codes, (part,))[:, 0] for part in (new, table)]
+    np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+def test_block_solves_invert_the_blocks(interactions):
+    """For a slope of any form: (curvature + Q) times what comes out is the slope, on functions of mean zero."""
+    problem, _ = problem_of(Gaussian(), interactions)
+    rng = np.random.default_rng(2)
+    for _, function, _ in problem.each():
+        part = function.part.like(rng.normal(size=len(function.part.flat())))
+        at_codes = rng.normal(size=function.origin.shape)
+        found = function.part.like(function.inverse(at_codes, part))
+        back = np.einsum("bfg,bg->bf", function.gram, function.values(found))
+        residual = function.part.like(function.slope(back - at_codes, _minus(found, part)))
+        mass = getattr(function.prior, "mass", None)
+        flat = residual.flat()
+        if mass is None:
+            assert np.abs(flat).max() < 1e-6 * max(np.abs(at_codes).max(), 1.0) * 10
+        else:  # what is left is a multiple of the constraint's normal, per function
+            rough = residual.rough / mass[:, np.newaxis]
+            np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
+
+
+def _minus(a, b):
+    return Part(
+        None if a.smooth is None else a.smooth - b.smooth,
+        None if a.rough is None else a.rough - b.rough,
+    )
+
+
+@pytest.mark.parametrize("family", [Gaussian(), Poisson(), Multinomial(3)], ids=str)
+def test_with_all_rows_in_the_sample_little_changes(family):
+    work, member = small_work(family, "smooth", n=1500)
+    runner = Runner(1, work.response.n_rows, ())
+    runner([member])
+    fits = refined_fits(member, work, work, runner)
+    before, after = (predict(fit, work.books, work.table) for fit in (member.fits[-1], fits[-1]))
+    assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.95
+    assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
+
+
+def simulated(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 6))
+    truth = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 1.5 * np.sin(2 * X[:, 2]) * X[:, 3]
+    return X, truth
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_more_rows_than_the_sample(family):
+    X, truth = simulated(120_000)
+    rng = np.random.default_rng(1)
+    y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
+    settings = {"order": 2, "interactions": "smooth", "random_state": 0, "family": family}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AHOFMRegressor(**settings).fit(X, y)
+    assert model.trace_.solver == "newton"
+    assert model.trace_.records[-1].passes < 60
+    part = AHOFMRegressor(**settings).fit(X[:50_000], y[:50_000])
+    assert part.trace_.solver == "block"
+    new, truth = simulated(20_000, seed=5)
+    own, sample = (np.sqrt(np.mean((one.predict_eta(new) - truth) ** 2)) for one in (model, part))
+    assert own < 0.93 * sample
+    assert model.model_.at_order(1).eta(new).shape == (20_000, 1)
+
+
+def test_callbacks_stop_it():
+    X, truth = simulated(60_000)
+    stop = AHOFMRegressor(
+        order=2, solver="newton", interactions="smooth", callbacks=[lambda record: record.passes > 20], random_state=0
+    )
+    stop.fit(X, truth)
+    assert stop.trace_.reason is Reason.CALLBACK
+    assert np.isfinite(stop.predict(X[:10])).all()
