@@ -108,14 +108,13 @@ def _minus(a, b):
     )
 
 
-@pytest.mark.parametrize("family", [Gaussian(), Poisson(), Multinomial(3)], ids=str)
+@pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
 def test_with_all_rows_in_the_sample_little_changes(family):
     work, member = small_work(family, "smooth", n=1500)
     runner = Runner(1, work.response.n_rows, ())
     runner([member])
     fits = refined_fits(member, work, work, runner)
     before, after = (predict(fit, work.books, work.table) for fit in (member.fits[-1], fits[-1]))
-    before, after = (work.response.family.mean(eta) for eta in (before, after))  # softmax has a free direction
     assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.95
     assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
 
