@@ -25,7 +25,7 @@ from ahofm.families import (
     Tweedie,
     find_family,
 )
-from ahofm.families.tweedie import log_density
+from ahofm.families.distributions import log_density_of_tweedie
 from ahofm.families.units import location_units, robust_spread, weighted_quantile
 
 
@@ -377,7 +377,7 @@ def test_the_power_of_a_tweedie_is_learned(power, rng):
 @pytest.mark.parametrize("phi", [0.1, 1.0])
 def test_tweedie_density_has_the_right_moments(power, phi):
     def density(y):
-        return float(np.exp(log_density(np.array([y]), np.array([1.7]), phi, power))[0])
+        return float(np.exp(log_density_of_tweedie(np.array([y]), np.array([1.7]), phi, power))[0])
 
     def moment(k):
         """In logarithms: the density may have a pole at zero."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Integral
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-from numpy.typing import ArrayLike, NDArray
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -19,7 +21,9 @@ from ahofm.columns.table import Table, as_array, read_table
 from ahofm.families import Family
 from ahofm.fit import Settings, Solver, fit_model
 from ahofm.fit.progress import Progress
-from ahofm.model import Model, Record
+from ahofm.fit.uncertainty import band_of
+from ahofm.model import Band, Model, Record, Removed, Trace
+from ahofm.model.scores import log_likelihood, pit, sample
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -27,6 +31,10 @@ Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
 
 class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share."""
+
+    model_: Model
+    trace_: Trace
+    removed_: Removed
 
     def __init__(
         self,
@@ -78,27 +86,95 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def predict(self, X: Any, offset: ArrayLike | None = None) -> NDArray[Any]:
-        """Predict the mean, or the most likely class.
+    def predict_eta(
+        self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
+    ) -> Floats | tuple[Floats, Floats]:
+        """Predictors before the link: (n,), or (n, predictors) for a family with several.
 
-        Parameters
-        ----------
-        X : table with the columns of training
-        offset : array of shape (n,) or (n, predictors), optional
-            Added to the predictor.
-
-        Returns
-        -------
-        array of shape (n,)
+        With ``return_std`` also their standard deviations, in the same shape.
         """
         table = self._read(X)
-        return self.model_.predict(table, offset, n_threads=self._threads())
-
-    def predict_eta(self, X: Any, offset: ArrayLike | None = None) -> Floats:
-        """Predictors before the link: (n,), or (n, predictors) for a family with several."""
-        table = self._read(X)
         eta = self.model_.eta(table, offset, n_threads=self._threads())
-        return eta[:, 0] if eta.shape[1] == 1 else eta
+        eta = eta[:, 0] if eta.shape[1] == 1 else eta
+        if not return_std:
+            return eta
+        spread = self._band().eta(self.model_.encoder.encode(table))[1]
+        return eta, spread[:, 0] if spread.shape[1] == 1 else spread
+
+    def add_uncertainty(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> AHOFM:
+        """Work out how far predictors may be off, and keep it with the model.
+
+        Happens by itself when something first needs it, from the rows of training, which a fitted estimator remembers
+        until it is pickled. Afterwards, or for a model that goes into a file, give those rows, or call this before.
+        """
+        check_is_fitted(self, "model_")
+        if X is None:
+            if getattr(self, "_training", None) is None:
+                raise ValueError(
+                    "the rows of training are not here any more, e.g. after pickling: "
+                    "add_uncertainty(X, y) needs them, or call add_uncertainty() before pickling"
+                )
+            given = self._training
+        else:
+            given = (self._read(X), self._target(y), sample_weight, offset)
+        self.model_ = replace(self.model_, band=band_of(self.model_, *given))
+        return self
+
+    @property
+    def edf_(self) -> dict[int, Floats]:
+        """Effective degrees of freedom of every column, by order; of all predictors together."""
+        freedom = self._band().freedom
+        return {order: sum((part[order] for part in freedom), np.zeros(1)) for order in freedom[0]}
+
+    def sample(self, X: Any, n: int = 1, offset: ArrayLike | None = None, random_state: Any = None) -> Floats:
+        """Draw new targets from the fitted distribution: (n, rows); numbers of classes for a classifier."""
+        return sample(self.model_, self._read(X), n, random_state, offset)
+
+    def log_likelihood(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> float:
+        """Weighted sum of the logarithms of the fitted densities, or probabilities, of targets."""
+        return log_likelihood(self.model_, self._read(X), self._target(y), sample_weight, offset)
+
+    def aic(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> float:
+        """Minus twice the log-likelihood, plus twice the effective degrees of freedom, of the rows of training.
+
+        Intercepts, a dispersion and a parameter of the family count one each.
+        """
+        extra = self.model_.family.n_predictors + self.model_.family.dispersed + self.model_.family.open
+        freedom = float(sum(part.sum() for part in self.edf_.values())) + extra
+        return -2.0 * self.log_likelihood(X, y, sample_weight, offset) + 2.0 * freedom
+
+    def pit(self, X: Any, y: ArrayLike, offset: ArrayLike | None = None, random_state: Any = 0) -> Floats:
+        """Where targets lie in their fitted distributions: uniform on (0, 1) when the model is right.
+
+        Counts and classes are spread at random over their step.
+        """
+        return pit(self.model_, self._read(X), self._target(y), random_state, offset)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rows of training."""
+        state = dict(super().__getstate__())
+        state.pop("_training", None)
+        return state
+
+    def _target(self, y: Any) -> Floats:
+        """Targets as the family knows them."""
+        return np.asarray(y, dtype=np.float64)
+
+    def _band(self) -> Band:
+        check_is_fitted(self, "model_")
+        if self.model_.band is None:
+            self.add_uncertainty()
+        return cast("Band", self.model_.band)
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and text are welcome."""
@@ -141,7 +217,8 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             model = fit_model(
                 table, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
             )
-        self.model_: Model = model
+        self.model_ = model
+        self._training = (table, y, sample_weight, offset)
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length
@@ -74,6 +74,17 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         self.classes_ = classes
         return self
 
+    def predict(self, X: Any, offset: ArrayLike | None = None) -> NDArray[Any]:
+        """The most likely class of each row.
+
+        Parameters
+        ----------
+        X : table with the columns of training
+        offset : array of shape (n,) or (n, predictors), optional
+            Added to the predictor.
+        """
+        return self.model_.predict(self._read(X), offset, n_threads=self._threads())
+
     def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probability of each class: (n, classes)."""
         table = self._read(X)
@@ -87,7 +98,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
     def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Predictors before the link: (n,) log odds for two classes, else (n, classes)."""
-        return self.predict_eta(X, offset)
+        return np.asarray(self.predict_eta(X, offset))
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
@@ -95,6 +106,14 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         """Share of rows classified right."""
         right = self.predict(X, offset) == np.asarray(y)
         return float(np.average(right, weights=check_weight(sample_weight, len(right))))
+
+    def _target(self, y: Any) -> Floats:
+        """Numbers of the classes."""
+        labels = np.asarray(y)
+        at = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
+        if (self.classes_[at] != labels).any():
+            raise ValueError("y has classes that were not there in training")
+        return at.astype(np.float64)
 
     def _family(self, n_classes: int) -> Family:
         if isinstance(self.family, str) and self.family in ("auto", "multinomial"):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length
 
+from ahofm.columns.basis import Floats
 from ahofm.estimators.base import AHOFM
+from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
 from ahofm.families import Gaussian, find_family
+from ahofm.model import Band
 
 
 class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -137,6 +140,74 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
         self._fit(table, target, sample_weight, offset, family)
         return self
+
+    def predict(
+        self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
+    ) -> NDArray[Any] | tuple[NDArray[Any], Floats]:
+        """Predict the mean.
+
+        Parameters
+        ----------
+        X : table with the columns of training
+        offset : array of shape (n,) or (n, predictors), optional
+            Added to the predictor.
+        return_std : bool
+            Whether to return standard deviations of the means as well: how far the fit may be off, not how far new
+            targets scatter.
+
+        Returns
+        -------
+        array of shape (n,), or two of them
+        """
+        table = self._read(X)
+        if not return_std:
+            return self.model_.predict(table, offset, n_threads=self._threads())
+        eta, _, spread = with_std(self.model_, self._one_band(), table, offset)
+        return self.model_.family.mean(eta), mean_std(self.model_, eta, spread)
+
+    def predict_interval(
+        self,
+        X: Any,
+        level: float = 0.95,
+        kind: Literal["mean", "new"] = "mean",
+        offset: ArrayLike | None = None,
+        calibration: tuple[Any, ...] | None = None,
+    ) -> Floats:
+        """Intervals that hold about ``level`` of what they are for, on average over rows: (n, 2).
+
+        Parameters
+        ----------
+        X : table with the columns of training
+        level : float
+        kind : "mean" or "new"
+            For the mean, or for new targets: the mean's uncertainty and the family's scatter around it.
+        offset : array of shape (n,) or (n, predictors), optional
+        calibration : (X, y) or (X, y, offset), optional
+            Rows that were not fitted. Intervals for new targets are then widened (or narrowed) by the same amount
+            everywhere so that they hold for these rows: split conformal prediction, which is right on average
+            whatever the model.
+        """
+        level, band = check_level(level), self._one_band()
+        if kind not in ("mean", "new"):
+            raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
+        if calibration is not None and kind == "mean":
+            raise ValueError("calibration is for kind='new': nobody has seen means to calibrate on")
+        eta, shift, spread = with_std(self.model_, band, self._read(X), offset)
+        if kind == "mean":
+            return np.column_stack(mean_interval(self.model_, eta, shift, spread, level))
+        low, high = new_interval(self.model_, eta, spread, level, seed=0)
+        if calibration is not None:
+            rows, y, *rest = calibration
+            own, _, own_spread = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
+            wider = conformal(*new_interval(self.model_, own, own_spread, level, seed=1), y, level)
+            low, high = low - wider, high + wider
+        return np.column_stack([low, high])
+
+    def _one_band(self) -> Band:
+        """The band, of a family whose mean follows its first predictor."""
+        if self.model_.family.mean(np.zeros((1, self.model_.family.n_predictors))).ndim > 1:
+            raise ValueError(f"{self.model_.family.name} has no single mean; use predict_eta(X, return_std=True)")
+        return self._band()
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 from scipy.special import entr
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS
 from ahofm.families.target import TargetRange
@@ -55,6 +57,11 @@ class Bernoulli(Family):
     def mean(self, eta: Floats) -> Floats:
         """The probability of 1."""
         return LINKS["logit"].mean(eta[:, 0])
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Bernoulli: a share of successes has no distribution without its number of trials."""
+        del dispersion
+        return of_scipy(stats.bernoulli(self.mean(eta)))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The logit of the mean."""

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution
 from ahofm.families.links import quiet
 from ahofm.families.target import TargetRange
 from ahofm.families.units import Units
@@ -127,6 +128,10 @@ class Family(ABC):
         """The family with parameters of its own (a shape, a power) estimated at predictors, where it has any open."""
         del y, eta, weight
         return self
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Of new targets at predictors (n, K)."""
+        raise NotImplementedError(f"{self.name} does not say how its targets are distributed: give it `distribution`")
 
     def filled(self, y: Floats, weight: Floats) -> Family:
         """The family with settings left open filled in from the target, in the units of the target."""

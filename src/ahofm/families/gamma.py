@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange
@@ -79,6 +81,10 @@ class Gamma(Family):
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Gamma, whose squared coefficient of variation is the dispersion."""
+        return of_scipy(stats.gamma(1.0 / dispersion, scale=self.mean(eta) * dispersion))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The link of the mean."""

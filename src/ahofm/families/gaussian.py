@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange, refuse_all_zero
@@ -67,6 +69,10 @@ class Gaussian(Family):
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Normal."""
+        return of_scipy(stats.norm(self.mean(eta), np.sqrt(dispersion)))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The link of the mean, or of a small positive number when the link needs one."""

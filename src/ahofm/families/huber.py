@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import quiet
 from ahofm.families.settings import check_between, filled_in
@@ -68,6 +70,10 @@ class Huber(Family):
     def mean(self, eta: Floats) -> Floats:
         """The centre, between mean and median."""
         return eta[:, 0]
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Normal, with the spread of the residuals within delta: outliers are not its business."""
+        return of_scipy(stats.norm(self.mean(eta), np.sqrt(dispersion)))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The median of the target."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import LINKS, quiet
 from ahofm.families.target import TargetRange
@@ -57,6 +59,11 @@ class GaussianLocationScale(Family):
     def scale(self, eta: Floats) -> Floats:
         """The standard deviation, (n,)."""
         return LINKS["log"].mean(eta[:, 1])
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Normal."""
+        del dispersion
+        return of_scipy(stats.norm(eta[:, 0], self.scale(eta)))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """Mean and log standard deviation of the target."""

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Categories, Distribution
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.target import TargetRange
 from ahofm.kernels import LOSSES
@@ -65,6 +66,11 @@ class Multinomial(Family):
     def mean(self, eta: Floats) -> Floats:
         """The probability of each class, (n, K)."""
         return np.asarray(softmax(eta, axis=1))
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """The classes."""
+        del dispersion
+        return Categories(self.mean(eta))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """Logarithms of the classes' shares, centred: the best constants."""

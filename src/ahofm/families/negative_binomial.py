@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, quiet
 from ahofm.families.settings import check_between, filled_in
@@ -60,6 +62,12 @@ class NegativeBinomial(Family):
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS["log"].mean(eta[:, 0])
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Negative binomial."""
+        del dispersion
+        size, mu = filled_in(self.name, "size", self.size), self.mean(eta)
+        return of_scipy(stats.nbinom(size, size / (size + mu)))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The logarithm of the mean."""

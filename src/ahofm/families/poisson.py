@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 from scipy.special import xlogy
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange, refuse_all_zero
@@ -82,6 +84,13 @@ class Poisson(Family):
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Poisson; negative binomial with the same variance when ``quasi`` finds more than that."""
+        mu = self.mean(eta)
+        if self.quasi and dispersion > 1.0 + 1e-6:
+            return of_scipy(stats.nbinom(mu / (dispersion - 1.0), 1.0 / dispersion))
+        return of_scipy(stats.poisson(mu))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The link of the mean."""

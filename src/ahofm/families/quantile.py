@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 from scipy.special import entr
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, of_scipy
 from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import quiet
 from ahofm.families.settings import check_between, filled_in
@@ -80,6 +82,12 @@ class Quantile(Family):
         """The quantile."""
         return eta[:, 0]
 
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """The asymmetric Laplace distribution whose likelihood the loss is."""
+        kappa = np.sqrt(self.level / (1.0 - self.level))
+        scale = dispersion / np.sqrt(self.level * (1.0 - self.level))
+        return of_scipy(stats.laplace_asymmetric(kappa, eta[:, 0], scale))
+
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The quantile of the target."""
         return np.array([weighted_quantile(y, weight, self.level)])
@@ -139,6 +147,10 @@ class Laplace(Family):
     def mean(self, eta: Floats) -> Floats:
         """The median."""
         return eta[:, 0]
+
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """Laplace."""
+        return of_scipy(stats.laplace(eta[:, 0], dispersion))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The median of the target."""

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp
 
 from ahofm.columns.basis import Floats
+from ahofm.families.distributions import CompoundPoisson, Distribution, log_density_of_tweedie
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, quiet
 from ahofm.families.settings import check_between, filled_in
@@ -18,7 +18,7 @@ from ahofm.families.target import TargetRange, refuse_all_zero
 _POWERS = (1.02, 1.98)
 """Between which powers are estimated."""
 
-_LONGEST, _PROFILED_ROWS = 100.0, 1_000
+_PROFILED_ROWS = 1_000
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class Tweedie(Family):
         """The mean."""
         return LINKS["log"].mean(eta[:, 0])
 
+    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+        """A Poisson number of gamma amounts."""
+        return CompoundPoisson(self.mean(eta), dispersion, filled_in(self.name, "power", self.power))
+
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """The logarithm of the mean."""
         mean = float(weight @ y / weight.sum())
@@ -108,7 +112,7 @@ class Tweedie(Family):
         mu = np.clip(self.mean(eta), 1e-300, 1e300)
 
         def loss(point: Floats) -> float:
-            return -float(weight @ log_density(y, mu, float(np.exp(point[1])), float(point[0])))
+            return -float(weight @ log_density_of_tweedie(y, mu, float(np.exp(point[1])), float(point[0])))
 
         power = filled_in(self.name, "power", self.power)
         phi = float(np.average((y - mu) ** 2 / mu**power, weights=weight))
@@ -125,27 +129,6 @@ class Tweedie(Family):
         """Amounts that are all zero have no finite fit."""
         super().check(y)
         refuse_all_zero(self.name, y)
-
-
-def log_density(y: Floats, mu: Floats, phi: float, power: float) -> Floats:
-    """Logarithm of the density, or for ``y = 0`` of the probability, by Dunn and Smyth's series over the count.
-
-    Where the sum would have its largest term beyond ``_LONGEST``, the saddlepoint approximation takes over.
-    """
-    a, b = 2.0 - power, power - 1.0
-    out = -(mu**a) / (phi * a)
-    at = np.flatnonzero(y > 0)
-    out[at] -= y[at] * mu[at] ** -b / (phi * b)
-    peak = y[at] ** a / (phi * a)
-    long = peak > _LONGEST
-    far, near = at[long], at[~long]
-    unit = y[far] ** a / (a * b)  # deviance against mu = y, whose exponent the two terms above have in
-    out[far] += unit / phi - 0.5 * np.log(2.0 * np.pi * phi * y[far] ** power)
-    log_z = (a / b) * np.log(y[near]) - (a / b) * np.log(b) - (1.0 + a / b) * np.log(phi) - np.log(a)
-    counts = np.arange(1.0, 2.0 * _LONGEST + 50.0)
-    terms = np.outer(log_z, counts) - gammaln(1.0 + counts) - gammaln(counts * a / b)
-    out[near] += logsumexp(terms, axis=1) - np.log(y[near])
-    return np.asarray(out)
 
 
 def _times(y: Floats, factor: Floats) -> Floats:

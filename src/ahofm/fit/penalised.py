@@ -51,7 +51,16 @@ def fit_penalised(data: Data, ranks: dict[int, int], settings: Settings, classes
         Terms.of(layout, part, shift, factor)
         for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
     )
-    return Model(data.encoder, data.family, ranks, predictors, classes, strengths, data.total, trace)
+    model = Model(data.encoder, data.family, ranks, predictors, classes, strengths, data.total, trace)
+    return replace(model, dispersion=_dispersion(model, data)) if data.family.dispersed else model
+
+
+def _dispersion(model: Model, data: Data) -> float:
+    """From the training rows, as if coefficients had cost nothing."""
+    offset = None if data.rows.offset is None else data.rows.offset * np.asarray(data.units.factor)
+    y = data.units.centre + data.units.spread * data.rows.y
+    squares = data.family.pearson(y, model.eta(data.table, offset))
+    return float(data.rows.weight @ squares / data.total)
 
 
 def _objectives(

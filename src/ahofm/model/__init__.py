@@ -1,5 +1,6 @@
 """The model: its shape, its coefficients, and the frozen result of a fit."""
 
+from ahofm.model.band import Band
 from ahofm.model.coordinates import Coordinates, coordinates, eigenvalues
 from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
@@ -8,6 +9,7 @@ from ahofm.model.terms import Lower, Terms
 from ahofm.model.trace import Choice, Reason, Record, Trace
 
 __all__ = [
+    "Band",
     "Choice",
     "Coordinates",
     "Layout",

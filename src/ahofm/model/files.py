@@ -35,6 +35,7 @@ from ahofm.columns.spline import Spline, SplineBasis
 from ahofm.columns.table import is_numeric
 from ahofm.columns.walk import Walk, WalkBasis
 from ahofm.families import FAMILIES, Family
+from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.terms import Lower, Terms
 from ahofm.model.trace import Choice, Reason, Record, Trace
@@ -47,7 +48,7 @@ _KINDS = (Categorical, Cyclic, Linear, Mixed, Spline, Walk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, MixedBasis, SplineBasis, WalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Lower, Terms, Choice, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
+_PARTS = {Model, Band, Lower, Terms, Choice, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")

@@ -15,6 +15,7 @@ from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
+from ahofm.model.band import Band
 from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
 from ahofm.model.trace import Choice, Trace
@@ -55,7 +56,9 @@ class Model:
     choices : tuple of Choice
         What the fit decided by itself.
     dispersion : float or None
-        Variance of the noise, where it was estimated.
+        Where the family has one: the variance of the noise, a squared coefficient of variation, a scale.
+    band : Band or None
+        How far predictors may be off, once somebody has asked.
     """
 
     encoder: Encoder
@@ -69,6 +72,7 @@ class Model:
     lower: tuple[Lower, ...] = ()
     choices: tuple[Choice, ...] = ()
     dispersion: float | None = None
+    band: Band | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
@@ -114,7 +118,9 @@ class Model:
             raise ValueError(f"no fit of order {order} was kept: only solver='block' fits lower orders on its way")
         part = below[-1]
         strengths = {d: row for d, row in self.strengths.items() if d in (1, *part.ranks)}
-        return replace(self, ranks=part.ranks, predictors=part.predictors, strengths=strengths, lower=tuple(below[:-1]))
+        return replace(
+            self, ranks=part.ranks, predictors=part.predictors, strengths=strengths, lower=tuple(below[:-1]), band=None
+        )
 
     def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """Predictors at the true values of a table: (n, predictors).
@@ -193,7 +199,11 @@ class Model:
         predictors = tuple(without(terms, self.ranks, kept, gone, 1 in removed.orders) for terms in self.predictors)
         strengths = {order: row for order, row in self.strengths.items() if order in (1, *kept)}
         return replace(
-            self, ranks={order: self.ranks[order] for order in kept}, predictors=predictors, strengths=strengths
+            self,
+            ranks={order: self.ranks[order] for order in kept},
+            predictors=predictors,
+            strengths=strengths,
+            band=None,
         )
 
     def tables(self) -> tuple[Tables, ...]:

@@ -6,6 +6,8 @@ import pytest
 
 from ahofm.columns import Categorical, Encoder, Linear, Spline, Walk
 from ahofm.families import Gaussian, Multinomial, Poisson, Units
+from ahofm.fit import Settings, fit_model
+from ahofm.fit.block import ensemble
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.stages import Snapshot
@@ -351,3 +353,22 @@ def test_folds_depend_on_the_seed_alone(n):
         np.testing.assert_array_equal(rows, rows_again)
         np.testing.assert_array_equal(rest, rest_again)
     assert not np.array_equal(first[0][1], other[0][1])
+
+
+@pytest.mark.filterwarnings("ignore:the fit stopped")
+def test_copies_of_a_recipe_share_its_weight(monkeypatch):
+    """Three members of a recipe that counts 80 % count 80 % together."""
+    seen = []
+
+    def spy(parts, *rest):
+        seen.append(parts)
+        return merged(parts, *rest)
+
+    monkeypatch.setattr(ensemble, "merged", spy)
+    monkeypatch.setattr(ensemble, "_shares", lambda scores, order, count: {(0, order): 0.8, (1, order): 0.15})
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(150, 3))
+    fit_model(X, X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=150), settings=Settings(order=2, n_members=4, max_iter=3))
+    for parts in seen:
+        weights = [weight for weight, _ in parts]
+        np.testing.assert_allclose(weights, [0.8 / 3] * 3 + [0.15])

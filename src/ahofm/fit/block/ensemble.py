@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -123,9 +124,11 @@ def _assemble(
     data = work.data
     orders = [1, *work.ranks]
 
+    copies = Counter(recipe for recipe, _ in fitted)
+
     def at_order(order: int) -> list[tuple[float, Fit]]:
         parts = [
-            (share, fits[min(orders.index(below), len(fits) - 1)])
+            (share / copies[recipe], fits[min(orders.index(below), len(fits) - 1)])
             for recipe, fits in fitted
             for (other, below), share in shares[order].items()
             if other == recipe

@@ -19,13 +19,13 @@ from ahofm.kernels import Curves, NativeCurves, column_curves
 _LEAST = 0.05
 """Smaller shares are left out: a member costs rank."""
 
-_TOGETHER = 10.0
-"""So many rows' worth of belief that all recipes count alike."""
+_TOGETHER = 100.0
+"""So many rows' worth of belief that all recipes count alike, at the highest order."""
 
 _STEPS = 10
 """Of iterated least squares, for the shares."""
 
-_FIRM, _LIKELY = 3.0, 1.0
+_FIRM, _LIKELY = 1.0, 1.0
 """Standard errors of a gain: of any interactions over none, and of a higher order over a lower one."""
 
 
@@ -100,24 +100,25 @@ class Scores:
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
         """Non-negative shares of all recipes at all orders up to one, and of a constant, with sum 1.
 
-        A little ridge draws the recipes together, and the constant to nothing, where the rows cannot tell.
+        A little ridge draws them to equal shares of the recipes at the highest order, where the rows cannot tell.
         """
         members = [(recipe, d) for recipe in range(self.predicted.shape[2]) for d in self.orders if d <= order]
         columns = [self._of(recipe, d) for recipe, d in members]
         columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
-        weights = self._best_shares(np.stack(columns, axis=2))
+        top = max(d for _, d in members)
+        highest = np.array([*(d == top for _, d in members), False], dtype=float)
+        weights = self._best_shares(np.stack(columns, axis=2), highest / highest.sum())
         weights = np.where(weights < min(_LEAST, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
         shares = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
         return shares or {(int(self.losses()[:, 0].argmin()), 1): _LEAST}
 
-    def _best_shares(self, columns: Floats) -> Floats:
+    def _best_shares(self, columns: Floats, believed: Floats) -> Floats:
         """Shares (count,) of predictions (rows, predictors, count) with the least loss, by iterated least squares."""
-        response, count = self.response, columns.shape[2]
-        shares = np.append(np.full(count - 1, 1.0 / (count - 1)), 0.0)
+        response, shares = self.response, believed
         touch = response.touch(columns @ shares)
         for _ in range(1 if response.quadratic else _STEPS):
-            step = _least_squares(columns, response, touch) - shares
+            step = _least_squares(columns, believed, response, touch) - shares
             for _ in range(6):
                 after = response.touch(columns @ (shares + step))
                 if response.quadratic or response.mean_of(after.value) <= response.mean_of(touch.value):
@@ -131,7 +132,7 @@ class Scores:
         return shares
 
 
-def _least_squares(columns: Floats, response: Response, touch: Touch) -> Floats:
+def _least_squares(columns: Floats, believed: Floats, response: Response, touch: Touch) -> Floats:
     """Non-negative shares with sum 1 that fit the parabolas at the current predictors best."""
     parabolas = [response.parabolas(touch, k) for k in range(columns.shape[1])]
     weight = np.stack([part.weight for part in parabolas], axis=1) / response.weight.mean()
@@ -145,10 +146,9 @@ def _least_squares(columns: Floats, response: Response, touch: Touch) -> Floats:
         noise = float(np.sqrt(max(best, np.finfo(float).tiny)))
     count = matrix.shape[1]
     ridge = np.sqrt(_TOGETHER) * noise
-    even = np.append(np.full(count - 1, ridge / (count - 1)), 0.0)
     firm = 1e3 * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
     stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
-    weights, _ = nnls(stacked, np.concatenate([target, even, [firm]]))
+    weights, _ = nnls(stacked, np.concatenate([target, ridge * believed, [firm]]))
     return np.asarray(weights / weights.sum())
 
 

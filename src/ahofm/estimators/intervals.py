@@ -1,0 +1,84 @@
+"""Intervals for means and for new targets, from a model and its band."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
+from ahofm.families import Gaussian, GaussianLocationScale
+from ahofm.model import Model
+from ahofm.model.band import Band
+from ahofm.model.scores import dispersion_of
+
+DRAWS = 500
+"""Of a new target, where its distribution with uncertain predictors has no formula."""
+
+
+def with_std(model: Model, band: Band, table: Table, offset: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
+    """Predictors, the shift of their centre, and their standard deviations: (n, predictors) each."""
+    shift, spread = band.eta(model.encoder.encode(table))
+    return model.eta(table, offset), shift, spread
+
+
+def mean_std(model: Model, eta: Floats, spread: Floats) -> Floats:
+    """Standard deviation of the mean of one predictor, by its slope."""
+    up, down = eta.copy(), eta.copy()
+    up[:, 0] += spread[:, 0]
+    down[:, 0] -= spread[:, 0]
+    return np.asarray(0.5 * np.abs(model.family.mean(up) - model.family.mean(down)))
+
+
+def mean_interval(model: Model, eta: Floats, shift: Floats, spread: Floats, level: float) -> tuple[Floats, Floats]:
+    """Lower and upper end for the mean."""
+    reach = float(stats.norm.ppf(0.5 + 0.5 * level))
+    ends = []
+    for sign in (-1.0, 1.0):
+        moved = eta.copy()
+        moved[:, 0] += shift[:, 0] + sign * reach * spread[:, 0]
+        ends.append(model.family.mean(moved))
+    return np.minimum(*ends), np.maximum(*ends)
+
+
+def new_interval(model: Model, eta: Floats, spread: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
+    """Lower and upper end for a new target: the predictor uncertain, and the target around it."""
+    family = model.family
+    if isinstance(family, Gaussian) and family.link == "identity":
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(spread[:, 0] ** 2 + dispersion_of(model))
+        return eta[:, 0] - reach, eta[:, 0] + reach
+    if isinstance(family, GaussianLocationScale):
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(spread[:, 0] ** 2 + family.scale(eta) ** 2)
+        return eta[:, 0] - reach, eta[:, 0] + reach
+    rng = np.random.default_rng(seed)
+    low, high = np.empty((2, len(eta)))
+    for start in range(0, len(eta), 1_000):
+        rows = slice(start, start + 1_000)
+        draws = []
+        for _ in range(DRAWS):
+            moved = eta[rows] + spread[rows] * rng.normal(size=eta[rows].shape)
+            found = family.distribution(moved, dispersion_of(model))
+            draws.append(found.rvs(size=(len(moved),), random_state=rng))
+        low[rows], high[rows] = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    return low, high
+
+
+def conformal(low: Floats, high: Floats, y: ArrayLike, level: float) -> float:
+    """How much to widen intervals on both sides so that they hold for the calibration rows they were made for."""
+    target = np.asarray(y, dtype=np.float64)
+    beyond = np.sort(np.maximum(low - target, target - high))
+    at = int(np.ceil(level * (len(beyond) + 1) - 1e-9)) - 1
+    if at >= len(beyond):
+        least = int(np.ceil(level / (1.0 - level) - 1e-9))
+        raise ValueError(f"calibration has {len(beyond)} rows, too few for level={level:g}; give at least {least}")
+    return float(beyond[at])
+
+
+def check_level(level: Any) -> float:
+    """A probability strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, (int, float, np.number)) or not 0.0 < float(level) < 1.0:
+        raise ValueError(f"level must be a number between 0 and 1, got {level!r}")
+    return float(level)

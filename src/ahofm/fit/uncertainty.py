@@ -1,0 +1,182 @@
+"""The band around a fit: Gauss–Newton, one step less smooth than the fit.
+
+Around a penalised fit the curvature of losses and penalties together gives a covariance, but directions that were
+shrunk away get a bias and no variance. Hence penalties count for a small share only, in the covariance and in one step
+that the centre of the band takes towards the data:
+
+    V = (H + kappa S)^-1        shift = V (J' score - kappa S theta)        H = sum omega J'J
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
+from ahofm.fit.block.column import BlockColumn, block_column
+from ahofm.kernels import Chunk, Tables
+from ahofm.model import Model, check_offset, check_weight
+from ahofm.model.band import Band, jacobian, tables_at
+
+KAPPA = 0.1
+"""Share of the penalties that counts."""
+
+MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
+"""Coordinates of a predictor; rows that are looked at: more are sampled."""
+
+_STRENGTHS = 1e-3, 1e5
+
+
+def band_of(
+    model: Model,
+    table: Table,
+    y: ArrayLike,
+    weight: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    *,
+    kappa: float = KAPPA,
+    seed: int = 0,
+) -> Band:
+    """The band of a model, from the rows it was fitted to."""
+    target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, table.n_rows)
+    shifts = None if offset is None else check_offset(offset, table.n_rows, model.family)
+    kept = np.flatnonzero(weights)
+    scale = 1.0
+    if len(kept) > MOST_ROWS:
+        chosen = np.sort(np.random.default_rng(seed).permutation(kept)[:MOST_ROWS])
+        scale, kept = float(weights.sum() / weights[chosen].sum()), chosen
+    codes = model.encoder.encode(table.take(kept))
+    eta = model.eta(table.take(kept), None if shifts is None else shifts[kept])
+    _, g, h = model.family.loss(target[kept], eta)
+    unit = weights[kept] * scale / _dispersion(model, target[kept], eta, weights[kept])
+    predictors = model.tables()
+    columns = [
+        None if book.size == 0 else block_column(book, "smooth", center=True) for book in model.encoder.codebooks
+    ]
+    mains, factors = _coordinates(columns, predictors[0].width - 1, model)
+    thetas, roots, moved, freedom = [], [], [], []
+    for k, at_codes in enumerate(predictors):
+        theta, strength = _at_fit(at_codes, mains, factors, columns, model.ranks)
+        tables = tables_at(theta, mains, factors, model.ranks)
+        information, pull = np.zeros((len(theta), len(theta))), np.zeros(len(theta))
+        for start in range(0, len(kept), 1_000):
+            rows = slice(start, min(start + 1_000, len(kept)))
+            J = jacobian(Chunk(codes.rows(rows.start, rows.stop)), tables, mains, factors)
+            information += J.T @ (J * (unit[rows] * h[rows, k])[:, np.newaxis])
+            pull -= J.T @ (unit[rows] * g[rows, k])
+        root = _root(information, kappa * strength)
+        thetas.append(theta)
+        roots.append(root)
+        moved.append(scipy.linalg.cho_solve((root, True), pull - kappa * strength * theta))
+        freedom.append(_freedom(information, strength, mains, factors, model.ranks))
+    return Band(
+        tuple(mains), tuple(factors), dict(model.ranks), tuple(thetas), tuple(roots), tuple(moved), tuple(freedom)
+    )
+
+
+def _dispersion(model: Model, y: Floats, eta: Floats, weight: Floats) -> float:
+    if not model.family.dispersed:
+        return 1.0
+    if model.dispersion is not None:
+        return model.dispersion
+    return max(float(np.average(model.family.pearson(y, eta), weights=weight)), np.finfo(float).tiny)
+
+
+def _coordinates(columns: Sequence[BlockColumn | None], rank: int, model: Model) -> tuple[list[Floats], list[Floats]]:
+    """Values at the codes: all coordinates for main effects, the smoothest ones for factors if there are many."""
+    sizes = [0 if column is None else column.start.shape[1] for column in columns]
+    spare = MOST_COEFFICIENTS - 1 - sum(sizes)
+    most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), 2)
+    mains, factors = [], []
+    for book, column in zip(model.encoder.codebooks, columns, strict=True):
+        values = np.zeros((book.n_codes, 0 if column is None else column.start.shape[1]))
+        if column is not None:
+            values[:-1] = column.start[:, _smoothest(column)]
+        mains.append(values)
+        factors.append(values[:, :most] if rank else values[:, :0])
+    return mains, factors
+
+
+def _smoothest(column: BlockColumn) -> NDArray[np.intp]:
+    return np.argsort(column.stiffness, kind="stable")
+
+
+def _at_fit(
+    tables: Tables,
+    mains: Sequence[Floats],
+    factors: Sequence[Floats],
+    columns: Sequence[BlockColumn | None],
+    ranks: Mapping[int, int],
+) -> tuple[Floats, Floats]:
+    """Coordinates of the fitted functions, and the strengths that functions of their size would have."""
+    theta, strength = [np.array([tables.intercept])], [np.zeros(1)]
+    starts = list(accumulate((len(main) for main in mains), initial=0))
+    for j, column in enumerate(columns):
+        if column is None:
+            continue
+        at, order = slice(starts[j], starts[j + 1]), _smoothest(column)
+        stiffness = column.stiffness[order]
+        own = [(mains[j], tables.main[at, np.newaxis])]
+        if ranks:
+            own += [(factors[j], table[at]) for table in tables.factors.values()]
+        found = [_projected(values, functions, column.mass, stiffness) for values, functions in own]
+        theta.append(found[0][0].ravel())
+        strength.append(found[0][1].ravel())
+        if ranks:
+            theta.append(np.hstack([part for part, _ in found[1:]]).ravel())
+            strength.append(np.hstack([part for _, part in found[1:]]).ravel())
+    return np.concatenate(theta), np.concatenate(strength)
+
+
+def _projected(values: Floats, functions: Floats, mass: Floats, stiffness: Floats) -> tuple[Floats, Floats]:
+    """Coordinates (m, K) of K functions, and strengths (m, K) shared by them: of what is stiff, and of the rest."""
+    roots = np.sqrt(mass)[:, np.newaxis]
+    coef: Floats = np.linalg.lstsq(roots * values[:-1], roots * functions[:-1], rcond=None)[0].astype(np.float64)
+    stiff = stiffness[: len(coef)]
+    strength = np.ones_like(coef)
+    for group in (stiff > 0.0, stiff == 0.0):
+        if group.any():
+            weight = (stiff[group] / stiff[group].mean() if stiff[group].any() else np.ones(group.sum()))[:, np.newaxis]
+            size = max(float((weight * coef[group] ** 2).mean()), np.finfo(float).tiny)
+            strength[group] = weight * np.clip(1.0 / size, *_STRENGTHS)
+    return coef, strength
+
+
+def _root(information: Floats, penalty: Floats) -> Floats:
+    matrix = information + np.diag(penalty)
+    for jitter in (1e-10, 1e-7, 1e-4):
+        try:
+            lifted = matrix + jitter * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
+            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, check_finite=False))
+        except np.linalg.LinAlgError:
+            continue
+    raise np.linalg.LinAlgError("the information of the rows is not finite")
+
+
+def _freedom(
+    information: Floats,
+    strength: Floats,
+    mains: Sequence[Floats],
+    factors: Sequence[Floats],
+    ranks: Mapping[int, int],
+) -> dict[int, Floats]:
+    """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
+    root = _root(information, strength)
+    diagonal = np.diag(scipy.linalg.cho_solve((root, True), information, check_finite=False))
+    rank = sum(ranks.values())
+    ends = list(accumulate(ranks.values(), initial=0))
+    out = {order: np.zeros(len(mains)) for order in (1, *ranks)}
+    start = 1
+    for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
+        out[1][j] = diagonal[start : start + main.shape[1]].sum()
+        start += main.shape[1]
+        block = diagonal[start : start + factor.shape[1] * rank].reshape(factor.shape[1], rank)
+        start += factor.shape[1] * rank
+        for order, a, b in zip(ranks, ends[:-1], ends[1:], strict=True):
+            out[order][j] = block[:, a:b].sum()
+    return out

@@ -1,0 +1,128 @@
+"""How far the predictors may be off: a Gaussian approximation around the fit, in a few coordinates of every function.
+
+A predictor is affine in all functions of one column, so its derivatives by the coordinates of a function are the
+coordinates' values times what the other columns make of it. With V the covariance of all coordinates, a quantity with
+derivatives J has variance J V J'. Derivatives are those of the fit as the coordinates see it: what is rough in a factor
+has followed the noise of its rows, and would find it again in their residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import scipy.linalg
+
+from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
+from ahofm.kernels import Chunk, NativeKernel, Tables
+
+_ROWS = 2_000
+"""At a time: derivatives take memory."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """What is not known about the predictors.
+
+    Attributes
+    ----------
+    mains, factors : tuples of arrays of shape (codes, coordinates), one per column
+        Values of the coordinates of main effects and of factors; zero at the neutral code.
+    ranks : dict of order to rank
+    thetas : tuple of arrays of shape (P,), one per predictor
+        Coordinates of the fit: the intercept, then by column those of its main effect and of its factors.
+    roots : tuple of arrays of shape (P, P), one per predictor
+        Lower triangles L with ``V = (L L')^-1``.
+    shifts : tuple of arrays of shape (P,)
+        One step from the fit towards what an undersmoothed fit would say: bands are centred there.
+    freedom : tuple of dicts of order to array of shape (columns,)
+        Effective degrees of freedom of each predictor.
+    """
+
+    mains: tuple[Floats, ...]
+    factors: tuple[Floats, ...]
+    ranks: Mapping[int, int]
+    thetas: tuple[Floats, ...]
+    roots: tuple[Floats, ...]
+    shifts: tuple[Floats, ...]
+    freedom: tuple[Mapping[int, Floats], ...]
+
+    def eta(self, codes: Codes) -> tuple[Floats, Floats]:
+        """Shift of the centre, and standard deviation, of each row's predictors: (n, predictors) each."""
+        shift, spread = np.empty((2, codes.n_rows, len(self.thetas)))
+        for k, theta in enumerate(self.thetas):
+            tables = tables_at(theta, self.mains, self.factors, self.ranks)
+            for start in range(0, codes.n_rows, _ROWS):
+                rows = slice(start, min(start + _ROWS, codes.n_rows))
+                chunk = Chunk(codes.rows(rows.start, rows.stop))
+                shift[rows, k], spread[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)
+        return shift, spread
+
+    def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
+        """Shift and standard deviation of quantities with derivatives (n, P) by the coordinates of predictor k."""
+        half = scipy.linalg.solve_triangular(self.roots[k], derivatives.T, lower=True, check_finite=False)
+        return derivatives @ self.shifts[k], np.sqrt(np.einsum("ij,ij->j", half, half))
+
+    def main_effect(self, column: int) -> Floats:
+        """Derivatives (codes, P) of a main effect at its codes."""
+        starts = starts_of(self.mains, self.factors, self.ranks)
+        out = np.zeros((len(self.mains[column]), starts[-1]))
+        out[:, starts[column] : starts[column] + self.mains[column].shape[1]] = self.mains[column]
+        return out
+
+    def pair(self, columns: tuple[int, int], codes: tuple[Floats, Floats], k: int = 0) -> Floats:
+        """Derivatives (n, P) of the interaction of two columns at codes (n,) of each."""
+        starts, rank = starts_of(self.mains, self.factors, self.ranks), sum(self.ranks.values())
+        out = np.zeros((len(codes[0]), starts[-1]))
+        if 2 not in self.ranks:
+            return out
+        before = sum(own for order, own in self.ranks.items() if order < 2)
+        of_pairs = slice(before, before + self.ranks[2])
+        for mine, other in ((0, 1), (1, 0)):
+            j, own, theirs = columns[mine], codes[mine], columns[other]
+            partner = self.factors[theirs][codes[other]] @ self._block(self.thetas[k], theirs, starts)[:, of_pairs]
+            block = np.zeros((len(own), self.factors[j].shape[1], rank))
+            block[:, :, of_pairs] = self.factors[j][own][:, :, np.newaxis] * partner[:, np.newaxis]
+            out[:, starts[j] + self.mains[j].shape[1] : starts[j + 1]] = block.reshape(len(own), -1)
+        return out
+
+    def _block(self, theta: Floats, column: int, starts: Sequence[int]) -> Floats:
+        """Coordinates of a column's factors: (coordinates, factors)."""
+        part = theta[starts[column] + self.mains[column].shape[1] : starts[column + 1]]
+        return part.reshape(self.factors[column].shape[1], -1)
+
+
+def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> list[int]:
+    """First coordinate of every column, and their number; 0 is the intercept."""
+    rank = sum(ranks.values())
+    sizes = (main.shape[1] + factor.shape[1] * rank for main, factor in zip(mains, factors, strict=True))
+    return list(accumulate(sizes, initial=1))
+
+
+def tables_at(theta: Floats, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Tables:
+    """The predictor with those coordinates, at the codes."""
+    starts = starts_of(mains, factors, ranks)
+    main, rest = [], []
+    for main_values, values, start, end in zip(mains, factors, starts[:-1], starts[1:], strict=True):
+        middle = start + main_values.shape[1]
+        main.append(main_values @ theta[start:middle])
+        rest.append(values @ theta[middle:end].reshape(values.shape[1], sum(ranks.values())))
+    stacked, ends = np.vstack(rest), list(accumulate(ranks.values(), initial=0))
+    by_order = {order: stacked[:, a:b] for order, a, b in zip(ranks, ends[:-1], ends[1:], strict=True)}
+    return Tables(float(theta[0]), np.concatenate(main), by_order)
+
+
+def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats]) -> Floats:
+    """Derivatives of each row's predictor by the coordinates: the intercept, then main effect and factors by column."""
+    kernel = NativeKernel("float64")
+    parts = [np.ones((chunk.n_rows, 1))]
+    for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
+        codes = chunk.codes.columns[j]
+        parts.append(main[codes])
+        if tables.width > 1:
+            others = kernel.leave_one_out(chunk, tables, j)[:, 1:]
+            parts.append((factor[codes][:, :, np.newaxis] * others[:, np.newaxis]).reshape(chunk.n_rows, -1))
+    return np.hstack(parts)

@@ -1,0 +1,62 @@
+"""What a fitted distribution says about targets: likelihoods, draws, and where targets lie in their distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ahofm.columns.basis import Floats
+from ahofm.families.distributions import Distribution, is_discrete, log_density
+from ahofm.model.model import Model, check_weight
+
+
+def distribution(model: Model, X: Any, offset: ArrayLike | None = None) -> Distribution:
+    """Of a new target for every row of a table, the predictors taken as known."""
+    return model.family.distribution(model.eta(X, offset), dispersion_of(model))
+
+
+def dispersion_of(model: Model) -> float:
+    """1 where it is known."""
+    if not model.family.dispersed:
+        return 1.0
+    if model.dispersion is None:
+        raise ValueError(f"the dispersion of {model.family.name} was not estimated")
+    return model.dispersion
+
+
+def log_likelihood(
+    model: Model, X: Any, y: ArrayLike, weight: ArrayLike | None = None, offset: ArrayLike | None = None
+) -> float:
+    """Weighted sum of the logarithms of densities; for counts and classes, of probabilities."""
+    target = np.asarray(y, dtype=np.float64)
+    model.family.check(target)
+    return float(check_weight(weight, len(target)) @ log_density(distribution(model, X, offset), target))
+
+
+def sample(model: Model, X: Any, n: int, seed: Any = None, offset: ArrayLike | None = None) -> Floats:
+    """Draws of new targets: (n, rows)."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+    found = distribution(model, X, offset)
+    rows = len(model.encoder.check(X).columns[0])
+    return np.asarray(found.rvs(size=(int(n), rows), random_state=np.random.default_rng(seed)), dtype=np.float64)
+
+
+def pit(model: Model, X: Any, y: ArrayLike, seed: Any = 0, offset: ArrayLike | None = None) -> Floats:
+    """Where each target lies in its distribution: uniform between 0 and 1 when the model is right.
+
+    Discrete targets are spread at random over their step.
+    """
+    target = np.asarray(y, dtype=np.float64)
+    model.family.check(target)
+    found = distribution(model, X, offset)
+    upper = np.asarray(found.cdf(target))
+    atoms = is_discrete(found) or ((target == 0.0).any() and model.family.target.low == 0.0)
+    if not atoms:
+        return upper
+    lower = (
+        np.where(target > 0.0, found.cdf(target - 1.0), 0.0) if is_discrete(found) else np.where(target > 0, upper, 0.0)
+    )
+    return np.asarray(lower + np.random.default_rng(seed).uniform(size=len(target)) * (upper - lower))

@@ -1,0 +1,291 @@
+"""Standard deviations, intervals, degrees of freedom, likelihoods and draws."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import ahofm
+from ahofm import AHOFMClassifier, AHOFMRegressor
+from ahofm.columns.table import read_table
+from ahofm.families import (
+    Bernoulli,
+    Gamma,
+    Gaussian,
+    GaussianLocationScale,
+    Huber,
+    Laplace,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+    Quantile,
+    Tweedie,
+)
+from ahofm.families.distributions import is_discrete, log_density
+from ahofm.fit.uncertainty import band_of
+from ahofm.kernels import Chunk, NativeKernel
+from ahofm.model.band import jacobian, tables_at
+
+ONE = {"order": 2, "interactions": "smooth", "n_members": 1, "random_state": 0}
+
+
+def truth_of(X):
+    return np.sin(2.5 * X[:, 0]) + 0.8 * (X[:, 1] ** 2 - 1 / 3) + 1.2 * X[:, 2] * np.cos(2 * X[:, 3])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(1000, 5))
+    y = truth_of(X) + 0.7 * rng.normal(size=1000)
+    return AHOFMRegressor(**ONE).fit(X, y), X, y
+
+
+def test_derivatives_are_those_of_the_predictor(fitted):
+    model, X, y = fitted
+    band = band_of(model.model_, read_table(X), y)
+    codes = model.model_.encoder.encode(X[:40])
+    theta = band.thetas[0]
+    J = jacobian(Chunk(codes), tables_at(theta, band.mains, band.factors, band.ranks), band.mains, band.factors)
+
+    def eta(theta):
+        tables = tables_at(theta, band.mains, band.factors, band.ranks)
+        return NativeKernel("float64").eta(Chunk(codes), [tables])[:, 0]
+
+    step = 1e-6 * np.random.default_rng(1).normal(size=len(theta))
+    np.testing.assert_allclose(eta(theta + step) - eta(theta - step), 2 * J @ step, atol=1e-10)
+
+
+def test_pairs_have_the_derivatives_of_their_terms(fitted):
+    model, X, y = fitted
+    band = band_of(model.model_, read_table(X), y)
+    codes = model.model_.encoder.encode(X[:30]).columns
+    theta, columns = band.thetas[0], (2, 3)
+    J = band.pair(columns, (codes[2], codes[3]))
+    ends = np.cumsum([0, *(len(main) for main in band.mains)])
+
+    def term(theta):
+        pairs = tables_at(theta, band.mains, band.factors, band.ranks).factors[2]
+        return (pairs[ends[2] + codes[2]] * pairs[ends[3] + codes[3]]).sum(axis=1)
+
+    step = 1e-6 * np.random.default_rng(2).normal(size=len(theta))
+    np.testing.assert_allclose(term(theta + step) - term(theta - step), 2 * J @ step, atol=1e-10)
+
+
+def test_an_additive_band_without_penalties_is_least_squares():
+    """kappa = 0: the covariance of the regression on the coordinates, and its fit in the centre."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=400)
+    model = AHOFMRegressor(order=1, random_state=0).fit(X, y).model_
+    band = band_of(model, read_table(X), y, kappa=0.0)
+    codes = model.encoder.encode(X)
+    J = np.hstack(
+        [np.ones((400, 1)), *(values[column] for values, column in zip(band.mains, codes.columns, strict=True))]
+    )
+    shift, spread = band.eta(codes)
+    expected = np.sqrt(model.dispersion * np.einsum("ij,jk,ik->i", J, np.linalg.pinv(J.T @ J), J))
+    np.testing.assert_allclose(spread[:, 0], expected, rtol=1e-4)
+    best = J @ np.linalg.lstsq(J, y - model.eta(X)[:, 0], rcond=None)[0]
+    np.testing.assert_allclose(shift[:, 0], best, atol=1e-4)
+
+
+def test_intervals_cover(fitted):
+    model, _, _ = fitted
+    rng = np.random.default_rng(4)
+    new = rng.uniform(-1, 1, size=(2000, 5))
+    low, high = model.predict_interval(new).T
+    assert 0.88 < np.mean((low < truth_of(new)) & (truth_of(new) < high)) <= 1.0
+    low, high = model.predict_interval(new, kind="new").T
+    targets = truth_of(new) + 0.7 * rng.normal(size=2000)
+    assert np.mean((low < targets) & (targets < high)) == pytest.approx(0.95, abs=0.03)
+    narrow = model.predict_interval(new, level=0.5)
+    assert (np.diff(narrow) < np.diff(model.predict_interval(new))).all()
+
+
+def test_standard_deviations_are_larger_where_there_are_few_rows(fitted):
+    model, X, _ = fitted
+    mean, spread = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, model.predict(X))
+    assert (spread > 0).all()
+    corner = np.ones((1, 5))
+    assert model.predict(corner, return_std=True)[1] > 1.5 * np.median(spread)
+    eta, eta_spread = model.predict_eta(X, return_std=True)
+    np.testing.assert_allclose(eta_spread, spread, rtol=1e-10)
+    np.testing.assert_array_equal(eta, mean)
+
+
+def test_degrees_of_freedom(fitted):
+    model, X, y = fitted
+    assert set(model.edf_) == {1, 2}
+    assert 3.0 < model.edf_[1][0] < 10.0
+    assert sum(part.sum() for part in model.edf_.values()) < 60.0
+    assert model.aic(X, y) > -2.0 * model.log_likelihood(X, y)
+
+
+def test_calibrated_intervals_hold_whatever_the_model():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(900, 2))
+    y = X[:, 0] + (0.2 + X[:, 1] ** 2) * rng.standard_t(3, size=900)
+    model = AHOFMRegressor(order=1, random_state=0).fit(X[:400], y[:400])
+    low, high = model.predict_interval(X[600:], kind="new", level=0.9, calibration=(X[400:600], y[400:600])).T
+    assert np.mean((low <= y[600:]) & (y[600:] <= high)) == pytest.approx(0.9, abs=0.06)
+    with pytest.raises(ValueError, match=r"calibration has 5 rows, too few for level=0\.9; give at least 9"):
+        model.predict_interval(X, kind="new", level=0.9, calibration=(X[:5], y[:5]))
+
+
+def test_bands_survive_files_and_pickles(fitted, tmp_path):
+    model, X, _ = fitted
+    expected = model.predict_interval(X[:20])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_interval(X[:20]), expected)
+    model.model_.save(tmp_path / "model")
+    loaded = ahofm.load(tmp_path / "model")
+    for mine, theirs in zip(model.model_.band.roots, loaded.band.roots, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_rows_of_training_are_not_pickled(fitted):
+    _, X, y = fitted
+    model = pickle.loads(pickle.dumps(AHOFMRegressor(order=1, random_state=0).fit(X, y)))
+    with pytest.raises(ValueError, match=r"rows of training are not here any more.*before pickling"):
+        model.predict(X, return_std=True)
+    assert model.add_uncertainty(X, y).predict(X, return_std=True)[1].min() > 0
+
+
+@pytest.mark.parametrize("settings", [{"level": 1.5}, {"level": "high"}, {"kind": "old"}, {"calibration": ([], [])}])
+def test_bad_intervals(fitted, settings):
+    model, X, _ = fitted
+    name = next(iter(settings))
+    with pytest.raises(ValueError, match=f"{name} (must be|is for)"):
+        model.predict_interval(X, **settings)
+
+
+@pytest.mark.parametrize("family", ["poisson", "binomial", "gamma"])
+def test_intervals_of_other_families(family):
+    rng = np.random.default_rng(6)
+    X, new = rng.uniform(-1, 1, size=(2, 2000, 3))
+
+    def mean(X):
+        return {"binomial": lambda e: 1 / (1 + np.exp(-e))}.get(family, np.exp)(np.sin(2 * X[:, 0]) + X[:, 1])
+
+    def draw(X):
+        mu = mean(X)
+        draws = {
+            "poisson": rng.poisson,
+            "binomial": lambda m: rng.binomial(1, m),
+            "gamma": lambda m: rng.gamma(2, m / 2),
+        }
+        return draws[family](mu).astype(float)
+
+    model = AHOFMRegressor(family=family, **{**ONE, "order": 1}).fit(X, draw(X))
+    low, high = model.predict_interval(new).T
+    assert 0.85 < np.mean((low < mean(new)) & (mean(new) < high)) <= 1.0
+    low, high = model.predict_interval(new, kind="new").T
+    targets = draw(new)
+    assert np.mean((low <= targets) & (targets <= high)) > 0.93
+    assert np.mean((low <= targets) & (targets <= high)) < (1.01 if family == "binomial" else 0.99)
+
+
+def test_classes():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(300, 2))
+    y = np.array(["a", "b", "c"])[(X @ [[1, 0, -1], [0, 1, 0]] + rng.gumbel(size=(300, 3))).argmax(axis=1)]
+    model = AHOFMClassifier(order=1, random_state=0).fit(X, y)
+    eta, spread = model.predict_eta(X, return_std=True)
+    assert eta.shape == spread.shape == (300, 3)
+    expected = np.log(model.predict_proba(X)[np.arange(300), np.searchsorted(model.classes_, y)]).sum()
+    assert model.log_likelihood(X, y) == pytest.approx(expected)
+    draws = model.sample(X, 500, random_state=0)
+    np.testing.assert_allclose((draws == 1).mean(axis=0), model.predict_proba(X)[:, 1], atol=0.12)
+    with pytest.raises(ValueError, match="classes that were not there"):
+        model.log_likelihood(X, np.full(300, "d"))
+
+
+LAWS = [
+    (Gaussian(), 0.5, lambda eta: stats.norm(eta[:, 0], np.sqrt(0.5))),
+    (Bernoulli(), 1.0, lambda eta: stats.bernoulli(1 / (1 + np.exp(-eta[:, 0])))),
+    (Poisson(), 1.0, lambda eta: stats.poisson(np.exp(eta[:, 0]))),
+    (NegativeBinomial(2.0), 1.0, lambda eta: stats.nbinom(2.0, 2.0 / (2.0 + np.exp(eta[:, 0])))),
+    (Gamma(), 0.25, lambda eta: stats.gamma(4.0, scale=np.exp(eta[:, 0]) / 4.0)),
+    (Laplace(0.1), 0.5, lambda eta: stats.laplace(eta[:, 0], 0.5)),
+]
+
+
+@pytest.mark.parametrize(("family", "dispersion", "law"), LAWS, ids=lambda value: str(value)[:25])
+def test_distributions_are_scipys(family, dispersion, law):
+    rng = np.random.default_rng(8)
+    eta = rng.normal(size=(200, 1))
+    y = law(eta).rvs(random_state=rng).astype(float)
+    found = family.distribution(eta, dispersion)
+    expected = law(eta)
+    density = expected.logpmf(y) if is_discrete(found) else expected.logpdf(y)
+    np.testing.assert_allclose(log_density(found, y), density)
+    np.testing.assert_allclose(found.cdf(y), expected.cdf(y))
+
+
+EVERY = [
+    (Gaussian(), 0.5),
+    (Bernoulli(), 1.0),
+    (Poisson(), 1.0),
+    (Poisson(quasi=True), 3.0),
+    (NegativeBinomial(2.0), 1.0),
+    (Gamma(), 0.25),
+    (Tweedie(1.4), 0.7),
+    (Huber(1.0), 0.5),
+    (Laplace(0.1), 0.5),
+    (Quantile(0.8, 0.1), 0.3),
+    (GaussianLocationScale(), 1.0),
+    (Multinomial(3), 1.0),
+]
+
+
+@pytest.mark.parametrize(("family", "dispersion"), EVERY, ids=str)
+def test_draws_follow_the_distribution_function(family, dispersion):
+    eta = np.tile(np.linspace(-0.5, 0.5, family.n_predictors), (4, 1))
+    found = family.distribution(eta, dispersion)
+    draws = np.asarray(found.rvs(size=(40_000, 4), random_state=np.random.default_rng(9)), dtype=float)
+    assert draws.shape == (40_000, 4)
+    for point in np.quantile(draws, [0.1, 0.5, 0.9]):
+        np.testing.assert_allclose((draws <= point).mean(axis=0), found.cdf(np.full(4, point)), atol=0.015)
+    assert np.isfinite(log_density(found, draws[0])).all()
+    if not isinstance(family, (Multinomial, Quantile)):
+        np.testing.assert_allclose(draws.mean(axis=0), family.mean(eta), rtol=0.06, atol=0.02)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "tweedie"])
+def test_targets_lie_uniformly_in_their_distributions(family):
+    rng = np.random.default_rng(10)
+    X = rng.uniform(-1, 1, size=(3000, 2))
+    mu = np.exp(X[:, 0])
+    draws = {
+        "gaussian": lambda: mu + rng.normal(size=3000),
+        "poisson": lambda: rng.poisson(mu),
+        "tweedie": lambda: Tweedie(1.5).distribution(X[:, :1], 0.8).rvs(size=(3000,), random_state=rng),
+    }
+    y = draws[family]().astype(float)
+    model = AHOFMRegressor(family=family, order=1, random_state=0).fit(X, y)
+    assert stats.kstest(model.pit(X, y), "uniform").pvalue > 0.01
+    shuffled = model.pit(X, rng.permutation(y))
+    assert stats.kstest(shuffled, "uniform").pvalue < 0.01 or family == "gaussian"
+
+
+def test_samples_and_their_seed(fitted):
+    model, X, _ = fitted
+    draws = model.sample(X[:50], 3000, random_state=1)
+    np.testing.assert_array_equal(draws, model.sample(X[:50], 3000, random_state=1))
+    np.testing.assert_allclose(draws.mean(axis=0), model.predict(X[:50]), atol=0.08)
+    assert draws.std() > 0.6
+    with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
+        model.sample(X, 0)
+
+
+def test_a_family_that_does_not_say():
+    class Own(Gaussian):
+        """Without a distribution."""
+
+        distribution = ahofm.families.Family.distribution
+
+    with pytest.raises(NotImplementedError, match="does not say how its targets are distributed"):
+        Own().distribution(np.zeros((1, 1)), 1.0)
