@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
@@ -73,7 +75,7 @@ class Band:
         out[:, starts[column] : starts[column] + self.mains[column].shape[1]] = self.mains[column]
         return out
 
-    def pair(self, columns: tuple[int, int], codes: tuple[Floats, Floats], k: int = 0) -> Floats:
+    def pair(self, columns: tuple[int, int], codes: tuple[NDArray[Any], NDArray[Any]], k: int = 0) -> Floats:
         """Derivatives (n, P) of the interaction of two columns at codes (n,) of each."""
         starts, rank = starts_of(self.mains, self.factors, self.ranks), sum(self.ranks.values())
         out = np.zeros((len(codes[0]), starts[-1]))
