@@ -61,8 +61,8 @@ def draw_targets(cell: Cell, eta: Floats, rng: np.random.Generator) -> Floats:
     if cell.family == "gaussian":
         return eta + 0.7 * rng.normal(size=len(eta))
     if cell.family == "binomial":
-        return rng.binomial(1, expit(eta)).astype(float)
-    return rng.poisson(np.exp(eta)).astype(float)
+        return np.asarray(rng.binomial(1, expit(eta)), dtype=np.float64)
+    return np.asarray(rng.poisson(np.exp(eta)), dtype=np.float64)
 
 
 def replication(cell: Cell, seed: int) -> dict[str, float]:

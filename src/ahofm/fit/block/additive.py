@@ -25,7 +25,7 @@ from ahofm.fit.block.response import Parabolas
 MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
 """Of the design; beyond, main effects are left to the blocks."""
 
-_FIRST_STEPS = 30
+_FIRST_STEPS, _GRAM_ROWS = 30, 8_192
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ class Additive:
         if size > min(MOST_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_CELLS:
             coordinates = [None] * len(books)
         design = _design(books, coordinates, columns)
-        middle = np.average(design, axis=0, weights=weight)
-        return cls(tuple(coordinates), design - middle, weight, middle)
+        middle = np.asarray(weight @ design) / weight.sum()
+        design -= middle
+        return cls(tuple(coordinates), design, weight, middle)
 
     @property
     def size(self) -> int:
@@ -181,12 +182,21 @@ class Additive:
 
 
 def _gram(design: Floats, weight: Floats) -> Floats:
-    return np.asarray((design * weight[:, np.newaxis]).T @ design)
+    total = np.zeros((design.shape[1], design.shape[1]))
+    for start in range(0, len(design), _GRAM_ROWS):  # a weighted copy of it all would double the memory
+        part = design[start : start + _GRAM_ROWS]
+        total += (part * weight[start : start + _GRAM_ROWS, np.newaxis]).T @ part
+    return total
 
 
 def _design(
     books: Sequence[Codebook], coordinates: Sequence[SmoothCoordinates | None], columns: Sequence[NDArray[Any]]
 ) -> Floats:
-    found = zip(books, coordinates, columns, strict=True)
-    parts = [own.at(book, column) for book, own, column in found if own is not None]
-    return np.hstack([np.zeros((len(columns[0]), 0)), *parts])
+    size = sum(own.values.shape[1] for own in coordinates if own is not None)
+    out, start = np.empty((len(columns[0]), size)), 0
+    for book, own, column in zip(books, coordinates, columns, strict=True):
+        if own is not None:
+            end = start + own.values.shape[1]
+            out[:, start:end] = own.at(book, column)
+            start = end
+    return out

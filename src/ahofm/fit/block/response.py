@@ -19,6 +19,9 @@ from ahofm.families.links import quiet
 _FARTHEST_STEP = 3.0
 """Of a predictor, in one block: a parabola knows nothing of places that far off."""
 
+_ENOUGH_ROWS = 50_000
+"""For a rough number."""
+
 
 @dataclass(frozen=True)
 class Parabolas:
@@ -73,6 +76,8 @@ class Response:
     @cached_property
     def constants(self) -> Floats:
         """Predictors (K,) of the best model without columns."""
+        if self.quadratic:
+            return np.array([self.mean_of(self.target)])
         return self.family.start(self.y, self.weight, self.offset)
 
     @cached_property
@@ -99,8 +104,9 @@ class Response:
         """Rows, counted by what they tell: a row of a rare event counts for little."""
         if self.family.dispersed:
             return float(self.n_rows)
-        curvature = self.touch(np.tile(self.constants, (self.n_rows, 1))).curvature.mean(axis=1)
-        return self.n_rows * min(1.0, self.mean_of(curvature))
+        some = self.take(np.arange(0, self.n_rows, max(self.n_rows // _ENOUGH_ROWS, 1)))
+        curvature = some.touch(np.tile(self.constants, (some.n_rows, 1))).curvature.mean(axis=1)
+        return self.n_rows * min(1.0, some.mean_of(curvature))
 
     @cached_property
     def rare(self) -> bool:
