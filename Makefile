@@ -6,7 +6,7 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-paper-recipe sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-many-rows bench-paper-recipe sanitize clean
 
 help:
 	@echo "make demo          encode embedded data, fit it, show the result (demo/)"
@@ -15,6 +15,9 @@ help:
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
+	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
+	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
+	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
 	@echo "make sanitize      kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -70,6 +73,16 @@ bench-block: $(VENV)/installed-bench
 bench-accuracy: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
 	$(VENV)/bin/python -m benchmarks.accuracy --data $(DATA)
+
+bench-families: $(VENV)/installed-bench
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.families --data $(DATA)
+
+bench-coverage: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.coverage
+
+bench-many-rows: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.many_rows
 
 bench-paper-recipe: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where airfoil.csv, concrete.csv, energy.csv and yacht.csv are: DATA=folder"; exit 1; }

@@ -26,7 +26,7 @@ def changed(array, at, value):
     [
         ("gaussian", changed(Y, 3, np.nan), "NaN"),
         ("gaussian", changed(Y, 3, np.inf), "infinity"),
-        ("poisson", changed(np.abs(Y), 7, -1.0), r"finite numbers in \[0, inf\) for Poisson, got -1 in row 7"),
+        ("poisson", changed(np.round(np.abs(Y)), 7, -1.0), r"whole numbers in \[0, inf\) for Poisson, got -1 in row 7"),
         ("poisson", np.zeros(120), "y has no positive value; Poisson needs at least one"),
         ("negative_binomial", changed(np.round(np.abs(Y)), 7, -2), r"\[0, inf\) for NegativeBinomial, got -2 in row 7"),
         ("gamma", changed(np.abs(Y) + 1, 0, 0.0), r"\(0, inf\) for Gamma, got 0 in row 0"),
@@ -87,7 +87,7 @@ def test_weights_and_offsets(kind, given, message):
         ({"df": 2}, "more than 2 and at most 20"),
         ({"df_kind": "trace"}, "df_kind must be one of 'residual', 'hat'"),
         ({"smoothing": "gcv"}, "smoothing must be one of 'auto', 'df', got 'gcv'"),
-        ({"solver": "newton"}, "solver must be one of 'auto', 'block', 'lbfgs', 'bcd', 'adam', got 'newton'"),
+        ({"solver": "sgd"}, "solver must be one of 'auto', 'block', 'newton', 'lbfgs', 'bcd', 'adam', got 'sgd'"),
         ({"solver": 3}, "solver must be a name or have `init` and `step`"),
         ({"ridge": -1}, "ridge must be a number of at least 0, got -1"),
         ({"max_codes": 1}, "max_codes must be an integer of at least 2"),

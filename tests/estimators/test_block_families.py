@@ -214,6 +214,7 @@ def test_a_step_that_overshoots_is_damped():
     assert np.isfinite(model.predict(X)).all()
     assert (model.predict(X) > 0).all()
     assert model.trace_.reason in (Reason.CONVERGED, Reason.ENOUGH)
+    assert model.trace_.damped > 0
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,9 @@ def test_a_step_that_overshoots_is_damped():
         (AHOFMClassifier(), np.zeros(30), {}, "one class"),
         (AHOFMClassifier(), np.arange(30) < 3, {"sample_weight": np.arange(30) >= 3}, "one class"),
         (AHOFMRegressor(family="poisson"), np.zeros(30), {}, "no positive value"),
-        (AHOFMRegressor(family="poisson"), -np.ones(30), {}, "y must hold"),
+        (AHOFMRegressor(family="poisson"), -np.ones(30), {}, "y must hold whole numbers"),
+        (AHOFMRegressor(family="poisson"), np.full(30, 1.5), {}, "y must hold whole numbers"),
+        (AHOFMRegressor(family="negative_binomial"), np.full(30, 1.5), {}, "y must hold whole numbers"),
         (AHOFMRegressor(family="poisson"), np.ones(30), {"offset": np.r_[-np.inf, np.ones(29)]}, "zero exposure"),
         (AHOFMRegressor(family="poisson"), np.ones(30), {"offset": np.r_[np.nan, np.ones(29)]}, "zero exposure"),
         (AHOFMRegressor(family="binomial"), np.full(30, 1.2), {}, "y must hold"),

@@ -38,9 +38,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     family : str or Family, default "auto"
         "auto" is Gaussian. Other names are in ``ahofm.families.FAMILIES``; an object of your own will do too.
     smoothing : "auto" or "df", default "auto"
-        How the strengths of the penalties are chosen. "auto" learns them, by column and order, from the data (the
-        Gaussian family with identity link). "df" takes them from degrees of freedom, the same for all columns of an
-        order unless ``df`` says otherwise; so does "auto" for other families, or when ``df`` is given.
+        How the strengths of the penalties are chosen. "auto" learns them, by column and order, from the data; "df"
+        takes them from degrees of freedom, the same for all columns of an order unless ``df`` says otherwise. So does
+        "auto" when ``df`` is given.
     df : number or dict, optional
         Degrees of freedom of a column's functions: one number; or a dict with entries per order, ``{1: 15, 2: 6}``,
         per column, ``{"age": 4}``, or both, ``{2: {"age": 3}}``. What is not given is 10 for main effects and 8 for
@@ -50,10 +50,11 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     ridge : float, default 0.01
         Penalty, per unit of weight, of what smoothness leaves free in a factor: its linear part. 0 is the paper's
         penalty, whose objective may fall for ever as one factor grows and its partners shrink.
-    solver : "auto", "block", "lbfgs", "bcd", "adam" or a solver, default "auto"
-        "block" learns strengths: variational Bayes, one column after another. The others minimise a penalised
-        objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto" is
-        "block" where strengths are learned, else "lbfgs".
+    solver : "auto", "block", "newton", "lbfgs", "bcd", "adam" or a solver, default "auto"
+        "block" learns strengths: variational Bayes, one column after another. "newton" does so on a sample of 50,000
+        rows and then refines the coefficients by passes over all of them. The others minimise a penalised objective:
+        full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto" is "block" where
+        strengths are learned, from 100,000 rows on "newton", and where they are given "lbfgs".
     interactions : "auto", "smooth", "walk" or "mixed", default "auto"
         For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
         "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all
@@ -79,7 +80,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Epochs without improvement after which "adam" stops.
     max_iter : int or None, default None
         Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "block" over the columns
-        at the highest order: 60.
+        at the highest order: 60, or 30 from 2,000 rows on. Passes of "newton" over all rows at the highest order: 25.
     tol : float or None, default None
         "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start, by
         default 1e-4. "block" goes to the next order when three sweeps change the noise variance by less than this
@@ -99,6 +100,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         The frozen model: ``eta``, ``predict``, ``save``.
     removed_ : Removed
         Columns and orders that carry less than half a percent of the variance.
+    edf_ : dict of order to array of shape (columns,)
+        Effective degrees of freedom; worked out when first asked for.
     trace_ : Trace
         One record per iteration, and the reason for stopping.
     n_iter_ : int

@@ -37,7 +37,7 @@ class NegativeBinomial(Family):
     size: float | None = None
     open: bool = field(default=False, repr=False)
 
-    target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True)
+    target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True, whole=True)
 
     def __post_init__(self) -> None:
         """Refuse what is no size."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy import stats
@@ -19,23 +18,27 @@ from ahofm.kernels import LOSSES
 
 @dataclass(frozen=True)
 class Poisson(Family):
-    """Counts, or rates with exposures as weights (with a log exposure as offset: counts): ``mu - y log mu``.
+    """Counts: ``mu - y log mu``. An exposure enters by its logarithm as the offset.
 
     Parameters
     ----------
     link : "log" or "identity"
     quasi : bool
-        Whether the variance is a multiple of the mean, by a dispersion that is estimated.
+        Whether the variance is a multiple of the mean, by a dispersion that is estimated. Targets need not be whole
+        numbers then: rates, with exposures as weights.
     """
 
     link: str = "log"
     quasi: bool = False
 
-    target: ClassVar[TargetRange] = TargetRange(low=0.0, low_included=True)
-
     def __post_init__(self) -> None:
         """Refuse links it does not have."""
         check_link(self.link, ("log", "identity"), self.name)
+
+    @property
+    def target(self) -> TargetRange:
+        """Whole numbers, unless ``quasi``."""
+        return TargetRange(low=0.0, low_included=True, whole=not self.quasi)
 
     @property
     def builtin(self) -> str | None:

@@ -40,7 +40,7 @@ class Record:
         Of the objective in the solver's coordinates.
     passes : float
         Over the training data since the start; a mini-batch counts by its share of the rows. "block" counts sweeps over
-        the columns, those of all its members.
+        the columns, those of all its members, by their share of the rows.
     seconds : float
         Since the start.
     validation : float or None
@@ -74,13 +74,17 @@ class Trace:
     reason : Reason
     records : tuple of Record
     seconds : dict of phase to seconds
-        "learn" codebooks, "setup" coordinates and strengths, "rows" passes over data, "solve" everything else.
+        "learn" codebooks, "setup" coordinates and strengths, "rows" passes over data, "solve" everything else;
+        "search" and "fit" where strengths are learned.
+    damped : int
+        Steps that the losses did not bear out, taken again with less courage.
     """
 
     solver: str
     reason: Reason
     records: tuple[Record, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    damped: int = 0
 
     @property
     def n_iter(self) -> int:

@@ -65,7 +65,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
     reason = runner.reason or (Reason.CONVERGED if settled else ended)
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds)
+    trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds, runner.damped)
     return _assemble(work, fitted, shares, trace, _choices(recipes, shares, scores, ranks, data.units.spread), classes)
 
 

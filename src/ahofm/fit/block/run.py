@@ -42,6 +42,7 @@ class Runner:
         self._passes = 0.0
         self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
         self.reason: Reason | None = None
+        self.damped = 0
 
     def __call__(self, members: Sequence[Member]) -> list[list[Fit]]:
         """Fits of every member; of stages that were not reached there are none."""
@@ -65,7 +66,10 @@ class Runner:
     def _run(self, member: Member) -> list[Fit]:
         try:
             share = member.response.n_rows / self._n_rows
-            return member.run(lambda sweep: self.report(sweep.level, sweep.change, share))
+            fits = member.run(lambda sweep: self.report(sweep.level, sweep.change, share))
+            with self._lock:
+                self.damped += member.damped
+            return fits
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
             return [*member.fits, member.fit()] if member.fits else []
