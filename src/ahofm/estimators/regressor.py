@@ -54,7 +54,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         "block" learns strengths: variational Bayes, one column after another. "newton" does so on a sample of 50,000
         rows and then refines the coefficients by passes over all of them. The others minimise a penalised objective:
         full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto" is "block" where
-        strengths are learned, from 100,000 rows on "newton", and where they are given "lbfgs".
+        strengths are learned, beyond 200,000 rows "newton", and where they are given "lbfgs".
     interactions : "auto", "smooth", "walk" or "mixed", default "auto"
         For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
         "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all

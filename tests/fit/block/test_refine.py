@@ -9,6 +9,7 @@ from ahofm import AHOFMRegressor, Categorical, Spline, Walk
 from ahofm.columns import Mixed
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
+from ahofm.fit.block import many
 from ahofm.fit.block.many import _rows, refined_fits
 from ahofm.fit.block.prior import Part
 from ahofm.fit.block.problem import Problem, beliefs_of, tables_of
@@ -35,7 +36,7 @@ def small_work(family, interactions, n=400, seed=0):
     table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
     data = prepare(table, rows, family, KINDS, default=Mixed(n_basis=6), max_codes=30, n_threads=1)
     work = Work.of(data, {2: 2, 3: 1}, settings)
-    return work, work.member(Recipe(interactions, 0.7), 0, 0)
+    return work, work.member(Recipe(interactions, 0.7, 0.7), 0, 0)
 
 
 def problem_of(family, interactions):
@@ -134,7 +135,7 @@ def test_more_rows_than_the_sample(family):
     settings = {"order": 2, "interactions": "smooth", "random_state": 0, "family": family}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = AHOFMRegressor(**settings).fit(X, y)
+        model = AHOFMRegressor(solver="newton", **settings).fit(X, y)
     assert model.trace_.solver == "newton"
     assert model.trace_.records[-1].passes < 60
     part = AHOFMRegressor(**settings).fit(X[:50_000], y[:50_000])
@@ -153,3 +154,11 @@ def test_callbacks_stop_it():
     stop.fit(X, truth)
     assert stop.trace_.reason is Reason.CALLBACK
     assert np.isfinite(stop.predict(X[:10])).all()
+
+
+def test_the_default_changes_with_the_rows(monkeypatch):
+    X, truth = simulated(3_000)
+    settings = {"order": 2, "interactions": "smooth", "random_state": 0}
+    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "block"
+    monkeypatch.setattr(many, "NEWTON_ROWS", 2_000)
+    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "newton"

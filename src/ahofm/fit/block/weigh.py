@@ -19,7 +19,7 @@ from ahofm.kernels import Curves, NativeCurves, column_curves
 _LEAST = 0.05
 """Smaller shares are left out: a member costs rank."""
 
-_TOGETHER = 100.0
+_TOGETHER = 30.0
 """So many rows' worth of belief that all recipes count alike, at the highest order."""
 
 _STEPS = 10

@@ -36,14 +36,18 @@ FLOAT64_ROWS = 50_000
 class Recipe:
     """How the factors of automatic columns behave, and how much of their partners' variance counts.
 
-    With few rows that share follows the noise, whatever the kind: ``tempering`` is for many.
+    With few rows that share follows the noise, whatever the kind: ``tempering`` is for more of them, ``with_many`` for
+    12,000 and beyond.
     """
 
     interactions: Interactions
     tempering: float
+    with_many: float
 
 
-RECIPES = (Recipe("mixed", 0.7), Recipe("smooth", 0.5), Recipe("walk", 1.0))
+RECIPES = (Recipe("mixed", 0.7, 0.7), Recipe("smooth", 0.5, 0.5), Recipe("walk", 0.7, 1.0))
+
+_TEMPERED_ROWS = 12_000
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,9 @@ class Work:
             return float(self.settings.tempering)
         if self.response.rare:
             return 1.0
-        return None if self.n_rows < MANY_ROWS else recipe.tempering
+        if self.n_rows < MANY_ROWS:
+            return None
+        return recipe.tempering if self.n_rows < _TEMPERED_ROWS else recipe.with_many
 
     def member(self, recipe: Recipe, number: int, copy: int) -> Member:
         """A fit of these rows by a recipe."""
