@@ -19,6 +19,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.fit.block.additive import Additive
+from ahofm.fit.block.mixed import MixedPrior
 from ahofm.fit.block.predictor import Belief, Block
 from ahofm.fit.block.prior import Part, Posterior, Prior, bounded
 from ahofm.fit.block.smooth import SmoothPrior
@@ -65,21 +66,22 @@ class Functions:
     lean: Floats  # slope of U there
     ridge: Floats  # curvature of U there
 
+    @property
+    def basis(self) -> Floats:
+        """Values of the smooth coordinates at the codes; none without a smooth part."""
+        smooth = self.prior.smooth if isinstance(self.prior, MixedPrior) else self.prior
+        return smooth.values if isinstance(smooth, SmoothPrior) else np.zeros((len(self.gram), 0))
+
     def values(self, part: Part) -> Floats:
         """At the codes."""
-        total = np.zeros(self.gram.shape[:2])
-        if part.smooth is not None:
-            smooth = self.prior if isinstance(self.prior, SmoothPrior) else self.prior.smooth  # type: ignore[attr-defined]
-            total += smooth.values @ part.smooth
+        total = np.zeros(self.gram.shape[:2]) if part.smooth is None else self.basis @ part.smooth
         return total if part.rough is None else total + part.rough
 
     def slope(self, at_codes: Floats, part: Part) -> Floats:
         """Of the penalised loss by the coefficients: flat."""
-        pull = self.prior.pull(part, self.strength)
-        if part.smooth is None:
-            return Part(None, at_codes).flat() + pull.flat()
-        smooth = self.prior if isinstance(self.prior, SmoothPrior) else self.prior.smooth  # type: ignore[attr-defined]
-        return Part(smooth.values.T @ at_codes, None if part.rough is None else at_codes).flat() + pull.flat()
+        smooth = None if part.smooth is None else self.basis.T @ at_codes
+        own = Part(smooth, None if part.rough is None else at_codes)
+        return own.flat() + self.prior.pull(part, self.strength).flat()
 
     def penalty(self, part: Part) -> float:
         """u'Q u / 2."""
