@@ -62,8 +62,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         effects are walks.
     tempering : float or "auto", default "auto"
         For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.
-        1 prunes most, 0 takes partners as known and overfits noisy data. "auto" follows the noise below 2,000 rows; beyond it
-        is 0.5 for smooth and 0.7 for mixed interactions and walks, 1 for walks from 12,000 rows on. Rare events: 1.
+        1 prunes most, 0 takes partners as known and overfits noisy data. "auto" follows the noise below 2,000 rows;
+        beyond it is 0.5 for smooth and 0.7 for mixed interactions and walks, 1 for walks from 12,000 rows on. Rare
+        events: 1.
     n_members : int or "auto", default "auto"
         For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
         model. It is one model, of the summed rank. "auto" is 3 from 100 to 20,000 rows, else 1.
