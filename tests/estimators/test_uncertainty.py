@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.exceptions import NotFittedError
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
@@ -289,3 +290,22 @@ def test_a_family_that_does_not_say():
 
     with pytest.raises(NotImplementedError, match="does not say how its targets are distributed"):
         Own().distribution(np.zeros((1, 1)), 1.0)
+
+
+@pytest.mark.parametrize("estimator", [AHOFMRegressor(), AHOFMClassifier()], ids=str)
+def test_nothing_before_a_fit(estimator):
+    X, y = np.zeros((3, 2)), np.zeros(3)
+    calls = [
+        lambda: estimator.predict(X),
+        lambda: estimator.predict_eta(X, return_std=True),
+        lambda: estimator.sample(X),
+        lambda: estimator.log_likelihood(X, y),
+        lambda: estimator.pit(X, y),
+        lambda: estimator.aic(X, y),
+        estimator.add_uncertainty,
+        lambda: estimator.edf_,
+        lambda: estimator.predict_interval(X) if isinstance(estimator, AHOFMRegressor) else estimator.predict_proba(X),
+    ]
+    for call in calls:
+        with pytest.raises(NotFittedError):
+            call()

@@ -134,13 +134,15 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def sample(self, X: Any, n: int = 1, offset: ArrayLike | None = None, random_state: Any = None) -> Floats:
         """Draw new targets from the fitted distribution: (n, rows); numbers of classes for a classifier."""
-        return sample(self.model_, self._read(X), n, random_state, offset)
+        table = self._read(X)
+        return sample(self.model_, table, n, random_state, offset)
 
     def log_likelihood(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> float:
         """Weighted sum of the logarithms of the fitted densities, or probabilities, of targets."""
-        return log_likelihood(self.model_, self._read(X), self._target(y), sample_weight, offset)
+        table = self._read(X)
+        return log_likelihood(self.model_, table, self._target(y), sample_weight, offset)
 
     def aic(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
@@ -149,6 +151,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Intercepts, a dispersion and a parameter of the family count one each.
         """
+        check_is_fitted(self, "model_")
         extra = self.model_.family.n_predictors + self.model_.family.dispersed + self.model_.family.open
         freedom = float(sum(part.sum() for part in self.edf_.values())) + extra
         return -2.0 * self.log_likelihood(X, y, sample_weight, offset) + 2.0 * freedom
@@ -158,7 +161,8 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Counts and classes are spread at random over their step.
         """
-        return pit(self.model_, self._read(X), self._target(y), random_state, offset)
+        table = self._read(X)
+        return pit(self.model_, table, self._target(y), random_state, offset)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the rows of training."""

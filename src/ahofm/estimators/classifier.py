@@ -83,7 +83,8 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
-        return self.model_.predict(self._read(X), offset, n_threads=self._threads())
+        table = self._read(X)
+        return self.model_.predict(table, offset, n_threads=self._threads())
 
     def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probability of each class: (n, classes)."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from ahofm.columns.basis import Floats
 from ahofm.estimators.base import AHOFM
@@ -191,6 +191,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             everywhere so that they hold for these rows: split conformal prediction, which is right on average
             whatever the model.
         """
+        check_is_fitted(self, "model_")
         level, band = check_level(level), self._one_band()
         if kind not in ("mean", "new"):
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
