@@ -14,6 +14,9 @@ from ahofm.fit.block.column import BlockColumn
 _RANDOM_SIZE = 0.3
 """Standard deviation of random coefficients, in units of the residual's."""
 
+_ENOUGH_ROWS = 20_000
+"""For the covariance of residuals with products; more are thinned."""
+
 
 def random_factors(columns: Sequence[BlockColumn], rank: int, spread: float, rng: np.random.Generator) -> list[Floats]:
     """Smooth random functions at the codes, (codes, rank) per column."""
@@ -56,6 +59,8 @@ def spectral_factors(
     scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
     stacked = [column.start * scale for column, scale in zip(columns, scales, strict=True)]
     ends = np.cumsum([0, *(part.shape[1] for part in stacked)])
+    step = max(len(pulls) // _ENOUGH_ROWS, 1)
+    pulls, codes = step * pulls[::step], codes.take(np.arange(0, len(pulls), step))
     if reweighted:
         pulls = pulls * rng.exponential(size=len(pulls))
     values, vectors = np.linalg.eigh(_covariance(stacked, codes, pulls, ends))
