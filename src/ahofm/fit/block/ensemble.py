@@ -17,13 +17,10 @@ from ahofm.fit.block.merge import merged
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit, Snapshot
 from ahofm.fit.block.weigh import Scores, folds, predict
-from ahofm.fit.block.work import FEW_ROWS, RECIPES, SEARCH_ROWS, Recipe, Work, member_count, recipes_for
+from ahofm.fit.block.work import FEW_ROWS, RECIPES, Recipe, Work, member_count, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.model import Choice, Lower, Model, Reason, Trace
-
-_SEARCH_SWEEPS = 15
-"""At the highest order, for the choice of a single recipe."""
 
 _FAR, _SILENT = 20.0, 1e-8
 """Predictors on a logarithmic scale, and shares of the mean curvature, that are worth a warning."""
@@ -75,10 +72,8 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
 def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
     """Errors on rows set aside, and the fits to the rest."""
     n, seed = work.response.n_rows, work.settings.seed
-    if n > FEW_ROWS:  # one recipe will do for all rows: a rough comparison is enough
-        sweeps = min(work.settings.max_iter or _SEARCH_SWEEPS, _SEARCH_SWEEPS)
-        some = np.sort(np.random.default_rng(seed).permutation(n)[:SEARCH_ROWS])
-        work = replace(work.take(some), settings=replace(work.settings, max_iter=sweeps))
+    if n > FEW_ROWS:
+        work = work.take(np.sort(np.random.default_rng(seed).permutation(n)[:FEW_ROWS]))
     parts = folds(work.response.n_rows, seed)
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]

@@ -25,8 +25,8 @@ from ahofm.rows import SerialExecutor
 FEWEST_ROWS = 100
 """Below, no rows are set aside and interactions are smooth."""
 
-FEW_ROWS, SEARCH_ROWS = 20_000, 10_000
-"""Up to the first three members are fitted; beyond, one, whose recipe is chosen on the second number of rows."""
+FEW_ROWS = 20_000
+"""Up to here three members are fitted; the recipe for more rows is chosen on so many of them."""
 
 FLOAT64_ROWS = 50_000
 """Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
