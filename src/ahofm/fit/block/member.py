@@ -73,11 +73,6 @@ class Member:
     _state: State = field(init=False)
 
     @property
-    def noise(self) -> float:
-        """The dispersion at the end."""
-        return self._state.noise
-
-    @property
     def damped(self) -> int:
         """Steps that losses did not bear out."""
         return self._state.damped

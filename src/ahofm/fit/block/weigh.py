@@ -25,8 +25,8 @@ _TOGETHER = 30.0
 _STEPS = 10
 """Of iterated least squares, for the shares."""
 
-_FIRM, _LIKELY = 1.0, 1.0
-"""Standard errors of a gain: of any interactions over none, and of a higher order over a lower one."""
+_LIKELY = 1.0
+"""Standard errors of a gain that count: of any interactions over none, and of a higher order over a lower one."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,14 @@ class Scores:
         return np.asarray(self.predicted[:, :, recipe, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
-        """This order, or 1 unless interactions up to it predict better than main effects by three standard errors.
-
-        Interactions that a few rows suggest look harmless on most rows set aside; on a new row they may be absurd.
-        """
-        return order if any(self._gain(1, d) > _FIRM for d in self.orders[1:] if d <= order) else 1
+        """This order, or 1 unless interactions up to it likely predict better than main effects."""
+        return order if any(self._gain(1, d) > _LIKELY for d in self.orders[1:] if d <= order) else 1
 
     def needed(self, order: int) -> int:
-        """The highest order up to this one that predicts better than those below: pairs firmly, the others likely."""
+        """The highest order up to this one that likely predicts better than those below."""
         best = 1
         for higher in self.orders[1:]:
-            if higher <= order and self._gain(best, higher) > (_FIRM if best == 1 else _LIKELY):
+            if higher <= order and self._gain(best, higher) > _LIKELY:
                 best = higher
         return best
 
