@@ -444,9 +444,11 @@ def test_a_majorant_touches_and_is_nowhere_below(family, law):
     if h is None:
         return
     value, g, _ = family.loss(y, eta)
-    for step in (-9.0, -1.0, -1e-3, 1e-3, 0.5, 30.0):
-        above = value + g[:, 0] * step + 0.5 * h[:, 0] * step**2
-        assert (family.loss(y, eta + step)[0] <= above + 1e-12).all()
+    for k in range(family.n_predictors):
+        for step in (-9.0, -1.0, -1e-3, 1e-3, 0.5, 30.0):
+            moved = eta + step * (np.arange(family.n_predictors) == k)
+            above = value + g[:, k] * step + 0.5 * h[:, k] * step**2
+            assert (family.loss(y, moved)[0] <= above + 1e-12).all()
     assert (family.majorant(eta, np.ones_like(eta)) < h).all()
 
 

@@ -75,6 +75,23 @@ def test_deviance_comes_within_three_percent_of_the_truths(family, draw, truth, 
     assert own < additive
 
 
+def additive(X):
+    """Curves alone."""
+    return np.sin(3 * X[:, 0]) + X[:, 1] ** 2 - 1 / 3 + X[:, 2]
+
+
+@pytest.mark.parametrize(("family", "draw"), [case[:2] for case in CASES], ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("predictor", "order"), [(additive, 1), (predictors, 2)])
+def test_the_order_is_found(family, draw, predictor, order):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(N, 5))
+    settings = {**ONE, "order": "auto"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = AHOFMRegressor(family=family, **settings).fit(X, draw(rng, predictor(X))).model_
+    assert model.order == order
+
+
 def test_parameters_of_their_own_are_found():
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, size=(N, 4))
@@ -100,6 +117,18 @@ def test_several_classes():
     own, best = (-np.log(probability[np.arange(N), y_new]).mean() for probability in both)
     assert own < 1.03 * best
     assert model.model_.order == 2
+
+
+def test_one_strange_row_does_not_stop_several_classes():
+    """Far off in all columns, it has no curvature left and enormous products; its class is beyond doubt."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(2000, 4))
+    scores = np.stack([3 * X[:, 0] * X[:, 1], np.zeros(2000), -3 * X[:, 0]], axis=1)
+    y = (scores + rng.gumbel(size=(2000, 3))).argmax(axis=1)
+    X[0], y[0] = 60.0, 2
+    model = AHOFMClassifier(order=2, interactions="walk", n_members=1, random_state=0).fit(X, y)
+    losses = [-np.log(model.model_.at_order(order).mean(X)[np.arange(2000), y]).mean() for order in (1, 2)]
+    assert losses[1] < 0.9 * losses[0]
 
 
 def test_mean_and_spread():

@@ -51,8 +51,7 @@ class Bernoulli(Family):
 
     def majorant(self, eta: Floats, variance: Floats) -> Floats:
         """``tanh(xi / 2) / (2 xi)`` with ``xi^2 = eta^2 + variance``, the bound of Jaakkola and Jordan (2000)."""
-        half = 0.5 * np.sqrt(eta**2 + variance)
-        return np.asarray(np.where(half < 1e-4, 0.25, 0.25 * np.tanh(half) / np.maximum(half, 1e-4)))
+        return logistic_bound(eta**2 + variance)
 
     def mean(self, eta: Floats) -> Floats:
         """The probability of 1."""
@@ -78,3 +77,9 @@ class Bernoulli(Family):
         for value in (0.0, 1.0):
             if (y == value).all():
                 raise ValueError(f"y is {value:g} in every row: one class only; {self.name} needs both")
+
+
+def logistic_bound(square: Floats) -> Floats:
+    """Curvature of the parabola that touches ``log(1 + exp(xi))`` at +-xi and is nowhere below, from ``xi^2``."""
+    half = 0.5 * np.sqrt(square)
+    return np.asarray(np.where(half < 1e-4, 0.25, 0.25 * np.tanh(half) / np.maximum(half, 1e-4)))

@@ -7,9 +7,10 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from ahofm.columns.basis import Floats
+from ahofm.families.bernoulli import logistic_bound
 from ahofm.families.distributions import Categories, Distribution
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.target import TargetRange
@@ -62,6 +63,11 @@ class Multinomial(Family):
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``log(sum_k exp(eta_k)) - eta_y``; h is the diagonal ``mu (1 - mu)`` of the second derivatives."""
         return LOSSES["multinomial"](y, eta)
+
+    def majorant(self, eta: Floats, variance: Floats) -> Floats:
+        """Of each predictor given the others: a logistic loss in its distance to the logarithm of their sum."""
+        others = [logsumexp(np.delete(eta, k, axis=1), axis=1) for k in range(self.n_classes)]
+        return logistic_bound((eta - np.stack(others, axis=1)) ** 2 + variance)
 
     def mean(self, eta: Floats) -> Floats:
         """The probability of each class, (n, K)."""

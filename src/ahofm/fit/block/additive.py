@@ -85,12 +85,12 @@ class Additive:
 
     def start(self, target: Floats) -> Smooth:
         """The additive fit to a centred target, with its noise."""
-        total = float(self.weight.sum())
-        noise = max(float(self.weight @ target**2) / total, 1e-12)
-        smooth, parabolas = self.nothing(), Parabolas(self.weight, self.weight * target)
+        total, square = float(self.weight.sum()), float(self.weight @ target**2)
+        smooth, noise = self.nothing(), max(square / total, 1e-12)
+        right = self.design.T @ (self.weight * target)
         for step in range(_FIRST_STEPS if self.size else 0):
-            _, smooth = self.step(smooth, parabolas, noise)
-            lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
+            smooth = self._solved(smooth, self._gram, right, noise) or smooth
+            lost = max(square - float(smooth.coef @ (2.0 * right - self._gram @ smooth.coef)), 0.0)
             before, noise = noise, max((lost + smooth.spread) / total, 1e-12)
             if step > 5 and abs(np.log(noise / before)) < 1e-4:
                 break
@@ -110,14 +110,19 @@ class Additive:
         middle = np.zeros(self.size) if same else np.asarray(weight @ self.design) / total
         if not same:
             gram -= total * np.outer(middle, middle)
+        right = self.design.T @ pull - middle * pulled
+        smooth = self._solved(smooth, gram, right, noise) or smooth
+        return pulled / total - float(middle @ smooth.coef), smooth
+
+    def _solved(self, smooth: Smooth, gram: Floats, right: Floats, noise: float) -> Smooth | None:
+        """From the normal equations; None when rounding has made them indefinite."""
         matrix = gram / noise
         diagonal = np.einsum("ii->i", matrix)
         diagonal += smooth.strength[self._group] * self._within + 1e-13 * diagonal.mean()
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
-        if failed:  # by rounding: what there is stays
-            return (pulled - float(total * middle @ smooth.coef)) / total, smooth
-        right = (self.design.T @ pull - middle * pulled) / noise
-        coef, _ = lapack.dpotrs(factor, right, lower=1)
+        if failed:
+            return None
+        coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
         freedom = np.maximum(self._counts - smooth.strength * (self._members @ variance), 1e-3)
@@ -125,7 +130,7 @@ class Additive:
         now = smooth.strength
         strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), 1e-6, 1e8)
         spread = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
-        return pulled / total - float(middle @ coef), Smooth(np.asarray(coef), strength, spread)
+        return Smooth(np.asarray(coef), strength, spread)
 
     def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
         """Per column the coefficients of its basis, and the level to add."""

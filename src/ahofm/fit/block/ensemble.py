@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.many import goes_on_a_sample, refined_fits, sample_of
@@ -25,6 +26,9 @@ from ahofm.model import Choice, Lower, Model, Reason, Trace
 _FAR, _SILENT = 20.0, 1e-8
 """Predictors on a logarithmic scale, and shares of the mean curvature, that are worth a warning."""
 
+_SEARCH_ROWS, _SEARCH_SWEEPS = 10_000, 15
+"""Of many, for trying recipes; more of both where a row tells less than a measurement does."""
+
 Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
 
@@ -36,7 +40,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     runner = Runner(settings.n_threads, work.response.n_rows, settings.callbacks)
     many = goes_on_a_sample(settings, work.response.n_rows)
     recipes = recipes_for(work, settings)
-    count = member_count(settings, work.response.n_rows) if ranks else 1  # main effects have one start
+    count = member_count(settings, work.response) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -73,7 +77,7 @@ def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scor
     """Errors on rows set aside, and the fits to the rest."""
     n, seed = work.response.n_rows, work.settings.seed
     if n > FEW_ROWS:
-        work = work.take(np.sort(np.random.default_rng(seed).permutation(n)[:FEW_ROWS]))
+        work = _thinned(work, np.random.default_rng(seed).permutation(n))
     parts = folds(work.response.n_rows, seed)
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
@@ -89,6 +93,15 @@ def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scor
     rows = np.concatenate([rest for _, rest in parts])
     response = replace(work.response.take(rows), family=members[0].response.family)
     return Scores((1, *work.ranks), np.concatenate(predicted), response), found[: len(recipes)]
+
+
+def _thinned(work: Work, order: NDArray[np.int64]) -> Work:
+    """What recipes are tried on when rows are many: the first of them in that order."""
+    if not work.response.family.dispersed:
+        return work.take(np.sort(order[:FEW_ROWS]))
+    sweeps = min(work.settings.max_iter or _SEARCH_SWEEPS, _SEARCH_SWEEPS)
+    few = work.take(np.sort(order[:_SEARCH_ROWS]))
+    return replace(few, settings=replace(work.settings, max_iter=sweeps))
 
 
 def _shares(scores: Scores | None, order: int, count: int) -> Shares:

@@ -17,6 +17,7 @@ from ahofm.fit.block.column import BlockColumn
 from ahofm.fit.block.predictor import Belief, Block, FailedError, Predictor
 from ahofm.fit.block.response import Parabolas, Response, Touch
 from ahofm.fit.block.rows import BlockRows
+from ahofm.kernels import BlockSums
 
 _DAMPINGS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
 """Tried one after another until losses bear a step out."""
@@ -147,25 +148,46 @@ class State:
         self.touch = response.touch((mean + predictor.own_part)[:, np.newaxis])
 
     def _guarded(self, k: int, j: int, *, learn: bool) -> None:
-        """One block of one predictor, with as little damping as its losses bear."""
+        """One block of one predictor, with as little damping as its losses bear.
+
+        A step that goes wrong is taken with the family's own bounds instead, if it has any: they bear every step.
+        """
         predictor, response = self.predictors[k], self.response
-        predictor.set_work(response.parabolas(self.touch, k))
-        sums = predictor.rows.exchange(None, predictor.moments(j))
         old, ranks = predictor.blocks[j], list(predictor.belief.ranks.values())
+        sums, bound = self._sums(k, j, self.touch), self.touch
         for damping in _DAMPINGS:
             predictor.blocks[j] = old.solved(sums, self.noise, ranks, learn=learn, damping=damping)
-            predictor.rows.put_in(predictor.moments(j))
-            eta, variance = self.touch.eta.copy(), self.variance.copy()
-            eta[:, k], variance[:, k] = predictor.fitted()
-            after = response.touch(eta)
-            if self._bears_out(after, k):
-                self.variance = variance
-                self.touch = self._at(eta, after)
+            if self._put_in(k, j, borne=False):
                 return
             self.damped += 1
             predictor.rows.exchange(None, predictor.moments(j))
+            bound = response.careful(self.touch, self.variance)
+            if bound is not self.touch:
+                break
         predictor.blocks[j] = old
         predictor.rows.put_in(predictor.moments(j))
+        if bound is not self.touch:
+            predictor.blocks[j] = old.solved(self._sums(k, j, bound), self.noise, ranks, learn=learn)
+            self._put_in(k, j, borne=True)
+
+    def _put_in(self, k: int, j: int, *, borne: bool) -> bool:
+        """Put a solved block into the rows; whether losses bear the step, which is then taken."""
+        predictor = self.predictors[k]
+        predictor.rows.put_in(predictor.moments(j))
+        eta, variance = self.touch.eta.copy(), self.variance.copy()
+        eta[:, k], variance[:, k] = predictor.fitted()
+        after = self.response.touch(eta)
+        if borne or self._bears_out(after, k):
+            self.variance = variance
+            self.touch = self._at(eta, after)
+            return True
+        return False
+
+    def _sums(self, k: int, j: int, touch: Touch) -> BlockSums:
+        """For one block: over the parabolas that touch the losses of predictor k."""
+        predictor = self.predictors[k]
+        predictor.set_work(self.response.parabolas(touch, k))
+        return predictor.rows.exchange(None, predictor.moments(j))
 
     def _bears_out(self, after: Touch, k: int) -> bool:
         if self.careful or self.response.family.curvature == "majorant":

@@ -25,8 +25,10 @@ _TOGETHER = 30.0
 _STEPS = 10
 """Of iterated least squares, for the shares."""
 
-_LIKELY = 1.0
-"""Standard errors of a gain that count: of any interactions over none, and of a higher order over a lower one."""
+_LIKELY, _SURE = 1.0, 2.0
+"""Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
+a search for the order to go on.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class Scores:
         return order if any(self._gain(1, d) > _LIKELY for d in self.orders[1:] if d <= order) else 1
 
     def needed(self, order: int) -> int:
-        """The highest order up to this one that likely predicts better than those below."""
+        """The highest order up to this one that surely predicts better than those below."""
         best = 1
         for higher in self.orders[1:]:
-            if higher <= order and self._gain(best, higher) > _LIKELY:
+            if higher <= order and self._gain(best, higher) > _SURE:
                 best = higher
         return best
 
