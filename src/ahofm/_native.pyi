@@ -58,7 +58,7 @@ def curves(
     isa: str,
     columns: list[NDArray[Any]],
     places: list[tuple[_Floats, _Floats, _Floats, int, float, float] | int],
-    predictors: list[tuple[float, _Floats, list[tuple[int, _Floats]]]],
+    predictors: list[tuple[float, _Floats, list[tuple[int, _Floats, _Floats]]]],
     out: _Floats,
 ) -> None: ...
 def encode_numbers(values: _Floats, edges: _Floats, missing: int, out: NDArray[Any]) -> None: ...

@@ -325,7 +325,8 @@ struct Places {
     }
 };
 
-// predictors: (intercept, main (rows,), [(order, panels (count, rows, lanes)), ...]).
+// predictors: (intercept, main (rows,), [(order, panels (count, rows, lanes), weights (count, lanes)), ...]).
+// out: predictors (n, predictors), or shares of the columns (n, predictors, columns).
 void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors, const DoublesOut& out) {
     const ahofm::Passes& passes = passes_named(isa);
     Places parsed(columns, places);
@@ -349,14 +350,21 @@ void curves(const std::string& isa, const nb::list& columns, const nb::list& pla
             if (table.ndim() != 3) throw nb::value_error("panels must have three dimensions: (count, rows, lanes)");
             const int64_t count = static_cast<int64_t>(table.shape(0));
             expect_shape(table, {count, parsed.n_rows, ahofm::kCurveLanes}, "panels");
+            const double* tables = table.data();
+            parsed.kept.push_back(nb::cast<Doubles>(group[2]));
+            expect_shape(parsed.kept.back(), {count, ahofm::kCurveLanes}, "weights");
+            const double* weights = parsed.kept.back().data();
             if (order > n_columns) continue;  // no subset of that many columns
             for (int64_t q = 0; q < count; q++)
-                panels.push_back({static_cast<int>(order), static_cast<int>(k), table.data() + q * parsed.n_rows * ahofm::kCurveLanes});
+                panels.push_back({static_cast<int>(order), static_cast<int>(k), tables + q * parsed.n_rows * ahofm::kCurveLanes, weights + q * ahofm::kCurveLanes});
         }
     }
-    expect_shape(out, {parsed.n, static_cast<int64_t>(predictors.size())}, "out");
-    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(predictors.size()),
-                                intercepts.data(), mains.data(), panels.data(), static_cast<int>(panels.size()), out.data()};
+    const int64_t n_predictors = static_cast<int64_t>(predictors.size());
+    const bool shares = out.ndim() == 3;
+    if (shares) expect_shape(out, {parsed.n, n_predictors, n_columns}, "out");
+    else expect_shape(out, {parsed.n, n_predictors}, "out");
+    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_predictors), intercepts.data(), mains.data(),
+                                panels.data(), static_cast<int>(panels.size()), shares ? nullptr : out.data(), shares ? out.data() : nullptr};
     ahofm::BadCode bad;
     {
         nb::gil_scoped_release release;

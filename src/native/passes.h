@@ -109,7 +109,8 @@ struct Place {
 struct CurvePanel {
     int order;
     int predictor;
-    const double* table;  // (rows of all columns, kCurveLanes)
+    const double* table;    // (rows of all columns, kCurveLanes)
+    const double* weights;  // (kCurveLanes,): of each function's terms, for shares; nullptr otherwise
 };
 
 struct CurveTask {
@@ -121,7 +122,8 @@ struct CurveTask {
     const double* const* mains;  // one table (rows of all columns,) per predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;  // out, (n, predictors)
+    double* eta;     // out, (n, predictors); nullptr: shares are asked for
+    double* shares;  // out, (n, predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then

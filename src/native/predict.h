@@ -3,6 +3,9 @@
 // A batch of rows at a time: every column finds the pieces of its values and adds the main effects; then every panel runs
 // through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches are long
 // enough that a panel's table, once in the first cache, is read many times.
+//
+// Shares of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at orders
+// 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
 #pragma once
 
 #include "panels.h"
@@ -118,12 +121,86 @@ inline void add_panel_general(const double* table, int order, const Cells& cells
     }
 }
 
+// Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the order.
+template <int Order, int Degree>
+void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares, int64_t stride) {
+    constexpr int count = CurveShape::count;
+    CurveVector weights[count];
+    __builtin_memcpy(weights, panel.weights, sizeof(weights));
+    const uint32_t* rows = cells.rows;
+    const double* t = cells.t;
+    for (int64_t r = 0; r < n; r++, rows += cells.columns, t += cells.columns, shares += stride) {
+        CurveVector e[Order][count] = {};
+        for (int j = 0; j < cells.columns; j++) {
+            CurveVector value[count];
+            horner<Degree>(reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                           broadcast<CurveVector>(t[j]), cells.degrees[j], value);
+            for (int v = 0; v < count; v++) {
+                phi[j * count + v] = value[v];
+                for (int q = Order - 1; q >= 2; q--) e[q][v] += value[v] * e[q - 1][v];
+                e[1][v] += value[v];
+            }
+        }
+        for (int j = 0; j < cells.columns; j++) {
+            CurveVector sum = CurveVector{};
+            for (int v = 0; v < count; v++) {
+                const CurveVector value = phi[j * count + v];
+                CurveVector others = e[1][v] - value;
+                for (int q = 2; q < Order; q++) others = e[q][v] - value * others;
+                sum += weights[v] * value * others;
+            }
+            shares[j] += sum_lanes<double, CurveShape::lanes>(sum);
+        }
+    }
+}
+
+// Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is subtracted.
+inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after, double* shares, int64_t stride) {
+    constexpr int count = CurveShape::count;
+    const int order = panel.order, columns = cells.columns, length = order * count;  // e_0 .. e_{order-1}
+    CurveVector weights[count];
+    __builtin_memcpy(weights, panel.weights, sizeof(weights));
+    const uint32_t* rows = cells.rows;
+    const double* t = cells.t;
+    CurveVector* before = after + (columns + 1) * length;
+    const auto put_in = [&](CurveVector* e, const CurveVector* value) {
+        for (int q = order - 1; q >= 1; q--)
+            for (int v = 0; v < count; v++) e[q * count + v] += value[v] * e[(q - 1) * count + v];
+    };
+    const auto clear = [&](CurveVector* e) {
+        for (int k = 0; k < length; k++) e[k] = k < count ? broadcast<CurveVector>(1.0) : CurveVector{};
+    };
+    for (int64_t r = 0; r < n; r++, rows += columns, t += columns, shares += stride) {
+        clear(after + columns * length);
+        for (int j = columns - 1; j >= 0; j--) {
+            CurveVector value[count];
+            horner<-1>(reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                       broadcast<CurveVector>(t[j]), cells.degrees[j], value);
+            for (int v = 0; v < count; v++) phi[j * count + v] = value[v];
+            for (int k = 0; k < length; k++) after[j * length + k] = after[(j + 1) * length + k];
+            put_in(after + j * length, value);
+        }
+        clear(before);
+        for (int j = 0; j < columns; j++) {
+            const CurveVector* rest = after + (j + 1) * length;
+            CurveVector sum = CurveVector{};
+            for (int v = 0; v < count; v++) {
+                CurveVector others = CurveVector{};
+                for (int q = 0; q < order; q++) others += before[q * count + v] * rest[(order - 1 - q) * count + v];
+                sum += weights[v] * phi[j * count + v] * others;
+            }
+            shares[j] += sum_lanes<double, CurveShape::lanes>(sum);
+            put_in(before, phi + j * count);
+        }
+    }
+}
+
 class CurvePass {
   public:
     explicit CurvePass(const CurveTask& task)
         : task_(task), blocks_(blocks_of_a_batch(task.n_columns)), rows_(blocks_ * kBlock * task.n_columns),
           t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_predictors),
-          state_(state_size(task)) {
+          state_(state_size(task)), phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
         degree_ = task.places[0].degree;
         for (int j = 0; j < task.n_columns; j++) {
             degrees_[j] = task.places[j].degree;
@@ -146,9 +223,10 @@ class CurvePass {
             const Cells cells{rows_.get(), t_.get(), degrees_.get(), task_.n_columns};
             for (int q = 0; q < task_.n_panels; q++) {
                 const CurvePanel& panel = task_.panels[q];
-                add(panel, cells, n, eta_.get() + panel.predictor * batch);
+                if (task_.shares != nullptr) share(panel, cells, n, row);
+                else add(panel, cells, n, eta_.get() + panel.predictor * batch);
             }
-            for (int64_t r = 0; r < n; r++)
+            for (int64_t r = 0; task_.eta != nullptr && r < n; r++)
                 for (int k = 0; k < task_.n_predictors; k++) task_.eta[(row + r) * task_.n_predictors + k] = eta_[k * batch + r];
         }
         return bad;
@@ -165,7 +243,8 @@ class CurvePass {
     static int64_t state_size(const CurveTask& task) {
         int order = 0;
         for (int q = 0; q < task.n_panels; q++) order = task.panels[q].order > order ? task.panels[q].order : order;
-        return static_cast<int64_t>(order) * kCurveLanes;
+        const int64_t copies = task.shares != nullptr ? task.n_columns + 2 : 1;
+        return copies * order * kCurveLanes;
     }
 
     // Table row and t of each cell of a column in one block of the batch, and its main effects.
@@ -197,6 +276,7 @@ class CurvePass {
                 for (int r = 0; r < kBlock; r++) value[r] = value[r] * t[r] + (main - m)[at[r]];
             double* eta = eta_.get() + k * blocks_ * kBlock + first;
             for (int r = 0; r < kBlock; r++) eta[r] += value[r];
+            for (int r = 0; task_.shares != nullptr && r < n; r++) task_.shares[((row + r) * task_.n_predictors + k) * columns + j] = value[r];
         }
         return {};
     }
@@ -247,6 +327,26 @@ class CurvePass {
         }
     }
 
+    void share(const CurvePanel& panel, const Cells& cells, int64_t n, int64_t row) {
+        switch (degree_) {
+            case 1: return share_of_degree<1>(panel, cells, n, row);
+            case 3: return share_of_degree<3>(panel, cells, n, row);
+            default: return share_of_degree<-1>(panel, cells, n, row);
+        }
+    }
+
+    template <int Degree>
+    void share_of_degree(const CurvePanel& panel, const Cells& cells, int64_t n, int64_t row) {
+        const int64_t columns = task_.n_columns, stride = columns * task_.n_predictors;
+        double* shares = task_.shares + row * stride + panel.predictor * columns;
+        CurveVector* phi = reinterpret_cast<CurveVector*>(phi_.get());
+        switch (panel.order) {
+            case 2: return share_panel<2, Degree>(panel, cells, n, phi, shares, stride);
+            case 3: return share_panel<3, Degree>(panel, cells, n, phi, shares, stride);
+            default: return share_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), shares, stride);
+        }
+    }
+
     const CurveTask& task_;
     const int64_t blocks_;  // of a batch
     Buffer<uint32_t> rows_;
@@ -254,6 +354,7 @@ class CurvePass {
     Buffer<int> degrees_;
     Buffer<double> eta_;  // (predictors, rows of a batch)
     Buffer<double> state_;
+    Buffer<double> phi_;  // of one row in one panel
     int degree_;  // of all columns; -1: they differ
 };
 

@@ -63,7 +63,7 @@ def test_pairs_have_the_derivatives_of_their_terms(fitted):
     band = band_of(model.model_, read_table(X), y)
     codes = model.model_.encoder.encode(X[:30]).columns
     theta, columns = band.thetas[0], (2, 3)
-    J = band.pair(columns, (codes[2], codes[3]))
+    J = band.term(columns, (codes[2], codes[3]))
     ends = np.cumsum([0, *(len(main) for main in band.mains)])
 
     def term(theta):

@@ -129,6 +129,19 @@ def test_ranks(rank, kinds, isa):
     assert_close(NativeCurves((curves,), isa).eta(places), ReferenceCurves((curves,)).eta(places))
 
 
+@pytest.mark.parametrize("isa", INSTRUCTION_SETS)
+@pytest.mark.parametrize("kinds", [[Spline()] * 4, [Walk()] * 3, KINDS], ids=str)
+@pytest.mark.parametrize("ranks", [{}, {2: 3}, {3: 9}, {4: 2, 2: 1}, {5: 2}, {6: 1}], ids=str)
+def test_shares_of_columns(ranks, kinds, isa):
+    rng = np.random.default_rng(5)
+    books, columns = learned(rng, kinds, n=33)
+    predictors = tuple(random_predictor(rng, books, ranks)[0] for _ in range(2))
+    weights = [{order: rng.normal(size=rank) for order, rank in ranks.items()} for _ in predictors]
+    places = places_of(books, columns)
+    expected = ReferenceCurves(predictors).shares(places, weights)
+    assert_close(NativeCurves(predictors, isa).shares(places, weights), expected, tolerance=1e-10)
+
+
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 1000, 1025])
 def test_any_number_of_rows(n):
     rng = np.random.default_rng(n)
@@ -301,6 +314,8 @@ PLACE = (np.zeros(1), np.ones(2), np.ones(2), 2, 0.0, 0.0)
         ({"panels": np.zeros((14, 8))}, ValueError, "three dimensions"),
         ({"panels": np.zeros((1, 14, 7))}, ValueError, r"panels has shape \(1, 14, 7\), expected \(1, 14, 8\)"),
         ({"panels": np.zeros((1, 13, 8))}, ValueError, "panels has shape"),
+        ({"weights": np.zeros((1, 7))}, ValueError, r"weights has shape \(1, 7\), expected \(1, 8\)"),
+        ({"out": np.zeros((3, 1, 3))}, ValueError, r"out has shape \(3, 1, 3\), expected \(3, 1, 2\)"),
         ({"out": np.zeros((3, 2))}, ValueError, r"out has shape \(3, 2\), expected \(3, 1\)"),
     ],
 )
@@ -310,6 +325,7 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
         "panels": np.zeros((1, 14, 8)), "out": np.zeros((3, 1)),
     }  # fmt: skip
     given.update(change)
-    predictors = given.get("predictors", [(0.0, np.zeros(14), [(given["order"], given["panels"])])])
+    group = (given["order"], given["panels"], given.get("weights", np.zeros((1, 8))))
+    predictors = given.get("predictors", [(0.0, np.zeros(14), [group])])
     with pytest.raises(error, match=message):
         _native.curves(given["isa"], given["columns"], given["places"], predictors, given["out"])

@@ -29,7 +29,8 @@ KAPPA = 0.1
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 """Coordinates of a predictor; rows that are looked at: more are sampled."""
 
-_STRENGTHS = 1e-3, 1e5
+_SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
+"""Bounds of strengths. In the covariance the upper one is lower: what was shrunk away keeps some variance."""
 
 
 def band_of(
@@ -61,7 +62,7 @@ def band_of(
     mains, factors = _coordinates(columns, predictors[0].width - 1, model)
     thetas, roots, moved, freedom = [], [], [], []
     for k, at_codes in enumerate(predictors):
-        theta, strength = _at_fit(at_codes, mains, factors, columns, model.ranks)
+        theta, strength = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
         tables = tables_at(theta, mains, factors, model.ranks)
         information, pull = np.zeros((len(theta), len(theta))), np.zeros(len(theta))
         for start in range(0, len(kept), 1_000):
@@ -73,7 +74,8 @@ def band_of(
         thetas.append(theta)
         roots.append(root)
         moved.append(scipy.linalg.cho_solve((root, True), pull - kappa * strength * theta))
-        freedom.append(_freedom(information, strength, mains, factors, model.ranks))
+        _, firm = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
+        freedom.append(_freedom(information, firm, mains, factors, model.ranks))
     return Band(
         tuple(mains), tuple(factors), dict(model.ranks), tuple(thetas), tuple(roots), tuple(moved), tuple(freedom)
     )
@@ -112,8 +114,9 @@ def _at_fit(
     factors: Sequence[Floats],
     columns: Sequence[BlockColumn | None],
     ranks: Mapping[int, int],
+    most: float,
 ) -> tuple[Floats, Floats]:
-    """Coordinates of the fitted functions, and the strengths that functions of their size would have."""
+    """Coordinates of the fitted functions, and the strengths that functions of their size would have, up to a bound."""
     theta, strength = [np.array([tables.intercept])], [np.zeros(1)]
     starts = list(accumulate((len(main) for main in mains), initial=0))
     for j, column in enumerate(columns):
@@ -124,7 +127,7 @@ def _at_fit(
         own = [(mains[j], tables.main[at, np.newaxis])]
         if ranks:
             own += [(factors[j], table[at]) for table in tables.factors.values()]
-        found = [_projected(values, functions, column.mass, stiffness) for values, functions in own]
+        found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in own]
         theta.append(found[0][0].ravel())
         strength.append(found[0][1].ravel())
         if ranks:
@@ -133,7 +136,9 @@ def _at_fit(
     return np.concatenate(theta), np.concatenate(strength)
 
 
-def _projected(values: Floats, functions: Floats, mass: Floats, stiffness: Floats) -> tuple[Floats, Floats]:
+def _projected(
+    values: Floats, functions: Floats, mass: Floats, stiffness: Floats, most: float
+) -> tuple[Floats, Floats]:
     """Coordinates (m, K) of K functions, and strengths (m, K) shared by them: of what is stiff, and of the rest."""
     roots = np.sqrt(mass)[:, np.newaxis]
     coef: Floats = np.linalg.lstsq(roots * values[:-1], roots * functions[:-1], rcond=None)[0].astype(np.float64)
@@ -143,7 +148,7 @@ def _projected(values: Floats, functions: Floats, mass: Floats, stiffness: Float
         if group.any():
             weight = (stiff[group] / stiff[group].mean() if stiff[group].any() else np.ones(group.sum()))[:, np.newaxis]
             size = max(float((weight * coef[group] ** 2).mean()), np.finfo(float).tiny)
-            strength[group] = weight * np.clip(1.0 / size, *_STRENGTHS)
+            strength[group] = weight * np.clip(1.0 / size, _SOFTEST, most)
     return coef, strength
 
 

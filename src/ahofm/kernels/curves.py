@@ -210,6 +210,19 @@ class ReferenceCurves:
                 eta[:, k] += symmetric_polynomial(phi[:, :, part], order).sum(axis=1)
         return eta
 
+    def shares(self, columns: Sequence[NDArray[Any]], weights: Sequence[Mapping[int, Floats]]) -> Floats:
+        """What each column has in the predictors, (n, predictors, columns)."""
+        columns = check_columns(self.predictors[0], columns)
+        out = np.empty((len(columns[0]), len(self.predictors), len(columns)))
+        for k, curves in enumerate(self.predictors):
+            phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
+            for j in range(len(columns)):
+                out[:, k, j] = phi[j, :, 0]
+                for order, part in curves.slices.items():
+                    others = symmetric_polynomial(np.delete(phi, j, axis=0)[:, :, part], order - 1)
+                    out[:, k, j] += (phi[j, :, part] * others) @ weights[k][order]
+        return out
+
 
 def check_predictors(predictors: Sequence[Curves]) -> tuple[Curves, ...]:
     """Raise ValueError unless there are predictors, all of the same columns with the same breaks."""

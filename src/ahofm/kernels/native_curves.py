@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ BLOCK_ROWS = 16_384
 """Rows of one call of the compiled module: milliseconds of work against microseconds of checks."""
 
 _Place: TypeAlias = tuple[Floats, Floats, Floats, int, float, float] | int
-_Predictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats]]]
+_Predictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats, Floats]]]
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,43 @@ class NativeCurves:
         n_threads : int, optional
             All cores by default.
         """
+        return self._run(columns, self._layout[1], (len(self.predictors),), n_threads)
+
+    def shares(
+        self, columns: Sequence[NDArray[Any]], weights: Sequence[Mapping[int, Floats]], n_threads: int | None = None
+    ) -> Floats:
+        """What each column has in the predictors, (n, predictors, columns).
+
+        Its main effect, and from every factor its function times e_{order - 1} of the other columns, times a weight.
+
+        Parameters
+        ----------
+        columns : sequence of arrays of shape (n,)
+        weights : one dict of order to array of shape (rank,) per predictor
+        n_threads : int, optional
+            All cores by default.
+        """
+        predictors = [
+            (intercept, main, [(order, panels, _lanes(own[order], len(panels))) for order, panels, _ in groups])
+            for (intercept, main, groups), own in zip(self._layout[1], weights, strict=True)
+        ]
+        return self._run(columns, predictors, (len(predictors), len(columns)), n_threads)
+
+    def _run(
+        self,
+        columns: Sequence[NDArray[Any]],
+        predictors: list[_Predictor],
+        shape: tuple[int, ...],
+        n_threads: int | None,
+    ) -> Floats:
         if n_threads is not None and n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         checked = check_columns(self.predictors[0], columns)
-        places, predictors = self._layout
+        places = self._layout[0]
         codes = [isinstance(place, int) for place in places]
         arrays = [np.ascontiguousarray(a) if is_code else a for a, is_code in zip(checked, codes, strict=True)]
         n = len(arrays[0])
-        out = np.empty((n, len(predictors)))
+        out = np.empty((n, *shape))
 
         def run(start: int) -> None:
             rows = slice(start, start + BLOCK_ROWS)
@@ -90,7 +119,8 @@ class NativeCurves:
         predictors: list[_Predictor] = []
         for curves in self.predictors:
             table = np.concatenate([_table(column) for column in curves.columns])
-            groups = [(order, _panels(table[:, part])) for order, part in curves.slices.items()]
+            panels = [(order, _panels(table[:, part])) for order, part in curves.slices.items()]
+            groups = [(order, own, np.zeros((len(own), _native.CURVE_LANES))) for order, own in panels]
             predictors.append((float(curves.intercept), np.ascontiguousarray(table[:, 0]), groups))
         return places, predictors
 
@@ -125,6 +155,13 @@ def _panels(table: Floats) -> Floats:
         part = table[:, q * lanes : (q + 1) * lanes]
         panels[q, :, : part.shape[1]] = part
     return panels
+
+
+def _lanes(weights: Floats, count: int) -> Floats:
+    """One weight per lane of so many panels, padded with zeros."""
+    out = np.zeros(count * _native.CURVE_LANES)
+    out[: len(weights)] = weights
+    return out.reshape(count, _native.CURVE_LANES)
 
 
 def _aligned_zeros(size: int, line: int = 64) -> Floats:

@@ -24,6 +24,9 @@ from ahofm.kernels import Chunk, NativeKernel, Tables
 _ROWS = 2_000
 """At a time: derivatives take memory."""
 
+_DRAWS = 2_000
+"""For bands that hold everywhere at once."""
+
 
 @dataclass(frozen=True)
 class Band:
@@ -65,30 +68,42 @@ class Band:
 
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
         """Shift and standard deviation of quantities with derivatives (n, P) by the coordinates of predictor k."""
-        half = scipy.linalg.solve_triangular(self.roots[k], derivatives.T, lower=True, check_finite=False)
+        half = self._half(derivatives, k)
         return derivatives @ self.shifts[k], np.sqrt(np.einsum("ij,ij->j", half, half))
 
-    def main_effect(self, column: int) -> Floats:
-        """Derivatives (codes, P) of a main effect at its codes."""
-        starts = starts_of(self.mains, self.factors, self.ranks)
-        out = np.zeros((len(self.mains[column]), starts[-1]))
-        out[:, starts[column] : starts[column] + self.mains[column].shape[1]] = self.mains[column]
-        return out
+    def reach(self, derivatives: Floats, level: float, k: int = 0) -> float:
+        """How many standard deviations hold all of these quantities at once with a probability, by simulation."""
+        half = self._half(derivatives, k)
+        spread = np.sqrt(np.einsum("ij,ij->j", half, half))
+        half = half[:, spread > 0.0] / spread[spread > 0.0]
+        if not half.size:
+            return 0.0
+        draws = np.random.default_rng(0).normal(size=(_DRAWS, len(half)))
+        return float(np.quantile(np.abs(draws @ half).max(axis=1), level))
 
-    def pair(self, columns: tuple[int, int], codes: tuple[NDArray[Any], NDArray[Any]], k: int = 0) -> Floats:
-        """Derivatives (n, P) of the interaction of two columns at codes (n,) of each."""
-        starts, rank = starts_of(self.mains, self.factors, self.ranks), sum(self.ranks.values())
+    def _half(self, derivatives: Floats, k: int) -> Floats:
+        """``L^-1 J'``."""
+        return np.asarray(scipy.linalg.solve_triangular(self.roots[k], derivatives.T, lower=True, check_finite=False))
+
+    def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
+        """Derivatives (n, P) of the term of some columns at codes (n,) of each: a main effect, an interaction."""
+        starts, rank, order = starts_of(self.mains, self.factors, self.ranks), sum(self.ranks.values()), len(columns)
         out = np.zeros((len(codes[0]), starts[-1]))
-        if 2 not in self.ranks:
+        if order == 1:
+            j = columns[0]
+            out[:, starts[j] : starts[j] + self.mains[j].shape[1]] = self.mains[j][codes[0]]
             return out
-        before = sum(own for order, own in self.ranks.items() if order < 2)
-        of_pairs = slice(before, before + self.ranks[2])
-        for mine, other in ((0, 1), (1, 0)):
-            j, own, theirs = columns[mine], codes[mine], columns[other]
-            partner = self.factors[theirs][codes[other]] @ self._block(self.thetas[k], theirs, starts)[:, of_pairs]
-            block = np.zeros((len(own), self.factors[j].shape[1], rank))
-            block[:, :, of_pairs] = self.factors[j][own][:, :, np.newaxis] * partner[:, np.newaxis]
-            out[:, starts[j] + self.mains[j].shape[1] : starts[j + 1]] = block.reshape(len(own), -1)
+        if order not in self.ranks:
+            return out
+        before = sum(own for other, own in self.ranks.items() if other < order)
+        part = slice(before, before + self.ranks[order])
+        own = [self.factors[j][at] for j, at in zip(columns, codes, strict=True)]
+        values = [v @ self._block(self.thetas[k], j, starts)[:, part] for v, j in zip(own, columns, strict=True)]
+        for at, j in enumerate(columns):
+            others = np.prod([value for other, value in enumerate(values) if other != at], axis=0)
+            block = np.zeros((len(out), self.factors[j].shape[1], rank))
+            block[:, :, part] = own[at][:, :, np.newaxis] * others[:, np.newaxis]
+            out[:, starts[j] + self.mains[j].shape[1] : starts[j + 1]] = block.reshape(len(out), -1)
         return out
 
     def _block(self, theta: Floats, column: int, starts: Sequence[int]) -> Floats:

@@ -216,18 +216,18 @@ class Model:
 
         save(self, path)
 
+    @property
+    def curves(self) -> tuple[Curves, ...]:
+        """Each predictor at true values."""
+        return self._curves.predictors
+
     @cached_property
     def _curves(self) -> NativeCurves:
         """The predictors as the compiled code evaluates them."""
+        books = self.encoder.codebooks
+        columns = (tuple(map(column_curves, books, terms.coef, terms.level)) for terms in self.predictors)
         return NativeCurves(
-            tuple(
-                Curves(
-                    terms.intercept,
-                    self.ranks,
-                    tuple(map(column_curves, self.encoder.codebooks, terms.coef, terms.level)),
-                )
-                for terms in self.predictors
-            )
+            tuple(Curves(terms.intercept, self.ranks, own) for terms, own in zip(self.predictors, columns, strict=True))
         )
 
     def _tables(self, terms: Terms) -> Tables:

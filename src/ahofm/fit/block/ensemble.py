@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.many import goes_on_a_sample, refined_fits, sample_of
@@ -26,8 +25,8 @@ from ahofm.model import Choice, Lower, Model, Reason, Trace
 _FAR, _SILENT = 20.0, 1e-8
 """Predictors on a logarithmic scale, and shares of the mean curvature, that are worth a warning."""
 
-_SEARCH_ROWS, _SEARCH_SWEEPS = 10_000, 15
-"""Of many, for trying recipes; more of both where a row tells less than a measurement does."""
+_SEARCH_ROWS, _SEARCH_SWEEPS = 8_000, 22
+"""For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
 
 Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
@@ -75,10 +74,15 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
 
 def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
     """Errors on rows set aside, and the fits to the rest."""
-    n, seed = work.response.n_rows, work.settings.seed
+    n, settings = work.response.n_rows, work.settings
+    parts = folds(n, settings.seed)
     if n > FEW_ROWS:
-        work = _thinned(work, np.random.default_rng(seed).permutation(n))
-    parts = folds(work.response.n_rows, seed)
+        fitted = _SEARCH_ROWS if work.response.family.dispersed else 2 * _SEARCH_ROWS
+        order = np.random.default_rng(settings.seed).permutation(n)
+        parts = [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + FEW_ROWS]))]
+        if work.response.family.dispersed:
+            sweeps = min(settings.max_iter or _SEARCH_SWEEPS, _SEARCH_SWEEPS)
+            work = replace(work, settings=replace(settings, max_iter=sweeps))
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
     found = runner(members)
@@ -93,15 +97,6 @@ def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scor
     rows = np.concatenate([rest for _, rest in parts])
     response = replace(work.response.take(rows), family=members[0].response.family)
     return Scores((1, *work.ranks), np.concatenate(predicted), response), found[: len(recipes)]
-
-
-def _thinned(work: Work, order: NDArray[np.int64]) -> Work:
-    """What recipes are tried on when rows are many: the first of them in that order."""
-    if not work.response.family.dispersed:
-        return work.take(np.sort(order[:FEW_ROWS]))
-    sweeps = min(work.settings.max_iter or _SEARCH_SWEEPS, _SEARCH_SWEEPS)
-    few = work.take(np.sort(order[:_SEARCH_ROWS]))
-    return replace(few, settings=replace(work.settings, max_iter=sweeps))
 
 
 def _shares(scores: Scores | None, order: int, count: int) -> Shares:

@@ -1,0 +1,166 @@
+"""Why a row has its prediction: one number per term, or one per column (Shapley values)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.explain.asked import Fitted, model_of, predictor_of
+from ahofm.explain.frames import frame
+from ahofm.explain.pure import purify
+from ahofm.kernels import NativeCurves
+
+MAX_TERMS = 500
+"""Of one row, unless more are asked for."""
+
+_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Terms of rows; intercept, terms and rest add up to the predictor, without an offset.
+
+    Attributes
+    ----------
+    terms : tuple of tuples of str
+        The columns of each term.
+    intercept : float
+    values : array of shape (n, terms)
+    rest : array of shape (n,)
+        All terms of more columns than were asked for.
+    """
+
+    terms: tuple[tuple[str, ...], ...]
+    intercept: float
+    values: Floats
+    rest: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Terms as text."""
+        return tuple(" x ".join(term) for term in self.terms)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One column per term, and one each for intercept and rest."""
+        data: dict[str, Any] = {"intercept": np.full(len(self.values), self.intercept)}
+        data |= {name: self.values[:, at] for at, name in enumerate(self.names)}
+        return frame(data | {"rest": self.rest}, backend)
+
+
+@dataclass(frozen=True)
+class Shapley:
+    """Shapley values; base and values of a row add up to its predictor, without an offset.
+
+    A column's value is its main effect and, of every interaction that it is in, an equal part. That is the Shapley
+    value of the game in which columns that do not take part are averaged over, each by its own distribution in training.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    base : float
+        The mean prediction under independent columns: the intercept.
+    values : array of shape (n, columns)
+    data : tuple of arrays of shape (n,)
+        The rows.
+    """
+
+    columns: tuple[str, ...]
+    base: float
+    values: Floats
+    data: tuple[NDArray[Any], ...]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One column per column, and the base."""
+        data: dict[str, Any] = {"base": np.full(len(self.values), self.base)}
+        return frame(data | {name: self.values[:, j] for j, name in enumerate(self.columns)}, backend)
+
+    def to_shap(self) -> Any:
+        """As a ``shap.Explanation``, for that package's plots."""
+        import shap  # type: ignore[import-not-found]  # noqa: PLC0415 - only who asks for it needs it
+
+        rows = np.empty(self.values.shape, dtype=object)
+        for j, column in enumerate(self.data):
+            rows[:, j] = column
+        numbers = all(column.dtype != object for column in self.data)
+        return shap.Explanation(
+            values=self.values,
+            base_values=np.full(len(self.values), self.base),
+            data=rows.astype(np.float64) if numbers else rows,
+            feature_names=list(self.columns),
+        )
+
+
+def contributions(
+    fitted: Fitted, X: Any, max_order: int | None = None, *, max_terms: int = MAX_TERMS, predictor: Any = None
+) -> Contributions:
+    """Every term of every row.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+    X : table with the columns of training
+    max_order : int, optional
+        Most columns of a term; what is above goes into ``rest``. The model's order by default.
+    max_terms : int
+        More are refused.
+    predictor : int or class, optional
+        For families with several.
+    """
+    model = model_of(fitted)
+    table = model.encoder.check(X)
+    k = predictor_of(model, predictor)
+    if max_order is not None and (isinstance(max_order, bool) or int(max_order) != max_order or max_order < 1):
+        raise ValueError(f"max_order must be an integer of at least 1, got {max_order!r}")
+    pure = purify(model, k)
+    top = min(int(max_order or pure.order), pure.order)
+    orders = [order for order in range(1, top + 1) if order == 1 or order in pure.slices]
+    count = sum(comb(len(pure.active), order) for order in orders)
+    if count > max_terms:
+        fewer = sum(comb(len(pure.active), order) for order in orders[:-1])
+        instead = f"max_order={orders[-2]} makes {fewer}" if len(orders) > 1 else "shapley_values has one per column"
+        raise ValueError(
+            f"{count} terms a row, more than max_terms={max_terms}: {instead}; top_interactions names the strongest, "
+            "shapley_values gives one number per column; or raise max_terms"
+        )
+    sets = [subset for order in orders for subset in combinations(pure.active, order)]
+    values = np.empty((table.n_rows, len(sets)))
+    for start in range(0, table.n_rows, _ROWS):
+        rows = slice(start, min(start + _ROWS, table.n_rows))
+        phi = pure.values(table.take(np.arange(rows.start, rows.stop)))
+        for at, subset in enumerate(sets):
+            if len(subset) == 1:
+                values[rows, at] = phi[subset[0], :, 0]
+            else:
+                part = pure.slices[len(subset)]
+                values[rows, at] = np.prod(phi[list(subset), :, part], axis=0) @ pure.weights[len(subset)]
+    eta, intercept = model.eta(table)[:, k], pure.curves.intercept
+    rest = eta - intercept - values.sum(axis=1) if top < pure.order else np.zeros(table.n_rows)
+    names = tuple(tuple(model.encoder.names[j] for j in subset) for subset in sets)
+    return Contributions(names, intercept, values, rest)
+
+
+def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: int | None = None) -> Shapley:
+    """Exact Shapley values of the predictor (before the link), by the model's form: no sampling, no coalitions.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+    X : table with the columns of training
+    predictor : int or class, optional
+        For families with several.
+    n_threads : int, optional
+        All cores by default.
+    """
+    model = model_of(fitted)
+    table = model.encoder.check(X)
+    pure = purify(model, predictor_of(model, predictor))
+    weights = {order: own / order for order, own in pure.weights.items()}
+    places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
+    values = NativeCurves((pure.curves,)).shares(places, [weights], n_threads)[:, 0]
+    return Shapley(tuple(model.encoder.names), pure.curves.intercept, values, table.columns)

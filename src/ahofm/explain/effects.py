@@ -1,0 +1,261 @@
+"""One term on a grid: a curve, a surface, a slice of any order, with bands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import is_numeric
+from ahofm.explain.asked import Fitted, column_of, columns_of, model_of, predictor_of
+from ahofm.explain.frames import frame
+from ahofm.explain.pure import Pure, purify
+from ahofm.model import Model
+
+Grid: TypeAlias = int | Mapping[Any, ArrayLike] | None
+
+_POINTS = {1: 100, 2: 40}
+"""Of a grid, per column of numbers; 15 for more columns."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A term on a grid.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    grid : tuple of arrays
+        Values of each column: numbers or levels.
+    value : array of shape (points of the first column, of the second, ...)
+    low, high : arrays of the same shape, or None
+        Ends of a band that holds ``level`` of the points on average; None when the model has no band.
+    all_low, all_high : arrays of the same shape, or None
+        Ends of a band that holds everywhere at once with that probability.
+    std : array of the same shape, or None
+        Standard deviation on the scale of the predictor.
+    outside : array of bool of the same shape
+        Where a number lies beyond those of training.
+    level : float
+    scale : "link" or "response"
+    alone : bool
+        Whether it is the interaction of all these columns only, or everything that depends on them alone.
+    density : tuple of arrays
+        Share of the training weight near each grid value.
+    """
+
+    columns: tuple[str, ...]
+    grid: tuple[NDArray[Any], ...]
+    value: Floats
+    low: Floats | None
+    high: Floats | None
+    all_low: Floats | None
+    all_high: Floats | None
+    std: Floats | None
+    outside: NDArray[np.bool_]
+    level: float
+    scale: str
+    alone: bool
+    density: tuple[Floats, ...]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per point of the grid."""
+        at = np.meshgrid(*(np.arange(len(values)) for values in self.grid), indexing="ij")
+        data: dict[str, Any] = {}
+        for name, values, places in zip(self.columns, self.grid, at, strict=True):
+            data[name] = values[places.ravel()].tolist()
+        names = ("value", "low", "high", "all_low", "all_high", "std", "outside")
+        data |= {name: getattr(self, name).ravel() for name in names if getattr(self, name) is not None}
+        return frame(data, backend)
+
+
+def effect(
+    fitted: Fitted,
+    columns: Any,
+    grid: Grid = None,
+    *,
+    at: Mapping[Any, Any] | None = None,
+    alone: bool = True,
+    scale: Literal["link", "response"] = "link",
+    level: float = 0.95,
+    predictor: Any = None,
+) -> Effect:
+    """What the model says about one column, or about several together.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        A model has bands if it carries its uncertainty (``estimator.add_uncertainty()``); an estimator works it out.
+    columns : name, number, or sequence of them
+        One for a main effect, two for the surface of a pair, and so on.
+    grid : int or dict, optional
+        Points per column of numbers; or values by column name, for the columns that it names. All levels otherwise.
+    at : dict, optional
+        Values at which further columns of the term are held: a slice. They count as columns of the term.
+    alone : bool
+        Whether to leave out the terms of fewer columns. False adds them all.
+    scale : "link" or "response"
+        "response" is the family's mean where all other columns say nothing: the intercept and the effect, through the
+        link.
+    level : float
+        Of the bands.
+    predictor : int or class, optional
+        For families with several.
+    """
+    model = model_of(fitted, band=True)
+    k = predictor_of(model, predictor)
+    held = {column_of(model, name): value for name, value in (at or {}).items()}
+    free = columns_of(model, columns)
+    if scale not in ("link", "response"):
+        raise ValueError(f"scale must be 'link' or 'response', got {scale!r}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    everything = columns_of(model, [*free, *held])
+    grids = [grid_of(model, j, grid, len(free)) for j in free]
+    shape = tuple(len(values) for values in grids)
+    places = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij")
+    raw = [values[place.ravel()] for values, place in zip(grids, places, strict=True)]
+    raw += [_column(model, j, [value] * int(np.prod(shape))) for j, value in held.items()]
+    pure = purify(model, k)
+    terms = [everything] if alone else _subsets(everything)
+    value = _value(pure, everything, raw, terms)
+    outside = np.any([_outside(model.encoder.codebooks[j], v) for j, v in zip(everything, raw, strict=True)], axis=0)
+    band = _band(model, k, everything, raw, terms, level, with_intercept=scale == "response")
+
+    def shown(values: Floats) -> Floats:
+        return (_response(model, pure, values, k) if scale == "response" else values).reshape(shape)
+
+    low = high = all_low = all_high = std = None
+    if band is not None:
+        shift, spread, reach = band
+        low, high = _ends(shown, value + shift, spread * float(stats.norm.ppf(0.5 + 0.5 * level)))
+        all_low, all_high = _ends(shown, value + shift, spread * reach)
+        std = spread.reshape(shape)
+    return Effect(
+        columns=tuple(model.encoder.names[j] for j in free),
+        grid=tuple(grids),
+        value=shown(value),
+        low=low,
+        high=high,
+        all_low=all_low,
+        all_high=all_high,
+        std=std,
+        outside=outside.reshape(shape),
+        level=level,
+        scale=scale,
+        alone=alone,
+        density=tuple(_density(model.encoder.codebooks[j], values) for j, values in zip(free, grids, strict=True)),
+    )
+
+
+def _ends(shown: Callable[[Floats], Floats], centre: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    ends = shown(centre - reach), shown(centre + reach)
+    return np.minimum(*ends), np.maximum(*ends)
+
+
+def _value(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:
+    """Sum of the terms of some sets of columns."""
+    functions = {j: pure.of_column(j, values) for j, values in zip(columns, raw, strict=True)}
+    total = np.zeros(len(raw[0]))
+    for term in terms:
+        if len(term) == 1:
+            total += functions[term[0]][:, 0]
+        elif len(term) in pure.slices:
+            part = pure.slices[len(term)]
+            total += np.prod([functions[j][:, part] for j in term], axis=0) @ pure.weights[len(term)]
+    return total
+
+
+def _subsets(columns: Sequence[int]) -> list[tuple[int, ...]]:
+    return [subset for size in range(1, len(columns) + 1) for subset in combinations(columns, size)]
+
+
+def _band(
+    model: Model,
+    k: int,
+    columns: Sequence[int],
+    raw: Sequence[NDArray[Any]],
+    terms: Sequence[Sequence[int]],
+    level: float,
+    *,
+    with_intercept: bool,
+) -> tuple[Floats, Floats, float] | None:
+    """Shift of the centre, standard deviation, and how many of them hold everywhere."""
+    if model.band is None:
+        return None
+    codes = {j: model.encoder.codebooks[j].encode(values) for j, values in zip(columns, raw, strict=True)}
+    derivatives = sum(
+        (model.band.term(term, [codes[j] for j in term], k) for term in terms),
+        np.zeros((len(raw[0]), len(model.band.thetas[k]))),
+    )
+    if with_intercept:
+        derivatives[:, 0] = 1.0
+    return *model.band.of(derivatives, k), model.band.reach(derivatives, level, k)
+
+
+def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:
+    """The mean where other columns, and other predictors, say nothing."""
+    intercepts = np.array([purify(model, other).curves.intercept for other in range(model.family.n_predictors)])
+    eta = np.tile(intercepts, (len(value), 1))
+    eta[:, k] = pure.curves.intercept + value
+    mean = model.family.mean(eta)
+    return np.asarray(mean[:, k] if mean.ndim == 2 else mean)
+
+
+def grid_of(model: Model, j: int, grid: Grid, n_columns: int) -> NDArray[Any]:
+    """Values of a column: those asked for, all levels, or evenly spaced numbers, fewer when columns are many."""
+    book = model.encoder.codebooks[j]
+    if isinstance(grid, Mapping):
+        named = {column_of(model, name): values for name, values in grid.items()}
+        if j in named:
+            return _column(model, j, named[j])
+    elif grid is not None and (isinstance(grid, bool) or not isinstance(grid, (int, np.integer)) or grid < 2):
+        raise ValueError(f"grid must be an integer of at least 2 or a dict of values by column, got {grid!r}")
+    values = book.support.values
+    if book.edges is None:
+        return np.asarray(values)
+    points = int(grid) if isinstance(grid, (int, np.integer)) else _POINTS.get(n_columns, 15)
+    if book.support.exact and len(values) <= points:
+        return np.asarray(values, dtype=np.float64)
+    return np.linspace(book.support.low, book.support.high, points)
+
+
+def _column(model: Model, j: int, values: Any) -> NDArray[Any]:
+    """Values of a column as a table would hold them."""
+    book = model.encoder.codebooks[j]
+    if book.support.size and not is_numeric(book.support.values):
+        out = np.empty(len(values), dtype=object)
+        out[:] = [None if value is None else str(value) for value in values]
+        return out
+    try:
+        return np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column '{book.name}' holds numbers, got {values!r}") from error
+
+
+def _outside(book: Codebook, values: NDArray[Any]) -> NDArray[np.bool_]:
+    if book.edges is None or not is_numeric(values):
+        return np.asarray(book.encode(values) == book.neutral_code)
+    return np.asarray((values < book.support.low) | (values > book.support.high))
+
+
+def _density(book: Codebook, values: NDArray[Any]) -> Floats:
+    """Share of the training weight that is nearest to each grid value."""
+    total = max(float(book.mass.sum()), np.finfo(float).tiny)
+    if book.edges is None or not is_numeric(values):
+        return np.asarray(book.mass[book.encode(values)] / total)
+    if len(values) == 1:
+        return np.ones(1)
+    order = np.argsort(values, kind="stable")
+    between = 0.5 * (values[order][1:] + values[order][:-1])
+    near = np.searchsorted(between, np.asarray(book.support.values, dtype=np.float64))
+    out = np.empty(len(values))
+    out[order] = np.bincount(near, weights=book.support.mass, minlength=len(values)) / total
+    return out

@@ -1,0 +1,185 @@
+"""Who carries the variance: orders, columns, and the strongest interactions.
+
+Everything is under the product of the columns' own distributions in training, where pure terms are uncorrelated: with
+G_j = E[psi_j psi_j'], a set S of columns has variance ``w' (prod_{j in S} G_j) w`` (elementwise), and all sets of an
+order together have e_order of those matrices in place of the product: no enumeration.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.explain.asked import Fitted, model_of, orders_of, predictor_of
+from ahofm.explain.frames import frame
+from ahofm.explain.pure import Pure, purify
+from ahofm.model import Model
+from ahofm.model.shares import symmetric
+
+
+@dataclass(frozen=True)
+class VarianceShares:
+    """Shares of the predictor's variance, if columns were independent.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    total : float
+        The variance.
+    orders : dict of order to float
+        Share of all terms of that order; they add up to 1.
+    main : array of shape (columns,)
+        Share of each main effect.
+    each : array of shape (columns,)
+        Share of everything that a column is in: an interaction counts for all its columns.
+    """
+
+    columns: tuple[str, ...]
+    total: float
+    orders: Mapping[int, float]
+    main: Floats
+    each: Floats
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per column, the largest first."""
+        order = np.argsort(-self.each, kind="stable")
+        data = {
+            "column": [self.columns[j] for j in order],
+            "main": self.main[order],
+            "interactions": (self.each - self.main)[order],
+            "total": self.each[order],
+        }
+        return frame(data, backend)
+
+
+@dataclass(frozen=True)
+class TopInteractions:
+    """The strongest interactions.
+
+    Attributes
+    ----------
+    terms : tuple of tuples of str
+        The columns of each.
+    shares : array of shape (terms,)
+        Of the predictor's variance, if columns were independent; decreasing.
+    std : array of shape (terms,)
+        Standard deviation of each.
+    """
+
+    terms: tuple[tuple[str, ...], ...]
+    shares: Floats
+    std: Floats
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per interaction."""
+        names = [" x ".join(term) for term in self.terms]
+        return frame(
+            {"term": names, "order": list(map(len, self.terms)), "share": self.shares, "std": self.std}, backend
+        )
+
+
+def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
+    """How much of the predictor's variance each order and each column carries."""
+    model = model_of(fitted)
+    pure = purify(model, predictor_of(model, predictor))
+    orders, main, each = variances(pure)
+    total = sum(orders.values())
+    unit = total if total > 0.0 else 1.0
+    shares = {order: own / unit for order, own in orders.items()}
+    return VarianceShares(tuple(model.encoder.names), total, shares, main / unit, each / unit)
+
+
+def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
+    """Variance of each order, of each main effect, and of all that each column is in."""
+    main = np.ascontiguousarray(pure.moments[:, 0, 0])
+    orders, each = {1: float(main.sum())}, main.copy()
+    for order, part in pure.slices.items():
+        own = pure.moments[:, part, part]
+        weight = np.outer(pure.weights[order], pure.weights[order])
+        orders[order] = float((weight * symmetric(own, order)).sum())
+        each += (weight * own * _without_each(own, order - 1)).sum(axis=(1, 2))
+    return orders, main, np.maximum(each, 0.0)
+
+
+def _without_each(values: Floats, order: int) -> Floats:
+    """e_order over the first axis without one entry of it, for each of them: from both sides, nothing subtracted."""
+    count = len(values)
+    before, after = np.zeros((2, count + 1, order + 1, *values.shape[1:]))
+    before[0, 0] = after[count, 0] = 1.0
+    for j in range(count):
+        before[j + 1] = before[j]
+        before[j + 1, 1:] += values[j] * before[j, :-1]
+        at = count - 1 - j
+        after[at] = after[at + 1]
+        after[at, 1:] += values[at] * after[at + 1, :-1]
+    return np.asarray(sum(before[:-1, q] * after[1:, order - q] for q in range(order + 1)))
+
+
+def top_interactions(
+    fitted: Fitted, k: int = 10, order: int | None = None, *, predictor: Any = None
+) -> TopInteractions:
+    """The k interactions with the largest variance, of one order or of all.
+
+    A search from the best bound on: sets are built column by column, and a set whose completions cannot reach the k-th
+    best so far is not followed. The result is that of looking at all of them.
+    """
+    model = model_of(fitted)
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+    pure = purify(model, predictor_of(model, predictor))
+    best: list[tuple[float, tuple[int, ...]]] = []
+    for one in orders_of(model, order):
+        if one in pure.slices:
+            best = _search(pure, one, int(k), best)
+    return _named(model, pure, sorted(best, key=lambda item: (-item[0], len(item[1]), item[1])))
+
+
+def _named(model: Model, pure: Pure, found: list[tuple[float, tuple[int, ...]]]) -> TopInteractions:
+    total = sum(variances(pure)[0].values())
+    values = np.array([value for value, _ in found])
+    terms = tuple(tuple(model.encoder.names[j] for j in subset) for _, subset in found)
+    return TopInteractions(terms, values / (total if total > 0.0 else 1.0), np.sqrt(values))
+
+
+def _search(
+    pure: Pure, order: int, k: int, best: list[tuple[float, tuple[int, ...]]]
+) -> list[tuple[float, tuple[int, ...]]]:
+    """The k best of those given and of all sets of an order."""
+    part, columns = pure.slices[order], pure.active
+    if order > len(columns):
+        return best
+    rows, cols = np.triu_indices(part.stop - part.start)
+    own = pure.moments[columns][:, part, part][:, rows, cols]  # symmetric: half of it, off the diagonal twice
+    start = (np.outer(pure.weights[order], pure.weights[order]) * 2.0)[rows, cols]
+    start[rows == cols] *= 0.5
+    strongest = np.argsort(-np.abs(own) @ np.abs(start), kind="stable")
+    columns, own = [columns[at] for at in strongest], own[strongest]
+    size = np.abs(own)
+    later = np.maximum.accumulate(size[::-1], axis=0)[::-1]  # largest of this column and those after it
+    heapq.heapify(best)
+    waiting: list[tuple[float, tuple[int, ...]]] = [(-np.inf, ())]
+    while waiting:
+        bound, chosen = heapq.heappop(waiting)
+        if len(best) == k and -bound <= best[0][0]:
+            break
+        product = start * np.prod(own[list(chosen)], axis=0)
+        first, missing = (chosen[-1] + 1 if chosen else 0), order - len(chosen)
+        last = len(columns) - missing + 1
+        if missing == 1:
+            for at, value in enumerate(own[first:last] @ product, start=first):
+                item = (max(float(value), 0.0), tuple(sorted(columns[j] for j in (*chosen, at))))
+                if len(best) < k:
+                    heapq.heappush(best, item)
+                elif item > best[0]:
+                    heapq.heapreplace(best, item)
+            continue
+        reach = np.abs(product) * size[first:last] * later[first + 1 : last + 1] ** (missing - 1)
+        for at, value in enumerate(reach.sum(axis=1), start=first):
+            if len(best) < k or value > best[0][0]:
+                heapq.heappush(waiting, (-float(value), (*chosen, at)))
+    return best

@@ -1,0 +1,238 @@
+"""A model in one page: what was fitted, how well, what each column and order is worth, and what to be careful about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, stats
+
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
+from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.frames import frame
+from ahofm.explain.pure import purify
+from ahofm.explain.shares import variances
+from ahofm.model import Choice, Model, check_offset, check_weight
+from ahofm.model.band import Band, starts_of
+
+_DEPENDENT = 0.5
+"""Rank correlations from here on are worth a warning."""
+
+_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What mgcv's users look for.
+
+    Attributes
+    ----------
+    family : str
+    n_rows : int or None
+        None when the rows of training are not at hand; then there is no ``deviance_explained`` either.
+    order : int
+    ranks : dict of order to rank
+    columns : tuple of str
+    kinds : tuple of str
+        What each column became.
+    shares, main_shares : arrays of shape (columns,)
+        Of the predictor's variance: everything the column is in, and its main effect.
+    edf : dict of order to array of shape (columns,), or None
+        Effective degrees of freedom.
+    strengths : dict of order to array of shape (columns,)
+        First smoothing strength, in the units of the fit.
+    p_main : array of shape (columns,) or None
+        Approximate probability of a main effect as large as this if there were none (Wald).
+    orders : dict of order to share of the variance
+    p_orders : dict of order to float, or None
+        Approximate probability of a gain in deviance as large as this if no term of the order were needed.
+    dispersion, deviance_explained : float or None
+    choices : tuple of Choice
+    solver, ended : str
+    warnings : tuple of str
+    """
+
+    family: str
+    n_rows: int | None
+    order: int
+    ranks: Mapping[int, int]
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+    shares: Floats
+    main_shares: Floats
+    edf: Mapping[int, Floats] | None
+    strengths: Mapping[int, Floats]
+    p_main: Floats | None
+    orders: Mapping[int, float]
+    p_orders: Mapping[int, float] | None
+    dispersion: float | None
+    deviance_explained: float | None
+    choices: tuple[Choice, ...]
+    solver: str
+    ended: str
+    warnings: tuple[str, ...]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per column."""
+        data: dict[str, Any] = {"column": list(self.columns), "kind": list(self.kinds)}
+        data |= {"share": self.shares, "main_share": self.main_shares}
+        for order, own in (self.edf or {}).items():
+            data[f"edf_{order}"] = own
+        for order, own in self.strengths.items():
+            data[f"strength_{order}"] = own
+        if self.p_main is not None:
+            data["p_main"] = self.p_main
+        return frame(data, backend)
+
+    def __str__(self) -> str:
+        """For people."""
+        rows = "" if self.n_rows is None else f", {self.n_rows} rows"
+        lines = [f"{self.family}, order {self.order}{rows}; solver {self.solver}: {self.ended}"]
+        if self.deviance_explained is not None:
+            lines.append(f"deviance explained in training: {self.deviance_explained:.1%}")
+        if self.dispersion is not None:
+            lines.append(f"dispersion: {self.dispersion:.4g}")
+        lines += [f"{choice.name}: {choice.value} ({choice.reason})" for choice in self.choices]
+        lines += ["", *self._column_lines(), "", *self._order_lines()]
+        if self.p_main is not None:
+            lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
+        lines += [f"warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+    def _column_lines(self) -> list[str]:
+        wide = max(len("column"), *map(len, self.columns))
+        orders = list(self.edf or {})
+        head = f"{'column':<{wide}}  {'kind':<12}{'share':>8}{'main':>8}"
+        head += "".join(f"{f'edf {order}':>8}" for order in orders) + ("" if self.p_main is None else f"{'p main':>10}")
+        lines = [head]
+        for j in np.argsort(-self.shares, kind="stable"):
+            line = f"{self.columns[j]:<{wide}}  {self.kinds[j]:<12}{self.shares[j]:>8.1%}{self.main_shares[j]:>8.1%}"
+            line += "".join(f"{(self.edf or {})[order][j]:>8.1f}" for order in orders)
+            lines.append(line + ("" if self.p_main is None else f"{_p(float(self.p_main[j])):>10}"))
+        return lines
+
+    def _order_lines(self) -> list[str]:
+        lines = ["order   share    rank" + ("" if self.p_orders is None else "         p")]
+        for order, share in self.orders.items():
+            line = (
+                f"{order:<5}{share:>8.1%}{self.ranks.get(order, 0):>8}"
+                if order > 1
+                else f"{order:<5}{share:>8.1%}{'-':>8}"
+            )
+            p = None if self.p_orders is None else self.p_orders.get(order)
+            lines.append(line + ("" if p is None else f"{_p(p):>10}"))
+        return lines
+
+
+def _p(value: float) -> str:
+    return "-" if np.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def summary(fitted: Fitted) -> Summary:
+    """Summarise a fitted estimator, or a model: without rows of training the latter knows less."""
+    model = model_of(fitted, band=True)
+    training = getattr(fitted, "_training", None)
+    parts = [variances(purify(model, k)) for k in range(model.family.n_predictors)]
+    total = sum(sum(orders.values()) for orders, _, _ in parts) or 1.0
+    books = model.encoder.codebooks
+    warnings = [] if model.trace.reason.success else [model.trace.reason.value]
+    explained, p_orders = None, None
+    if training is not None:
+        table, y, weight, offset = training
+        explained = model.deviance_explained(table, y, weight, offset)
+        p_orders = _order_tests(model, table, y, weight, offset)
+        warnings += _dependence(model, table, sum(sum(own[0].values()) for own in parts))
+    return Summary(
+        family=repr(model.family),
+        n_rows=None if training is None else int(training[0].n_rows),
+        order=model.order,
+        ranks=dict(model.ranks),
+        columns=tuple(model.encoder.names),
+        kinds=tuple("constant" if book.kind is None else type(book.kind).__name__.lower() for book in books),
+        shares=sum((each for _, _, each in parts), np.zeros(len(books))) / total,
+        main_shares=sum((main for _, main, _ in parts), np.zeros(len(books))) / total,
+        edf=None if model.band is None else _freedom(model.band),
+        strengths=dict(model.strengths),
+        p_main=None if model.band is None else _main_tests(model.band),
+        orders={order: sum(own[0].get(order, 0.0) for own in parts) / total for order in range(1, model.order + 1)},
+        p_orders=p_orders,
+        dispersion=model.dispersion,
+        deviance_explained=explained,
+        choices=model.choices,
+        solver=model.trace.solver,
+        ended=model.trace.reason.value,
+        warnings=tuple(warnings),
+    )
+
+
+def _freedom(band: Band) -> dict[int, Floats]:
+    first = band.freedom[0]
+    return {order: np.asarray(sum(part[order] for part in band.freedom)) for order in first}
+
+
+def _main_tests(band: Band) -> Floats:
+    """Wald tests in the band's coordinates, one step from the fit, where the bias is small; predictors pooled."""
+    starts = starts_of(band.mains, band.factors, band.ranks)
+    out = np.full(len(band.mains), np.nan)
+    inverses = [linalg.solve_triangular(root, np.eye(len(root)), lower=True) for root in band.roots]
+    for j, main in enumerate(band.mains):
+        at = slice(starts[j], starts[j] + main.shape[1])
+        if not main.shape[1]:
+            continue
+        statistic = 0.0
+        for theta, shift, half in zip(band.thetas, band.shifts, inverses, strict=True):
+            own = theta[at] + shift[at]
+            statistic += float(own @ linalg.solve(half[:, at].T @ half[:, at], own, assume_a="pos"))
+        out[j] = stats.chi2.sf(statistic, main.shape[1] * len(band.thetas))
+    return out
+
+
+def _order_tests(model: Model, table: Table, y: Any, weight: Any, offset: Any) -> dict[int, float] | None:
+    """Gains in training deviance from order to order, against the effective degrees of freedom they cost."""
+    if model.band is None or not model.lower:
+        return None
+    target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, table.n_rows)
+    shifts = 0.0 if offset is None else check_offset(offset, table.n_rows, model.family)
+    found: dict[int, float] = {}
+    losses = {}
+    for order in range(1, model.order + 1):
+        value, _, _ = model.family.loss(target, model.at_order(order).eta(table) + shifts)
+        losses[order] = float(weights @ value)
+    dispersion = model.dispersion if model.family.dispersed and model.dispersion else 1.0
+    freedom = _freedom(model.band)
+    for order in range(2, model.order + 1):
+        gain = 2.0 * (losses[order - 1] - losses[order]) / dispersion
+        cost = float(freedom[order].sum()) if order in freedom else 0.0
+        found[order] = float(stats.chi2.sf(max(gain, 0.0), cost)) if cost > 0.0 else float("nan")
+    return found
+
+
+def _dependence(model: Model, table: Table, independent: float) -> list[str]:
+    """How far columns are from independent, which shares of variance take them to be."""
+    rows = np.arange(0, table.n_rows, max(table.n_rows // _ROWS, 1))
+    some = table.take(rows)
+    found = []
+    names, ranks = [], []
+    for book, column in zip(model.encoder.codebooks, some.columns, strict=True):
+        if book.size and book.edges is not None:
+            names.append(book.name)
+            ranks.append(stats.rankdata(np.where(np.isnan(column), np.nanmedian(column), column)))
+    if len(names) > 1:
+        correlation: NDArray[np.float64] = np.abs(np.corrcoef(ranks)) - np.eye(len(names))
+        at = np.unravel_index(int(correlation.argmax()), correlation.shape)
+        if correlation[at] >= _DEPENDENT:
+            found.append(
+                f"columns are dependent, most of all '{names[at[0]]}' and '{names[at[1]]}' (rank correlation "
+                f"{correlation[at]:.2f}); shares of variance and Shapley values average over columns as if independent"
+            )
+    actual = float(model.eta(some).var(axis=0).sum())
+    if independent > 0.0 and not 0.67 < actual / independent < 1.5:
+        found.append(
+            f"the predictor's variance in training is {actual:.3g}; "
+            f"with independent columns it would be {independent:.3g}"
+        )
+    return found

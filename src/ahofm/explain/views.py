@@ -1,0 +1,197 @@
+"""Two more views of interactions: their marginals with the spread across the other columns, and the latent curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.explain.asked import Fitted, columns_of, model_of, orders_of, predictor_of
+from ahofm.explain.effects import grid_of
+from ahofm.explain.frames import frame
+from ahofm.explain.pure import Pure, purify
+from ahofm.model.shares import symmetric
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """A function of several columns along each of them: its mean over the others, and its spread across them.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    grid : tuple of arrays
+    mean, spread : tuples of arrays, one per column, of its grid's length
+        ``spread`` is the standard deviation over the other columns.
+    alone : bool
+        Whether the function is the interaction alone; its means are then zero.
+    """
+
+    columns: tuple[str, ...]
+    grid: tuple[NDArray[Any], ...]
+    mean: tuple[Floats, ...]
+    spread: tuple[Floats, ...]
+    alone: bool
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per column and grid value, values as text where columns differ in type."""
+        numbers = all(values.dtype != object for values in self.grid)
+        data = {
+            "column": [name for name, values in zip(self.columns, self.grid, strict=True) for _ in values],
+            "at": [value if numbers else str(value) for values in self.grid for value in values.tolist()],
+            "mean": np.concatenate(self.mean),
+            "spread": np.concatenate(self.spread),
+        }
+        return frame(data, backend)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Latent curves of an order: interactions are sums over factors of products of them.
+
+    Attributes
+    ----------
+    order : int
+    columns : tuple of str
+    grid : tuple of arrays
+    curves : tuple of arrays of shape (points, factors), one per column
+    weights : array of shape (factors,)
+        Of each factor's products.
+    share : array of shape (factors,)
+        Variance of each factor's products alone, over that of all of them.
+    """
+
+    order: int
+    columns: tuple[str, ...]
+    grid: tuple[NDArray[Any], ...]
+    curves: tuple[Floats, ...]
+    weights: Floats
+    share: Floats
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per column, grid value and factor."""
+        numbers = all(values.dtype != object for values in self.grid)
+        rows = [
+            (name, value if numbers else str(value), f, float(curves[at, f]))
+            for name, values, curves in zip(self.columns, self.grid, self.curves, strict=True)
+            for at, value in enumerate(values.tolist())
+            for f in range(curves.shape[1])
+        ]
+        return frame(
+            dict(zip(("column", "at", "factor", "value"), map(list, zip(*rows, strict=True)), strict=True)), backend
+        )
+
+
+def marginals(
+    fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, predictor: Any = None
+) -> Marginals:
+    """What the model says about several columns together, seen along each of them.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+    columns : sequence of names or numbers, at least two
+    grid : int or dict, optional
+        As for :func:`effect`.
+    alone : bool
+        Whether to take the interaction of all of them alone; by default everything that depends on no other column.
+    predictor : int or class, optional
+    """
+    model = model_of(fitted)
+    pure = purify(model, predictor_of(model, predictor))
+    found = columns_of(model, columns)
+    if len(found) < 2:
+        raise ValueError("marginals are of at least two columns; effect is for one")
+    grids = [grid_of(model, j, grid, 1) for j in found]
+    means, spreads = [], []
+    for j, values in zip(found, grids, strict=True):
+        others = [other for other in found if other != j]
+        phi = pure.of_column(j, values)
+        means.append(np.zeros(len(values)) if alone else phi[:, 0])
+        sets = [tuple(others)] if alone else _sets(others)
+        square = np.zeros(len(values))
+        for subset in sets:
+            square += _square_over(pure, phi, subset, alone=alone)
+        spreads.append(np.sqrt(np.maximum(square, 0.0)))
+    names = tuple(model.encoder.names[j] for j in found)
+    return Marginals(names, tuple(grids), tuple(means), tuple(spreads), alone)
+
+
+def _sets(columns: list[int]) -> list[tuple[int, ...]]:
+    return [subset for size in range(1, len(columns) + 1) for subset in combinations(columns, size)]
+
+
+def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: bool) -> Floats:
+    """Mean square, over the columns of a set, of the terms of that set without and with one more column."""
+    width = pure.moments.shape[1]
+    own = np.zeros((len(phi), width))  # coefficients of the products over the set, function by function
+    if not alone:
+        if len(subset) == 1:
+            own[:, 0] = 1.0
+        elif len(subset) in pure.slices:
+            own[:, pure.slices[len(subset)]] = pure.weights[len(subset)]
+    if len(subset) + 1 in pure.slices:
+        part = pure.slices[len(subset) + 1]
+        own[:, part] += phi[:, part] * pure.weights[len(subset) + 1]
+    return np.asarray(np.einsum("nf,fg,ng->n", own, np.prod(pure.moments[list(subset)], axis=0), own))
+
+
+def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any = None) -> Factors:
+    """The latent curves of an order, so that two fits can be compared.
+
+    Factors of pairs may be rotated without changing the model: they are turned to the principal axes of all their
+    curves together, the largest first. Those of higher orders are unique and sorted by the variance of their products.
+    Signs are such that the column with the largest curve ends higher than it begins (odd orders: as they are).
+    """
+    model = model_of(fitted)
+    pure = purify(model, predictor_of(model, predictor))
+    (order,) = orders_of(model, order)
+    if order not in pure.slices:
+        raise ValueError(f"the model has no factors of order {order}")
+    part = pure.slices[order]
+    turned, weights = _canonical(pure, order)
+    grids = [grid_of(model, j, grid, 1) for j in pure.active]
+    curves = [pure.of_column(j, values)[:, part] @ turned for j, values in zip(pure.active, grids, strict=True)]
+    moments = np.einsum("fa,jfg,gb->jab", turned, pure.moments[:, part, part], turned)
+    each = weights**2 * symmetric(np.einsum("jff->jf", moments), order)
+    total = (np.outer(weights, weights) * symmetric(moments, order)).sum()
+    by_size = np.argsort(-each, kind="stable")
+    names = tuple(model.encoder.names[j] for j in pure.active)
+    curves = [own[:, by_size] for own in curves]
+    if order % 2 == 0:
+        signs = _signs(curves, np.einsum("jff->jf", moments)[pure.active][:, by_size])
+        curves = [own * signs for own in curves]
+    return Factors(
+        order, names, tuple(grids), tuple(curves), weights[by_size], each[by_size] / max(total, np.finfo(float).tiny)
+    )
+
+
+def _canonical(pure: Pure, order: int) -> tuple[Floats, Floats]:
+    """A matrix that turns the factors, and the weights that go with them."""
+    weights, rank = pure.weights[order], len(pure.weights[order])
+    if order > 2:
+        return np.eye(rank), weights
+    part = pure.slices[order]
+    turned, signs = np.zeros((rank, rank)), np.sign(weights)
+    for sign in (1.0, -1.0):
+        own = np.flatnonzero(signs == sign)
+        if len(own):
+            root = np.sqrt(np.abs(weights[own]))
+            together = pure.moments[:, part, part].sum(axis=0)[np.ix_(own, own)] * np.outer(root, root)
+            _, vectors = np.linalg.eigh(together)
+            turned[np.ix_(own, own)] = root[:, np.newaxis] * vectors
+    return turned, signs
+
+
+def _signs(curves: list[Floats], squares: Floats) -> Floats:
+    """+1 or -1 per factor."""
+    out = np.ones(squares.shape[1])
+    for f, j in enumerate(squares.argmax(axis=0)):
+        curve = curves[j][:, f]
+        centre = np.arange(len(curve)) - 0.5 * (len(curve) - 1)
+        out[f] = -1.0 if centre @ curve < 0.0 else 1.0
+    return out
