@@ -67,8 +67,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         events: 1.
     n_members : int or "auto", default "auto"
         For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
-        model. It is one model, of the summed rank. "auto" is 1 below 100 rows and
-        beyond 20,000; between them 3, and 6 from 2,000 rows on for least squares.
+        model. It is one model, of the summed rank. "auto" is 3 from 100 to 20,000 rows, else 1.
     prune : bool, default False
         Set what ``removed_`` names to exactly zero.
     center : bool, default True

@@ -58,7 +58,7 @@ class Shapley:
     """Shapley values; base and values of a row add up to its predictor, without an offset.
 
     A column's value is its main effect and, of every interaction that it is in, an equal part. That is the Shapley
-    value of the game in which columns that do not take part are averaged over, each by its own distribution in training.
+    value of the game in which columns that do not take part are averaged over, each by its own distribution.
 
     Attributes
     ----------

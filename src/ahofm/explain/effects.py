@@ -135,8 +135,8 @@ def effect(
     low = high = all_low = all_high = std = None
     if band is not None:
         shift, spread, reach = band
-        low, high = _ends(shown, value + shift, spread * float(stats.norm.ppf(0.5 + 0.5 * level)))
-        all_low, all_high = _ends(shown, value + shift, spread * reach)
+        low, high = _ends(shown, value, shift, spread * float(stats.norm.ppf(0.5 + 0.5 * level)))
+        all_low, all_high = _ends(shown, value, shift, spread * reach)
         std = spread.reshape(shape)
     return Effect(
         columns=tuple(model.encoder.names[j] for j in free),
@@ -155,8 +155,9 @@ def effect(
     )
 
 
-def _ends(shown: Callable[[Floats], Floats], centre: Floats, reach: Floats) -> tuple[Floats, Floats]:
-    ends = shown(centre - reach), shown(centre + reach)
+def _ends(shown: Callable[[Floats], Floats], value: Floats, shift: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Ends of a band that is centred one step from the fit, and always holds the fit itself."""
+    ends = shown(value + np.minimum(shift - reach, 0.0)), shown(value + np.maximum(shift + reach, 0.0))
     return np.minimum(*ends), np.maximum(*ends)
 
 

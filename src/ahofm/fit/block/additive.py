@@ -85,12 +85,12 @@ class Additive:
 
     def start(self, target: Floats) -> Smooth:
         """The additive fit to a centred target, with its noise."""
-        total, square = float(self.weight.sum()), float(self.weight @ target**2)
-        smooth, noise = self.nothing(), max(square / total, 1e-12)
+        total = float(self.weight.sum())
+        smooth, noise = self.nothing(), max(float(self.weight @ target**2) / total, 1e-12)
         right = self.design.T @ (self.weight * target)
         for step in range(_FIRST_STEPS if self.size else 0):
             smooth = self._solved(smooth, self._gram, right, noise) or smooth
-            lost = max(square - float(smooth.coef @ (2.0 * right - self._gram @ smooth.coef)), 0.0)
+            lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
             before, noise = noise, max((lost + smooth.spread) / total, 1e-12)
             if step > 5 and abs(np.log(noise / before)) < 1e-4:
                 break

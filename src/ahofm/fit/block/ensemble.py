@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -28,6 +27,9 @@ _FAR, _SILENT = 20.0, 1e-8
 _SEARCH_ROWS, _SEARCH_SWEEPS = 8_000, 22
 """For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
 
+_MUCH_WORSE = 1.25
+"""Times the least noise among fits by the same recipe."""
+
 Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
 
@@ -39,7 +41,7 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     runner = Runner(settings.n_threads, work.response.n_rows, settings.callbacks)
     many = goes_on_a_sample(settings, work.response.n_rows)
     recipes = recipes_for(work, settings)
-    count = member_count(settings, work.response) if ranks else 1  # main effects have one start
+    count = member_count(settings, work.response.n_rows) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -132,16 +134,12 @@ def _assemble(
     data = work.data
     orders = [1, *work.ranks]
 
-    copies = Counter(recipe for recipe, _ in fitted)
-
     def at_order(order: int) -> list[tuple[float, Fit]]:
-        parts = [
-            (share / copies[recipe], fits[min(orders.index(below), len(fits) - 1)])
-            for recipe, fits in fitted
-            for (other, below), share in shares[order].items()
-            if other == recipe
-        ]
-        parts = parts or [(1.0, fits[min(orders.index(order), len(fits) - 1)]) for _, fits in fitted]
+        parts = []
+        for (recipe, below), share in shares[order].items():
+            own = _good([_of_order(fits, orders.index(below)) for other, fits in fitted if other == recipe])
+            parts += [(share / len(own), fit) for fit in own]
+        parts = parts or [(1.0, _of_order(fits, orders.index(order))) for _, fits in fitted]
         scale = min(sum(shares[order].values()), 1.0) / sum(share for share, _ in parts)
         return [(scale * share, fit) for share, fit in parts]
 
@@ -167,6 +165,17 @@ def _assemble(
         noise * _dispersion_unit(work) if data.family.dispersed else None,
     )
     return model if work.response.quadratic else _checked(model, data)
+
+
+def _of_order(fits: Sequence[Fit], at: int) -> Fit:
+    """The fit after a stage; the last there is, if it was interrupted."""
+    return fits[min(at, len(fits) - 1)]
+
+
+def _good(copies: Sequence[Fit]) -> list[Fit]:
+    """Fits by one recipe without those that ended much worse than the best: a start may lead nowhere."""
+    least = min((copy[0].noise for copy in copies), default=0.0)
+    return [copy for copy in copies if copy[0].noise <= _MUCH_WORSE * least]
 
 
 def _checked(model: Model, data: Data) -> Model:

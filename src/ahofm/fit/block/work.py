@@ -26,7 +26,7 @@ FEWEST_ROWS = 100
 """Below, no rows are set aside and interactions are smooth."""
 
 FEW_ROWS = 20_000
-"""Up to here several members are fitted; the recipe for more rows is chosen on so many of them."""
+"""Up to here three members are fitted; the recipe for more rows is chosen on so many of them."""
 
 FLOAT64_ROWS = 50_000
 """Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
@@ -139,11 +139,8 @@ def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
     return recipes
 
 
-def member_count(settings: Settings, response: Response) -> int:
-    """How many fits of all rows make the model: more of them where fits differ most, that is, where rough ones win."""
-    n_rows = response.n_rows
+def member_count(settings: Settings, n_rows: int) -> int:
+    """How many fits of all rows make the model."""
     if settings.n_members != "auto":
         return int(settings.n_members)
-    if not FEWEST_ROWS <= n_rows <= FEW_ROWS:
-        return 1
-    return 6 if response.quadratic and n_rows >= MANY_ROWS else 3
+    return 3 if FEWEST_ROWS <= n_rows <= FEW_ROWS else 1

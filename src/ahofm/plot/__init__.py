@@ -1,0 +1,15 @@
+"""Figures of what :mod:`ahofm.explain` says, with matplotlib, which is imported only when something is drawn."""
+
+from ahofm.plot.effects import EffectDisplay, FactorsDisplay, MarginalsDisplay, SurfaceDisplay
+from ahofm.plot.fits import DiagnosticsDisplay, ExplanationDisplay, SharesDisplay, TraceDisplay
+
+__all__ = [
+    "DiagnosticsDisplay",
+    "EffectDisplay",
+    "ExplanationDisplay",
+    "FactorsDisplay",
+    "MarginalsDisplay",
+    "SharesDisplay",
+    "SurfaceDisplay",
+    "TraceDisplay",
+]
