@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -163,6 +164,22 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """
         table = self._read(X)
         return pit(self.model_, table, self._target(y), random_state, offset)
+
+    def report(self, path: Any, *, title: str | None = None, target: str = "the target") -> Path:
+        """Write a page that shows the model: self-contained, evaluates the model in the browser. Where it is.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the HTML file.
+        title : str, optional
+        target : str
+            What is predicted, for headings.
+        """
+        from ahofm.report import write  # noqa: PLC0415 - a page knows estimators, not the other way round
+
+        check_is_fitted(self, "model_")
+        return write(self, path, title=title, target=target)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the rows of training."""

@@ -42,11 +42,15 @@ class Pure:
     weights : dict of order to array of shape (rank,)
         Of each factor's terms; 1 unless lower-order parts had to be moved.
     books : tuple of Codebook
+    maps : tuple of pairs of arrays of shape (old width,) and (width, old width), or None
+        How a column's functions come from the model's: without their means, as linear combinations. None: they are the
+        model's.
     """
 
     curves: Curves
     weights: Mapping[int, Floats]
     books: tuple[Codebook, ...]
+    maps: tuple[tuple[Floats, Floats], ...] | None = None
 
     @property
     def order(self) -> int:
@@ -118,13 +122,14 @@ def purify(model: Model, k: int) -> Pure:
             for weights, scales in _moved_down(c, order, lower):
                 made.setdefault(lower, []).append((weights, scales[:, :, np.newaxis] * eye))
     orders = sorted(made)
-    columns = []
-    for j, curve in enumerate(curves.columns):
+    maps = []
+    for j in range(len(books)):
         parts = [scales[j] for order in orders for _, scales in made[order]]
-        columns.append(_mapped(curve, means[j], np.vstack([to_main[j], *parts])))
+        maps.append((means[j], np.vstack([to_main[j], *parts])))
+    columns = [_mapped(curve, *own) for curve, own in zip(curves.columns, maps, strict=True)]
     by_order = {order: np.concatenate([own for own, _ in made[order]]) for order in orders}
     ranks = {order: len(own) for order, own in by_order.items()}
-    return Pure(Curves(intercept, ranks, tuple(columns)), by_order, tuple(books))
+    return Pure(Curves(intercept, ranks, tuple(columns)), by_order, tuple(books), tuple(maps))
 
 
 def _moved_down(c: Floats, order: int, lower: int) -> list[tuple[Floats, Floats]]:

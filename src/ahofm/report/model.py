@@ -1,0 +1,109 @@
+"""The model as the page evaluates it: the functions of every column, packed into one array of numbers.
+
+A column of numbers is up to two sums: polynomials between breaks, and straight lines between nodes. That is how a
+column with a level per code was fitted, and a quarter of the numbers that one set of polynomials would take.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.columns.mixed import MixedBasis
+from ahofm.explain.pure import Pure, purify
+from ahofm.families import Bernoulli, Family, Multinomial
+from ahofm.kernels import LevelCurves, NumberCurves, column_curves
+from ahofm.model import Model
+
+_MOST_BYTES = 2_500_000
+"""Of numbers in double precision; more of them are kept in single precision."""
+
+
+@dataclass
+class Packer:
+    """Arrays one after another; each is known by its place and shape."""
+
+    parts: list[Floats] = field(default_factory=list)
+    size: int = 0
+
+    def put(self, array: Any) -> dict[str, Any]:
+        """Where an array is."""
+        values = np.ascontiguousarray(array, dtype=np.float64)
+        self.parts.append(values.ravel())
+        self.size += values.size
+        return {"at": self.size - values.size, "shape": list(values.shape)}
+
+    def text(self) -> dict[str, Any]:
+        """All of it: compressed, in base 64, with its precision."""
+        numbers = np.concatenate([np.zeros(0), *self.parts])
+        double = numbers.nbytes <= _MOST_BYTES
+        packed = gzip.compress(numbers.astype("<f8" if double else "<f4").tobytes(), mtime=0)
+        return {"bits": 64 if double else 32, "data": base64.b64encode(packed).decode("ascii")}
+
+
+def packed_model(model: Model, packer: Packer) -> list[dict[str, Any]]:
+    """Each predictor: intercept, weights of its factors, functions of its columns; breaks in full precision."""
+    found = []
+    for k, terms in enumerate(model.predictors):
+        pure = purify(model, k)
+        columns = []
+        for j, book in enumerate(model.encoder.codebooks):
+            columns.append(_column(pure, j, book, terms.coef[j], terms.level[j], packer))
+        orders = [
+            {"order": order, "first": part.start, "weights": pure.weights[order].tolist()}
+            for order, part in pure.slices.items()
+        ]
+        found.append({"intercept": pure.curves.intercept, "orders": orders, "columns": columns})
+    return found
+
+
+def _column(pure: Pure, j: int, book: Codebook, coef: Floats, level: Floats, packer: Packer) -> dict[str, Any]:
+    curve = pure.curves.columns[j]
+    if isinstance(curve, LevelCurves):
+        return {"levels": packer.put(curve.values)}
+    nodes = None
+    if isinstance(book.functions, MixedBasis):
+        mixed = book.functions
+        rows = [*range(mixed.smooth.size), *([book.size - 1] if book.learns_missing else [])]
+        smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], level)
+        values = coef[mixed.smooth.size : mixed.size]
+        if pure.maps is not None:
+            means, to = pure.maps[j]
+            smooth, values = _mapped(smooth, means, to), values @ to.T
+        nodes = {"x": mixed.levels.tolist(), "values": packer.put(values)}
+        if not isinstance(smooth, NumberCurves):
+            raise TypeError(f"column '{book.name}': a spline is made of numbers")
+        curve = smooth
+    return {
+        "breaks": curve.breaks.tolist(),
+        "scales": curve.scales.tolist(),
+        "shifts": curve.shifts.tolist(),
+        "values": packer.put(curve.values),
+        "missing": packer.put(curve.missing),
+        "start": curve.start,
+        "period": curve.period,
+        "nodes": nodes,
+    }
+
+
+def _mapped(curve: NumberCurves | LevelCurves, means: Floats, to: Floats) -> NumberCurves:
+    if not isinstance(curve, NumberCurves):
+        raise TypeError("only functions of numbers have a smooth part")
+    values = curve.values.copy()
+    values[:, 0] -= means
+    return replace(curve, values=values @ to.T, missing=(curve.missing - means) @ to.T)
+
+
+def mean_function(family: Family) -> str:
+    """Which function of the page makes means of predictors."""
+    if isinstance(family, Multinomial):
+        return "softmax"
+    if isinstance(family, Bernoulli):
+        return "logit"
+    return str(getattr(family, "link", "identity"))
