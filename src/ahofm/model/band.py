@@ -78,6 +78,9 @@ class Band:
         half = half[:, spread > 0.0] / spread[spread > 0.0]
         if not half.size:
             return 0.0
+        if half.shape[1] < len(half):  # as many dimensions as there are quantities are enough
+            values, vectors = np.linalg.eigh(half.T @ half)
+            half = (vectors * np.sqrt(np.maximum(values, 0.0))).T
         draws = np.random.default_rng(0).normal(size=(_DRAWS, len(half)))
         return float(np.quantile(np.abs(draws @ half).max(axis=1), level))
 
