@@ -6,17 +6,20 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-many-rows bench-paper-recipe sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-many-rows bench-paper-recipe test-browser sanitize clean
 
 help:
 	@echo "make demo          encode embedded data, fit it, show the result (demo/)"
 	@echo "make test          all tests"
+	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make lint          ruff and mypy"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
 	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
+	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
+	@echo "make bench-explain                    Shapley values, interaction search and report page"
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
@@ -54,6 +57,11 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest
 
+test-browser: $(VENV)/installed-dev
+	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	$(VENV)/bin/python -m pip install --quiet playwright
+	$(VENV)/bin/python -m pytest tests/report
+
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -80,6 +88,12 @@ bench-families: $(VENV)/installed-bench
 
 bench-coverage: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.coverage
+
+bench-bands: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.bands
+
+bench-explain: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.explain
 
 bench-many-rows: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.many_rows

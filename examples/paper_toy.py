@@ -67,7 +67,7 @@ def main() -> None:
     figure, axes = pyplot().subplots(4, 4, figsize=(10, 8), sharey=True, layout="constrained")
     grid = (np.arange(POINTS) + 0.5) / POINTS
     for row, triple in zip(axes, TRIPLES, strict=True):
-        found = marginals(model, list(triple), {name: grid for name in triple})
+        found = marginals(model, list(triple), dict.fromkeys(triple, grid))
         for ax, name in zip(row, NAMES, strict=True):
             tidy(ax)
             ax.set_xlabel(name)
@@ -76,7 +76,13 @@ def main() -> None:
                 continue
             at = triple.index(name)
             mean_true, spread_true = true_marginals(coefficients, triple, name)
-            ax.vlines(grid - 0.006, found.mean[at] - found.spread[at], found.mean[at] + found.spread[at], color=BLUE, alpha=0.4)
+            ax.vlines(
+                grid - 0.006,
+                found.mean[at] - found.spread[at],
+                found.mean[at] + found.spread[at],
+                color=BLUE,
+                alpha=0.4,
+            )
             ax.vlines(grid + 0.006, mean_true - spread_true, mean_true + spread_true, color=ORANGE, alpha=0.4)
             ax.plot(grid, found.mean[at], color=BLUE, label="model")
             ax.plot(grid, mean_true, "--", color=ORANGE, label="truth")

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCKS = [
     pytest.param(block, id=f"{path.name}-{k}")
-    for path in sorted(ROOT.glob("*.md"))
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
     for k, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
 ]
 

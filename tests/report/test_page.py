@@ -260,6 +260,14 @@ def test_a_phone_in_the_dark(opened, fitted):
     assert one.evaluate("document.activeElement.tagName") != "BODY"
 
 
+def test_one_column_has_no_pairs(opened):
+    X, eta, _ = rows()
+    one = opened(AHOFMRegressor(order=1, random_state=0).fit(X[["hour"]], eta))
+    assert one.locator("#pairs").is_hidden()
+    one.click("#theme")
+    assert one.locator("#curves figure").count() == 1
+
+
 def test_fifty_columns_open_quickly(opened):
     one = opened(random_model(2, {2: 24, 3: 24}, n_columns=50, centred=True))
     seconds = one.evaluate("performance.now()") / 1000

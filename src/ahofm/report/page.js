@@ -256,6 +256,7 @@
     return { j: +c, value: values[Math.round((values.length - 1) * $("third").value / 100)] };
   }
   function heat() {
+    if ($("pairs").hidden) return;  // one column
     const a = +$("pair-a").value, b = +$("pair-b").value, third = thirdValue(), everything = $("with-mains").checked, canvas = $("heat");
     const xs = grid(a, 64), ys = grid(b, 64), fa = xs.map((v) => phi(p, a, v)), fb = ys.map((v) => phi(p, b, v)), fc = third ? phi(p, third.j, third.value) : null;
     $("third-box").hidden = !third;
@@ -269,19 +270,22 @@
     let most = 1e-12;
     for (const row of values) for (const v of row) most = Math.max(most, Math.abs(v));
     surface = { a, b, xs, ys, values, most };
-    const context = canvas.getContext("2d"), W = canvas.width, H = canvas.height, left = 70, bottom = 52, w = (W - left - 8) / xs.length, h = (H - bottom - 8) / ys.length;
+    const ratio = window.devicePixelRatio || 1, W = canvas.clientWidth || 640, H = Math.round(0.75 * W), left = 64, bottom = 46;
+    canvas.width = W * ratio;
+    canvas.height = H * ratio;
+    const context = canvas.getContext("2d"), w = (W - left - 8) / xs.length, h = (H - bottom - 8) / ys.length;
     const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--ink");
-    context.clearRect(0, 0, W, H);
+    context.scale(ratio, ratio);
     values.forEach((row, i) => row.forEach((v, k) => {
       context.fillStyle = `rgb(${colour(v / most).join(",")})`;
       context.fillRect(left + i * w, H - bottom - (k + 1) * h, w + 0.6, h + 0.6);
     }));
     context.fillStyle = ink;
-    context.font = "15px system-ui, sans-serif";
+    context.font = `${W < 420 ? 11 : 13}px system-ui, sans-serif`;
     context.textAlign = "center";
     const place = (j, list, v) => (columns[j].numbers && list.length > 1 ? (v - list[0]) / (list[list.length - 1] - list[0]) * (list.length - 1) : v) + 0.5;
     const marks = (j, list) => (columns[j].numbers ? (list.length <= 8 ? list : ticks(list[0], list[list.length - 1], 5)) : list.filter((_, k) => k % Math.ceil(list.length / 8) === 0));
-    for (const v of marks(a, xs)) context.fillText(said(a, v).slice(0, 12), left + place(a, xs, v) * w, H - bottom + 19);
+    for (const v of marks(a, xs)) context.fillText(said(a, v).slice(0, 12), left + place(a, xs, v) * w, H - bottom + 16);
     context.fillText(columns[a].name, (left + W) / 2, H - 8);
     context.textAlign = "right";
     for (const v of marks(b, ys)) context.fillText(said(b, v).slice(0, 9), left - 6, H - bottom - place(b, ys, v) * h + 5);
@@ -291,11 +295,10 @@
     context.textAlign = "center";
     context.fillText(columns[b].name, 0, 0);
     context.restore();
-    surface.to = (i, k) => [left + (i + 0.5) * w, H - bottom - (k + 0.5) * h];
     surface.from = (x, y) => [Math.floor((x - left) / w), Math.floor((H - bottom - y) / h)];
     const stops = Array.from({ length: 11 }, (_, k) => `rgb(${colour(1 - k / 5).join(",")})`);
     const box = make("div", { style: `background:linear-gradient(${stops.join(",")})` });
-    $("scale").replaceChildren(box, ...[1, 0.5, 0, -0.5, -1].map((v) => make("span", { style: `top:${4 + 84 * (1 - v) / 2}%` }, show(v * most))));
+    $("scale").replaceChildren(box, ...[1, 0.5, 0, -0.5, -1].map((v) => make("span", { style: `top:${4 + 84 * (1 - v) / 2}%` }, String(+(v * most).toPrecision(2)))));
     canvas.setAttribute("aria-label", `Surface of ${columns[a].name} and ${columns[b].name}, from ${show(-most)} to ${show(most)}; arrow keys read values`);
     cursor = null;
     $("readout").textContent = "Point at the surface, or focus it and use the arrow keys, to read values.";
@@ -313,7 +316,10 @@
       $(id).replaceChildren(...(id === "pair-c" ? [make("option", { value: "" }, "none")] : []), ...js.map((j) => make("option", { value: j }, columns[j].name)));
     }
     const first = (p.top[0] && p.top[0].columns) || js;
-    if (js.length < 2) { $("pairs").hidden = true; return; }
+    if (js.length < 2) {
+      $("pairs").hidden = true;
+      return;
+    }
     $("pair-a").value = first[0];
     $("pair-b").value = first[1];
     $("pair-c").value = first.length > 2 ? first[2] : "";
@@ -443,7 +449,7 @@
   $("start-row").addEventListener("input", (event) => { row = event.target.value === "" ? typical.slice() : asCodes(data.rows[+event.target.value]); whatif(); });
   $("heat").addEventListener("pointermove", (event) => {
     const box = $("heat").getBoundingClientRect();
-    read(...surface.from((event.clientX - box.left) * $("heat").width / box.width, (event.clientY - box.top) * $("heat").height / box.height));
+    read(...surface.from(event.clientX - box.left, event.clientY - box.top));
   });
   $("heat").addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
@@ -452,6 +458,8 @@
     const [i, k] = cursor || [surface.xs.length >> 1, surface.ys.length >> 1];
     read(i + step[0], k + step[1]);
   });
+  let resized = 0;
+  window.addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(heat, 150); });
   $("theme").addEventListener("click", () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     document.documentElement.dataset.theme = dark ? "light" : "dark";
