@@ -9,7 +9,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 .PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-many-rows bench-paper-recipe test-browser sanitize clean
 
 help:
-	@echo "make demo          encode embedded data, fit it, show the result (demo/)"
+	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
 	@echo "make test          all tests"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make lint          ruff and mypy"
@@ -36,7 +36,7 @@ $(VENV) $(SANITIZE):
 	$(new_environment)
 
 $(VENV)/installed: $(NATIVE) | $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --editable .
+	$(VENV)/bin/python -m pip install --quiet --editable '.[cli]'
 	@touch $@
 
 $(VENV)/installed-dev: $(NATIVE) | $(VENV)
@@ -52,7 +52,7 @@ $(SANITIZE)/installed: $(NATIVE) $(wildcard src/ahofm/*.py src/ahofm/*/*.py) | $
 	@touch $@
 
 demo: $(VENV)/installed
-	$(VENV)/bin/python examples/demo.py
+	$(VENV)/bin/ahofm demo --out demo
 
 test: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest

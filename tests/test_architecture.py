@@ -10,7 +10,20 @@ import ahofm
 SOURCE = Path(__file__).parents[1] / "src" / "ahofm"
 
 # From the data to the person. A stage may import itself and the stages before it, nothing later.
-FLOW = ["_native", "columns", "kernels", "rows", "families", "model", "fit", "estimators", "explain", "plot", "report"]
+FLOW = [
+    "_native",
+    "columns",
+    "kernels",
+    "rows",
+    "families",
+    "model",
+    "fit",
+    "estimators",
+    "explain",
+    "plot",
+    "report",
+    "cli",
+]
 
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -34,12 +34,12 @@ def mean_std(model: Model, eta: Floats, spread: Floats) -> Floats:
 
 
 def mean_interval(model: Model, eta: Floats, shift: Floats, spread: Floats, level: float) -> tuple[Floats, Floats]:
-    """Lower and upper end for the mean."""
-    reach = float(stats.norm.ppf(0.5 + 0.5 * level))
+    """Lower and upper end for the mean: centred one step from the prediction, and always holding it."""
+    reach = float(stats.norm.ppf(0.5 + 0.5 * level)) * spread[:, 0]
     ends = []
-    for sign in (-1.0, 1.0):
+    for step in (np.minimum(shift[:, 0] - reach, 0.0), np.maximum(shift[:, 0] + reach, 0.0)):
         moved = eta.copy()
-        moved[:, 0] += shift[:, 0] + sign * reach * spread[:, 0]
+        moved[:, 0] += step
         ends.append(model.family.mean(moved))
     return np.minimum(*ends), np.maximum(*ends)
 

@@ -82,7 +82,7 @@ class Shapley:
 
     def to_shap(self) -> Any:
         """As a ``shap.Explanation``, for that package's plots."""
-        import shap  # type: ignore[import-not-found]  # noqa: PLC0415 - only who asks for it needs it
+        import shap  # noqa: PLC0415 - only who asks for it needs it
 
         rows = np.empty(self.values.shape, dtype=object)
         for j, column in enumerate(self.data):

@@ -1,0 +1,154 @@
+"""``ahofm fit``: from a file to a saved model, a score and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from ahofm.cli.start import CommandError
+from ahofm.cli.tables import read, refuse_mixed
+from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
+from ahofm.columns.basis import Floats
+from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
+from ahofm.families import FAMILIES
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rows of a file, split into what the estimator wants."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: Floats | None
+    offset: Floats | None
+
+    def take(self, rows: NDArray[np.int64]) -> Job:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Job(self.X.take(rows), self.y[rows], weight, None if self.offset is None else self.offset[rows])
+
+
+def job_of(
+    path: Path,
+    target: str,
+    *,
+    missing: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    weight: str | None = None,
+    offset: str | None = None,
+    exposure: str | None = None,
+) -> Job:
+    """Read a file and find its parts."""
+    table = read(path, missing)
+    named = {"--target": [target], "--categorical": categorical, "--drop": drop}
+    named |= {"--weight": [weight] if weight else [], "--offset": [offset] if offset else []}
+    named |= {"--exposure": [exposure] if exposure else []}
+    for option, names in named.items():
+        for name in names:
+            if name not in table.column_names:
+                raise CommandError(f"{path}: no column '{name}' ({option}); there are {', '.join(table.column_names)}")
+    if offset and exposure:
+        raise CommandError("--offset and --exposure are two ways to say the same; give one of them")
+    refuse_mixed(table, path, categorical)
+    y = table[target]
+    if y.null_count:
+        row = pa.compute.index(y.is_null(), True).as_py()
+        raise CommandError(
+            f"{path}: the target '{target}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
+        )
+    special = [name for name in (target, weight, offset, exposure, *drop) if name]
+    X = table.drop_columns(list(dict.fromkeys(special)))
+    if not X.column_names:
+        raise CommandError(f"{path}: no column is left to predict '{target}' from")
+    for name in categorical:
+        at = X.column_names.index(name)
+        X = X.set_column(at, name, X[name].cast(pa.string()))
+    shift = _numbers(table, offset, path)
+    if exposure:
+        values = _numbers(table, exposure, path)
+        if values is None or (values <= 0).any():
+            raise CommandError(f"{path}: --exposure '{exposure}' has values that are not positive; drop those rows")
+        shift = np.log(values)
+    return Job(X, _plain(y), _numbers(table, weight, path), shift)
+
+
+def _plain(column: Any) -> NDArray[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return np.asarray(column.to_pylist()) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
+
+
+def _numbers(table: Any, name: str | None, path: Path) -> Floats | None:
+    if name is None:
+        return None
+    try:
+        return np.asarray(table[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowInvalid as error:
+        raise CommandError(f"{path}: column '{name}' has to hold numbers ({str(error).splitlines()[0]})") from error
+
+
+def kinds(
+    categorical: Sequence[str], cyclic: Sequence[str], linear: Sequence[str], names: Sequence[str]
+) -> dict[str | int, ColumnKind]:
+    """Kinds of columns that were asked for; ``--cyclic hour=24``."""
+    found: dict[str | int, ColumnKind] = {name: Categorical() for name in categorical}
+    for text in cyclic:
+        name, _, period = text.partition("=")
+        try:
+            found[name] = Cyclic(period=float(period))
+        except ValueError as error:
+            raise CommandError(f"--cyclic {text}: say it as NAME=PERIOD, e.g. --cyclic hour=24") from error
+    found |= {name: Linear() for name in linear}
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        raise CommandError(f"no column '{unknown[0]}'; there are {', '.join(names)}")
+    return found
+
+
+def estimator(job: Job, family: str, columns: Mapping[str | int, ColumnKind], settings: Mapping[str, Any]) -> Any:
+    """A classifier for text, truth values, noughts and ones, and families of classes; a regressor for the rest."""
+    if family not in ("auto", *FAMILIES):
+        raise CommandError(f"--family {family} is unknown; use auto, {', '.join(FAMILIES)}")
+    words = job.y.dtype.kind in "OUSb"
+    classes = family == "multinomial" or (family in ("auto", "bernoulli", "binomial") and _is_zero_one(job.y))
+    if words and family not in ("auto", "bernoulli", "binomial", "multinomial"):
+        raise CommandError(f"the target is text, which --family {family} cannot be fitted to; use auto")
+    made = AHOFMClassifier if words or classes else AHOFMRegressor
+    return made(family="auto" if words or classes else family, columns=dict(columns) or None, **settings)
+
+
+def _is_zero_one(y: NDArray[Any]) -> bool:
+    return y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == {0, 1}
+
+
+def held_out(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
+    """Scores on rows set aside, of a fit to the others."""
+    rows = np.arange(len(job.y))
+    train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=share, random_state=seed))
+    model.fit(train.X, train.y, sample_weight=train.weight, offset=train.offset)
+    return scores(model, test)
+
+
+def scores(model: Any, job: Job) -> dict[str, float]:
+    """What people expect for the kind of target."""
+    from sklearn import metrics  # noqa: PLC0415 - takes a while
+
+    weight = job.weight
+    if isinstance(model, AHOFMClassifier):
+        p = model.predict_proba(job.X, job.offset)
+        found = {"accuracy": model.score(job.X, job.y, weight, job.offset)}
+        found["log-loss"] = float(metrics.log_loss(job.y, p, sample_weight=weight, labels=model.classes_))
+        if p.shape[1] == 2 and len(np.unique(job.y)) == 2:
+            found["AUROC"] = float(metrics.roc_auc_score(job.y == model.classes_[1], p[:, 1], sample_weight=weight))
+        return found
+    mean = model.predict(job.X, job.offset)
+    error = float(np.sqrt(metrics.mean_squared_error(job.y, mean, sample_weight=weight)))
+    return {"deviance explained": model.score(job.X, job.y, weight, job.offset), "RMSE": error}

@@ -1,0 +1,134 @@
+"""``ahofm predict``: from a model and a file to a file of predictions, piece by piece."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ahofm.cli.start import CommandError
+from ahofm.cli.tables import Writer, batches, format_of, replacing
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import is_numeric
+from ahofm.estimators.intervals import mean_interval, new_interval, with_std
+from ahofm.explain import contributions, shapley_values
+from ahofm.model import Model
+
+ROWS = 50_000
+"""In memory at a time."""
+
+
+def predict_file(
+    model: Model,
+    path: Path,
+    out: Path | None,
+    *,
+    missing: list[str],
+    keep: list[str],
+    interval: float | None,
+    kind: str,
+    parts: str | None,
+    offset: str | None,
+    exposure: str | None,
+) -> int:
+    """Write predictions; how many rows."""
+    if interval is not None and (model.band is None or model.family.n_predictors > 1):
+        why = (
+            "was saved without its uncertainty: fit again without --fast"
+            if model.band is None
+            else "has several predictors"
+        )
+        raise CommandError(f"--interval: the model {why}")
+    if out is None:
+        return _write(
+            model, path, Writer(sys.stdout.buffer, "csv"), missing, keep, interval, kind, parts, offset, exposure
+        )
+    with replacing(out) as draft:
+        writer = Writer(str(draft), format_of(out))
+        return _write(model, path, writer, missing, keep, interval, kind, parts, offset, exposure)
+
+
+def _write(
+    model: Model,
+    path: Path,
+    writer: Writer,
+    missing: list[str],
+    keep: list[str],
+    interval: float | None,
+    kind: str,
+    parts: str | None,
+    offset: str | None,
+    exposure: str | None,
+) -> int:
+    names = model.encoder.names
+    types = {
+        book.name: pa.float64() if is_numeric(book.support.values) else pa.string() for book in model.encoder.codebooks
+    }
+    types |= {name: pa.float64() for name in (offset, exposure) if name}
+    count = 0
+    for piece in batches(path, missing, types, ROWS):
+        absent = [
+            name for name in (*names, *keep, *(n for n in (offset, exposure) if n)) if name not in piece.column_names
+        ]
+        if absent:
+            raise CommandError(f"{path}: lacks the column(s) {', '.join(map(repr, absent))} that the model needs")
+        X = piece.select(list(names))
+        for at, name in enumerate(names):  # numbers that were levels in training
+            if types[name] == pa.string() and not pa.types.is_string(X[name].type):
+                X = X.set_column(at, name, X[name].cast(pa.string()))
+        shift = _shift(piece, offset, exposure)
+        columns = {name: piece[name] for name in keep}
+        columns |= {
+            name: pa.array(values) for name, values in _predictions(model, X, shift, interval, kind, parts).items()
+        }
+        writer.write(pa.table(columns))
+        count += piece.num_rows
+    writer.close()
+    return count
+
+
+def _shift(piece: Any, offset: str | None, exposure: str | None) -> Floats | None:
+    if exposure:
+        values = np.asarray(piece[exposure].to_numpy(), dtype=np.float64)
+        if not (values > 0).all():
+            raise CommandError(f"--exposure {exposure}: values have to be positive")
+        return np.log(values)
+    return np.asarray(piece[offset].to_numpy(), dtype=np.float64) if offset else None
+
+
+def _predictions(
+    model: Model, X: Any, shift: Floats | None, interval: float | None, kind: str, parts: str | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    mean = model.mean(X, shift)
+    if model.classes is not None:
+        found["prediction"] = [str(label) for label in model.predict(X, shift)]
+        shares = mean if mean.ndim == 2 else np.column_stack([1.0 - mean, mean])
+        found |= {f"probability {label}": shares[:, k] for k, label in enumerate(model.classes)}
+    else:
+        found["prediction"] = mean
+    if interval is not None and model.band is not None:
+        table = model.encoder.check(X)
+        eta, move, spread = with_std(model, model.band, table, shift)
+        if kind == "mean":
+            low, high = mean_interval(model, eta, move, spread, interval)
+        else:
+            low, high = new_interval(model, eta, spread, interval, seed=0)
+        found |= {"low": low, "high": high}
+    labels: list[Any] = (
+        [None] if model.family.n_predictors == 1 else list(model.classes or range(model.family.n_predictors))
+    )
+    for label in labels if parts else []:
+        ending = "" if label is None else f" ({label})"
+        if parts == "shapley":
+            own = shapley_values(model, X, predictor=label)
+            found[f"shapley base{ending}"] = np.full(len(own.values), own.base)
+            found |= {f"shapley {name}{ending}": own.values[:, j] for j, name in enumerate(own.columns)}
+        else:
+            terms = contributions(model, X, predictor=label)
+            found[f"term intercept{ending}"] = np.full(len(terms.values), terms.intercept)
+            found |= {f"term {name}{ending}": terms.values[:, j] for j, name in enumerate(terms.names)}
+    return found

@@ -1,0 +1,253 @@
+"""The command as people use it: files in, files out, one line when something is wrong."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+pytest.importorskip("typer", reason="the command needs typer: pip install 'ahofm[cli]'")
+
+import ahofm
+from ahofm.cli.app import run
+from ahofm.cli.demo import run_demo
+
+FIT = ["--holdout", "0", "--order", "2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables of every type, and a model."""
+    path = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    n = 400
+    table = pd.DataFrame(
+        {"hour": rng.integers(0, 24, n), "wind": rng.normal(size=n).round(3), "town": rng.choice(["a", "b"], n)}
+    )
+    table["zone"] = rng.integers(1, 4, n)
+    table["price"] = np.sin(table["hour"] / 4) * table["wind"] + (table["town"] == "a") + 0.1 * rng.normal(size=n)
+    table["count"] = rng.poisson(np.exp(0.5 * table["wind"]))
+    table["area"] = rng.uniform(0.5, 2.0, n)
+    table["sold"] = np.where(table["price"] > 0.5, "yes", "no")
+    table.loc[3, "wind"] = np.nan
+    table.to_csv(path / "train.csv", index=False, na_rep="?")
+    table.to_csv(path / "train.csv.gz", index=False, na_rep="?")
+    table.to_parquet(path / "train.parquet")
+    table.to_feather(path / "train.feather")
+    assert run(["fit", *columns_of(path / "train.csv"), "--out", str(path / "model.ahofm"), *FIT]) == 0
+    return path
+
+
+def columns_of(path):
+    return [str(path), "--target", "price", "--missing", "?", "--drop", "sold", "--drop", "count", "--drop", "area",
+            "--categorical", "zone", "--cyclic", "hour=24"]  # fmt: skip
+
+
+def told(capsys):
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
+    first = ahofm.load(folder / "model.ahofm")
+    assert [type(book.kind).__name__ for book in first.encoder.codebooks] == [
+        "Cyclic",
+        "Mixed",
+        "Categorical",
+        "Categorical",
+    ]
+    X = pd.read_parquet(folder / "train.parquet")[["hour", "wind", "town", "zone"]].astype({"zone": str})
+    for name in ("train.csv.gz", "train.parquet", "train.feather"):
+        assert run(["fit", *columns_of(folder / name), "--out", str(tmp_path / "other.ahofm"), "--fast", *FIT]) == 0
+        assert np.allclose(ahofm.load(tmp_path / "other.ahofm").predict(X), first.predict(X))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_predictions_in_every_type_of_file(folder, tmp_path, ending, monkeypatch):
+    monkeypatch.setattr("ahofm.cli.predicting.ROWS", 150)
+    target = tmp_path / f"out.{ending}"
+    options = ["--keep", "town", "--interval", "0.9", "--shapley", "--missing", "?"]
+    source = folder / ("train.csv" if ending == "csv" else "train.parquet")
+    assert run(["predict", str(folder / "model.ahofm"), str(source), "--out", str(target), *options]) == 0
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
+    found = read(target)
+    table = pd.read_parquet(folder / "train.parquet")
+    model = ahofm.load(folder / "model.ahofm")
+    assert np.allclose(
+        found["prediction"], model.predict(table[["hour", "wind", "town", "zone"]].astype({"zone": str}))
+    )
+    assert (found.iloc[:, 0] == table["town"]).all()
+    assert ((found["low"] <= found["prediction"]) & (found["prediction"] <= found["high"])).all()
+    parts = found[[f"shapley {name}" for name in ("base", "hour", "wind", "town", "zone")]]
+    assert np.allclose(parts.sum(axis=1), found["prediction"])
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_predictions_on_the_screen_with_every_term(folder, capfdbinary):
+    assert (
+        run(["predict", str(folder / "model.ahofm"), str(folder / "train.csv"), "--contributions", "--missing", "?"])
+        == 0
+    )
+    head = capfdbinary.readouterr().out.decode().splitlines()[0]
+    assert head.replace('"', "").startswith("prediction,term intercept,term hour,")
+
+
+def test_counts_with_exposures(folder, tmp_path, capsys):
+    model = str(tmp_path / "m.ahofm")
+    options = [
+        "--family",
+        "poisson",
+        "--exposure",
+        "area",
+        "--missing",
+        "?",
+        "--drop",
+        "sold",
+        "--drop",
+        "price",
+        "--fast",
+    ]
+    assert run(["fit", str(folder / "train.csv"), "--target", "count", "--out", model, *FIT, *options, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["family"] == "Poisson"
+    out = str(tmp_path / "p.csv")
+    assert run(["predict", model, str(folder / "train.csv"), "--out", out, "--exposure", "area", "--missing", "?"]) == 0
+    table = pd.read_csv(folder / "train.csv", na_values="?")
+    expected = ahofm.load(model).predict(table[["hour", "wind", "town", "zone"]], np.log(table["area"]))
+    assert np.allclose(pd.read_csv(out)["prediction"], expected)
+
+
+def test_classes_with_a_score(folder, tmp_path, capsys):
+    model = str(tmp_path / "m.ahofm")
+    options = [
+        "--target",
+        "sold",
+        "--drop",
+        "price",
+        "--drop",
+        "count",
+        "--drop",
+        "area",
+        "--missing",
+        "?",
+        "--order",
+        "1",
+    ]
+    assert run(["fit", str(folder / "train.csv"), "--out", model, "--report", str(tmp_path / "r.html"), *options]) == 0
+    text = told(capsys)
+    assert "AUROC" in text
+    assert "What each column became" in text
+    assert (tmp_path / "r.html").stat().st_size > 10_000
+    out = tmp_path / "p.csv"
+    assert run(["predict", model, str(folder / "train.csv"), "--out", str(out), "--missing", "?"]) == 0
+    assert list(pd.read_csv(out).columns) == ["prediction", "probability no", "probability yes"]
+
+
+def test_explain_report_and_info(folder, tmp_path, capsys):
+    model = str(folder / "model.ahofm")
+    assert run(["explain", model]) == 0
+    assert run(["explain", model, "--json"]) == 0
+    assert run(["explain", model, "--effect", "hour,wind", "--out", str(tmp_path / "e.parquet")]) == 0
+    assert {"hour", "wind", "value", "low", "all_high"} <= set(pd.read_parquet(tmp_path / "e.parquet").columns)
+    assert run(["report", model, "--out", str(tmp_path / "r.html"), "--target", "price"]) == 0
+    assert "predicting" in (tmp_path / "r.html").read_text()
+    assert run(["info", model]) == 0
+    assert "cyclic" in told(capsys)
+    assert run(["info", model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["order"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "{d}/nowhere.csv", "--target", "price"], "nowhere.csv: no such file"),
+        (["fit", "{d}/model.ahofm", "--target", "price"], "unknown type of file; use .csv"),
+        (["fit", "{d}/train.csv", "--target", "cost"], "no column 'cost' (--target); there are hour, wind, town"),
+        (["fit", "{d}/train.csv", "--target", "price"], "column 'wind' is numbers but for '?' in row 4"),
+        (["fit", "{d}/train.csv", "--target", "wind", "--missing", "?"], "the target 'wind' is missing in row 4"),
+        (
+            ["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--family", "normal"],
+            "--family normal is unknown",
+        ),
+        (["fit", "{d}/train.csv", "--target", "sold", "--missing", "?", "--family", "gamma"], "the target is text"),
+        (
+            ["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--order", "three"],
+            "--order must be a whole number",
+        ),
+        (["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--cyclic", "hour"], "NAME=PERIOD"),
+        (["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--exposure", "wind"], "not positive"),
+        (["fit", "{d}/train.csv", "--target", "price", "--out", "{d}/no/m.ahofm"], "does not exist"),
+        (["fit", "{d}/train.csv", "--target", "price", "--holdout", "2"], "--holdout must be at least 0"),
+        (["fit", "{d}/train.csv"], "Missing option '--target'"),
+        (["predict", "{d}/train.csv", "{d}/train.csv"], "no safetensors file"),
+        (["predict", "{d}/model.ahofm", "{d}/short.csv"], "lacks the column(s) 'wind', 'town'"),
+        (["predict", "{d}/model.ahofm", "{d}/train.csv"], "invalid value '?'"),
+        (["predict", "{d}/model.ahofm", "{d}/train.csv", "--interval", "95"], "--interval must lie between 0 and 1"),
+        (["predict", "{d}/model.ahofm", "{d}/train.csv", "--kind", "old"], "--kind must be mean or new"),
+        (["predict", "{d}/model.ahofm", "{d}/train.csv", "--shapley", "--contributions"], "give one of them"),
+        (["explain", "{d}/model.ahofm", "--effect", "hours"], "did you mean 'hour'?"),
+        (["explode"], "No such command 'explode'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(folder, capsys, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"hour": [1], "zone": [2]}).to_csv(folder / "short.csv", index=False)
+    assert run([word.format(d=folder) for word in words]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_debug_shows_where(folder, capsys):
+    assert run(["fit", str(folder / "nowhere.csv"), "--target", "price", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_nothing_is_left_half_written(folder, tmp_path, capsys):
+    """The second piece has a word where numbers were."""
+    table = pd.read_csv(folder / "train.csv", na_values="?")
+    rows = pd.concat([table] * 400)  # more than one block of the reader
+    rows.to_csv(tmp_path / "bad.csv", index=False)
+    with (tmp_path / "bad.csv").open("a") as file:
+        file.write("1,calm,a,1,0,0,1,no\n")
+    (tmp_path / "out.csv").write_text("before")
+    assert (
+        run(["predict", str(folder / "model.ahofm"), str(tmp_path / "bad.csv"), "--out", str(tmp_path / "out.csv")])
+        == 2
+    )
+    assert "invalid value 'calm'" in capsys.readouterr().err
+    assert (tmp_path / "out.csv").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "out.csv"]
+
+
+def test_the_demo_recovers_its_truth(tmp_path):
+    log = io.StringIO()
+    run_demo(tmp_path / "demo", Console(width=120, file=log))
+    found = dict(re.findall(r"(temperature x \S+(?: x \S+)?)\s+│\s+([\d.]+)", log.getvalue()))
+    assert float(found["temperature x hour"]) == pytest.approx(0.71, abs=0.05)
+    assert float(found["temperature x area x town"]) == pytest.approx(0.3, abs=0.05)
+    assert {"report.html", "model.ahofm"} <= {path.name for path in (tmp_path / "demo").iterdir()}
+
+
+def test_the_command_is_installed():
+    words = [
+        sys.executable,
+        "-c",
+        "import sys; from ahofm.cli import main; sys.argv=['ahofm', '--help']; sys.exit(main())",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "predict" in done.stdout
+
+
+def test_importing_the_package_is_light():
+    heavy = ("matplotlib", "typer", "dask", "plotly")
+    program = f"import sys, ahofm; print(*[m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
