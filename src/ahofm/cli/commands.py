@@ -14,7 +14,7 @@ import typer
 from ahofm.cli.app import app, cell, err, out, show
 from ahofm.cli.demo import run_demo
 from ahofm.cli.fitting import estimator, held_out, job_of, kinds
-from ahofm.cli.predicting import predict_file
+from ahofm.cli.predicting import Wanted, predict_file
 from ahofm.cli.start import CommandError
 from ahofm.cli.tables import Writer, existing, format_of, replacing
 from ahofm.explain import effect, summary, top_interactions, variance_shares
@@ -145,18 +145,9 @@ def predict(
         raise CommandError(f"--interval must lie between 0 and 1, got {interval:g}")
     if shapley and contributions:
         raise CommandError("--shapley and --contributions: give one of them")
-    count = predict_file(
-        _model(model),
-        rows,
-        out_path,
-        missing=missing or [],
-        keep=keep or [],
-        interval=interval,
-        kind=kind,
-        parts="shapley" if shapley else "terms" if contributions else None,
-        offset=offset,
-        exposure=exposure,
-    )
+    parts = "shapley" if shapley else "terms" if contributions else None
+    wanted = Wanted(missing or [], keep or [], interval, kind, parts, offset, exposure)
+    count = predict_file(_model(model), rows, out_path, wanted)
     if out_path is not None:
         err.print(f"{count} rows: {out_path}", soft_wrap=True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,70 +23,52 @@ ROWS = 50_000
 """In memory at a time."""
 
 
-def predict_file(
-    model: Model,
-    path: Path,
-    out: Path | None,
-    *,
-    missing: list[str],
-    keep: list[str],
-    interval: float | None,
-    kind: str,
-    parts: str | None,
-    offset: str | None,
-    exposure: str | None,
-) -> int:
-    """Write predictions; how many rows."""
-    if interval is not None and (model.band is None or model.family.n_predictors > 1):
-        why = (
-            "was saved without its uncertainty: fit again without --fast"
-            if model.band is None
-            else "has several predictors"
-        )
-        raise CommandError(f"--interval: the model {why}")
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for besides the predictions themselves; ``parts`` is "shapley", "terms" or None."""
+
+    missing: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    interval: float | None = None
+    kind: str = "mean"
+    parts: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+
+    @property
+    def shifts(self) -> list[str]:
+        """Columns that go into the offset."""
+        return [name for name in (self.offset, self.exposure) if name]
+
+
+def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> int:
+    """Write predictions to a file, or as CSV to the screen; how many rows."""
+    if wanted.interval is not None and (model.band is None or model.family.n_predictors > 1):
+        why = "was saved without its uncertainty: fit again without --fast"
+        raise CommandError(f"--interval: the model {why if model.band is None else 'has several predictors'}")
     if out is None:
-        return _write(
-            model, path, Writer(sys.stdout.buffer, "csv"), missing, keep, interval, kind, parts, offset, exposure
-        )
+        return _write(model, path, Writer(sys.stdout.buffer, "csv"), wanted)
     with replacing(out) as draft:
-        writer = Writer(str(draft), format_of(out))
-        return _write(model, path, writer, missing, keep, interval, kind, parts, offset, exposure)
+        return _write(model, path, Writer(str(draft), format_of(out)), wanted)
 
 
-def _write(
-    model: Model,
-    path: Path,
-    writer: Writer,
-    missing: list[str],
-    keep: list[str],
-    interval: float | None,
-    kind: str,
-    parts: str | None,
-    offset: str | None,
-    exposure: str | None,
-) -> int:
+def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> int:
     names = model.encoder.names
-    types = {
-        book.name: pa.float64() if is_numeric(book.support.values) else pa.string() for book in model.encoder.codebooks
-    }
-    types |= {name: pa.float64() for name in (offset, exposure) if name}
+    numbers = {book.name for book in model.encoder.codebooks if is_numeric(book.support.values)}
+    types = {name: pa.float64() if name in numbers else pa.string() for name in names}
+    types |= {name: pa.float64() for name in wanted.shifts}
     count = 0
-    for piece in batches(path, missing, types, ROWS):
-        absent = [
-            name for name in (*names, *keep, *(n for n in (offset, exposure) if n)) if name not in piece.column_names
-        ]
+    for piece in batches(path, wanted.missing, types, ROWS):
+        absent = [name for name in (*names, *wanted.keep, *wanted.shifts) if name not in piece.column_names]
         if absent:
             raise CommandError(f"{path}: lacks the column(s) {', '.join(map(repr, absent))} that the model needs")
         X = piece.select(list(names))
         for at, name in enumerate(names):  # numbers that were levels in training
-            if types[name] == pa.string() and not pa.types.is_string(X[name].type):
+            if name not in numbers and not pa.types.is_string(X[name].type):
                 X = X.set_column(at, name, X[name].cast(pa.string()))
-        shift = _shift(piece, offset, exposure)
-        columns = {name: piece[name] for name in keep}
-        columns |= {
-            name: pa.array(values) for name, values in _predictions(model, X, shift, interval, kind, parts).items()
-        }
-        writer.write(pa.table(columns))
+        columns = {name: piece[name] for name in wanted.keep}
+        found = _predictions(model, X, _shift(piece, wanted.offset, wanted.exposure), wanted)
+        writer.write(pa.table(columns | {name: pa.array(values) for name, values in found.items()}))
         count += piece.num_rows
     writer.close()
     return count
@@ -99,9 +83,7 @@ def _shift(piece: Any, offset: str | None, exposure: str | None) -> Floats | Non
     return np.asarray(piece[offset].to_numpy(), dtype=np.float64) if offset else None
 
 
-def _predictions(
-    model: Model, X: Any, shift: Floats | None, interval: float | None, kind: str, parts: str | None
-) -> dict[str, Any]:
+def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> dict[str, Any]:
     found: dict[str, Any] = {}
     mean = model.mean(X, shift)
     if model.classes is not None:
@@ -110,20 +92,20 @@ def _predictions(
         found |= {f"probability {label}": shares[:, k] for k, label in enumerate(model.classes)}
     else:
         found["prediction"] = mean
-    if interval is not None and model.band is not None:
+    if wanted.interval is not None and model.band is not None:
         table = model.encoder.check(X)
         eta, move, spread = with_std(model, model.band, table, shift)
-        if kind == "mean":
-            low, high = mean_interval(model, eta, move, spread, interval)
+        if wanted.kind == "mean":
+            low, high = mean_interval(model, eta, move, spread, wanted.interval)
         else:
-            low, high = new_interval(model, eta, spread, interval, seed=0)
+            low, high = new_interval(model, eta, spread, wanted.interval, seed=0)
         found |= {"low": low, "high": high}
     labels: list[Any] = (
         [None] if model.family.n_predictors == 1 else list(model.classes or range(model.family.n_predictors))
     )
-    for label in labels if parts else []:
+    for label in labels if wanted.parts else []:
         ending = "" if label is None else f" ({label})"
-        if parts == "shapley":
+        if wanted.parts == "shapley":
             own = shapley_values(model, X, predictor=label)
             found[f"shapley base{ending}"] = np.full(len(own.values), own.base)
             found |= {f"shapley {name}{ending}": own.values[:, j] for j, name in enumerate(own.columns)}

@@ -150,8 +150,11 @@ def _moved_down(c: Floats, order: int, lower: int) -> list[tuple[Floats, Floats]
 
 def _mapped(curve: NumberCurves | LevelCurves, means: Floats, to: Floats) -> NumberCurves | LevelCurves:
     """The functions without their means, and linear combinations (new, old) of them."""
-    if isinstance(curve, LevelCurves):
-        return LevelCurves((curve.values - means) @ to.T)
+    return LevelCurves((curve.values - means) @ to.T) if isinstance(curve, LevelCurves) else mapped(curve, means, to)
+
+
+def mapped(curve: NumberCurves, means: Floats, to: Floats) -> NumberCurves:
+    """Functions of a number without their means, and linear combinations (new, old) of them."""
     values = curve.values.copy()
     values[:, 0] -= means
     return replace(curve, values=values @ to.T, missing=(curve.missing - means) @ to.T)

@@ -112,7 +112,7 @@ class Summary:
         for j in np.argsort(-self.shares, kind="stable"):
             line = f"{self.columns[j]:<{wide}}  {self.kinds[j]:<12}{self.shares[j]:>8.1%}{self.main_shares[j]:>8.1%}"
             line += "".join(f"{(self.edf or {})[order][j]:>8.1f}" for order in orders)
-            lines.append(line + ("" if self.p_main is None else f"{_p(float(self.p_main[j])):>10}"))
+            lines.append(line + ("" if self.p_main is None else f"{p_text(float(self.p_main[j])):>10}"))
         return lines
 
     def _order_lines(self) -> list[str]:
@@ -124,11 +124,12 @@ class Summary:
                 else f"{order:<5}{share:>8.1%}{'-':>8}"
             )
             p = None if self.p_orders is None else self.p_orders.get(order)
-            lines.append(line + ("" if p is None else f"{_p(p):>10}"))
+            lines.append(line + ("" if p is None else f"{p_text(p):>10}"))
         return lines
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """A probability for people."""
     return "-" if np.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 

@@ -13,6 +13,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
 from ahofm.explain import effect, summary, top_interactions, variance_shares
 from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.summary import p_text
 from ahofm.model import Model
 from ahofm.model.scores import pit
 from ahofm.report.model import Packer, mean_function, packed_model
@@ -184,7 +185,7 @@ def _fit_columns(told: Any) -> list[list[str]]:
         row = [told.columns[j], told.kinds[j], f"{told.shares[j]:.1%}", f"{told.main_shares[j]:.1%}"]
         row += [f"{told.edf[order][j]:.1f}" for order in orders]
         if told.p_main is not None:
-            row.append(_p(float(told.p_main[j])))
+            row.append(p_text(float(told.p_main[j])))
         rows.append(row)
     return rows
 
@@ -194,12 +195,8 @@ def _fit_orders(told: Any) -> list[list[str]]:
     for order, share in told.orders.items():
         p = (told.p_orders or {}).get(order)
         rank = "" if order == 1 else str(told.ranks.get(order, 0))
-        rows.append([str(order), f"{share:.1%}", rank, "" if p is None else _p(p)])
+        rows.append([str(order), f"{share:.1%}", rank, "" if p is None else p_text(p)])
     return rows
-
-
-def _p(value: float) -> str:
-    return "" if np.isnan(value) else "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
 def _short(value: Any) -> float:

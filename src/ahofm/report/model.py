@@ -16,7 +16,7 @@ import numpy as np
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.mixed import MixedBasis
-from ahofm.explain.pure import Pure, purify
+from ahofm.explain.pure import Pure, mapped, purify
 from ahofm.families import Bernoulli, Family, Multinomial
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
 from ahofm.model import Model
@@ -72,14 +72,13 @@ def _column(pure: Pure, j: int, book: Codebook, coef: Floats, level: Floats, pac
         mixed = book.functions
         rows = [*range(mixed.smooth.size), *([book.size - 1] if book.learns_missing else [])]
         smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], level)
-        values = coef[mixed.smooth.size : mixed.size]
+        if not isinstance(smooth, NumberCurves):
+            raise TypeError(f"column '{book.name}': a spline is a function of a number")
+        curve, values = smooth, coef[mixed.smooth.size : mixed.size]
         if pure.maps is not None:
             means, to = pure.maps[j]
-            smooth, values = _mapped(smooth, means, to), values @ to.T
+            curve, values = mapped(curve, means, to), values @ to.T
         nodes = {"x": mixed.levels.tolist(), "values": packer.put(values)}
-        if not isinstance(smooth, NumberCurves):
-            raise TypeError(f"column '{book.name}': a spline is made of numbers")
-        curve = smooth
     return {
         "breaks": curve.breaks.tolist(),
         "scales": curve.scales.tolist(),
@@ -90,14 +89,6 @@ def _column(pure: Pure, j: int, book: Codebook, coef: Floats, level: Floats, pac
         "period": curve.period,
         "nodes": nodes,
     }
-
-
-def _mapped(curve: NumberCurves | LevelCurves, means: Floats, to: Floats) -> NumberCurves:
-    if not isinstance(curve, NumberCurves):
-        raise TypeError("only functions of numbers have a smooth part")
-    values = curve.values.copy()
-    values[:, 0] -= means
-    return replace(curve, values=values @ to.T, missing=(curve.missing - means) @ to.T)
 
 
 def mean_function(family: Family) -> str:
