@@ -26,8 +26,9 @@ def test_examples_run(block, tmp_path, monkeypatch):
 def test_examples_print_what_they_say(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pattern = r"```python\n(.*?)```\n\nprints\n\n```\n(.*?)```"
-    found = re.findall(pattern, (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert found
+    pages = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+    found = [pair for page in pages for pair in re.findall(pattern, page.read_text(), flags=re.DOTALL)]
+    assert len(found) >= 2
     for block, printed in found:
         exec(compile(block, "example", "exec"), {})
         assert capsys.readouterr().out == printed

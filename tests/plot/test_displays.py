@@ -21,6 +21,7 @@ from ahofm.plot import (
 )
 
 matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(autouse=True)
