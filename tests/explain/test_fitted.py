@@ -140,3 +140,14 @@ def test_explanations_for_shap(fitted, monkeypatch):
     assert for_shap.data[:, 4].tolist() == X["season"].tolist()
     assert np.allclose(for_shap.base_values + for_shap.values.sum(axis=1), fitted.predict(X))
     assert list(found.to_frame().columns) == ["base", *X.columns]
+
+
+def test_density_has_no_holes_between_bins():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 2))
+    model = AHOFMRegressor(order=1, random_state=0).fit(X, X[:, 0] + rng.normal(size=5000))
+    found = effect(model, 0)
+    middle = np.abs(found.grid[0]) < 2.0
+    assert not model.model_.encoder.codebooks[0].support.exact
+    assert (found.density[0][middle] > 0.002).all()
+    assert found.density[0].sum() == pytest.approx(1.0)

@@ -256,7 +256,12 @@ def _density(book: Codebook, values: NDArray[Any]) -> Floats:
         return np.ones(1)
     order = np.argsort(values, kind="stable")
     between = 0.5 * (values[order][1:] + values[order][:-1])
-    near = np.searchsorted(between, np.asarray(book.support.values, dtype=np.float64))
+    codes, mass = np.asarray(book.support.values, dtype=np.float64), book.support.mass
     out = np.empty(len(values))
-    out[order] = np.bincount(near, weights=book.support.mass, minlength=len(values)) / total
+    if book.support.exact:
+        near = np.bincount(np.searchsorted(between, codes), weights=mass, minlength=len(values))
+    else:  # a bin's mass lies around its mean, not at it
+        below = np.interp(between, codes, np.cumsum(mass) - 0.5 * mass, left=0.0, right=float(mass.sum()))
+        near = np.diff(below, prepend=0.0, append=float(mass.sum()))
+    out[order] = near / total
     return out

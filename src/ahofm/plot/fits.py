@@ -39,7 +39,8 @@ class SharesDisplay:
 
     def plot(self, *, ax: Any = None, most: int = 15) -> Any:
         """Draw them; ``ax`` may hold two axes."""
-        self.axes_ = many_axes(ax, 2, (4.6, 0.9 + 0.24 * min(most, max(len(self.shares.columns), 4))), 2)
+        bars = max(min(most, len(self.shares.columns)), min(most, len(self.top.terms)), 4)
+        self.axes_ = many_axes(ax, 2, (4.6, 0.9 + 0.24 * bars), 2)
         self.figure_ = self.axes_[0].figure
         order = np.argsort(self.shares.each, kind="stable")[-most:]
         names = [self.shares.columns[j] for j in order]
@@ -48,8 +49,8 @@ class SharesDisplay:
         self.axes_[0].barh(names, rest, left=main, color=ORANGE, label="interactions", hatch="///", edgecolor="white")
         self.axes_[0].legend(frameon=False, fontsize=8, loc="lower right")
         self.axes_[0].set_title("columns", fontsize=10)
-        terms = [" × ".join(term) for term in self.top.terms][::-1]
-        self.axes_[1].barh(terms, self.top.shares[::-1], color=ORANGE, hatch="///", edgecolor="white")
+        terms = [" × ".join(term) for term in self.top.terms[:most]][::-1]
+        self.axes_[1].barh(terms, self.top.shares[:most][::-1], color=ORANGE, hatch="///", edgecolor="white")
         self.axes_[1].set_title("interactions", fontsize=10)
         for panel in self.axes_:
             panel.set_xlabel("share of the variance")
