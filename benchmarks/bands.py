@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
@@ -23,7 +24,7 @@ from benchmarks.table import Row, finish, show
 CELL = Cell("gaussian", 1000, 0.0)
 
 
-def truths() -> dict[tuple[int, ...], object]:
+def truths() -> dict[tuple[int, ...], Callable[..., Floats]]:
     """Functions of the columns on grids, of mean zero over uniform columns."""
     return {
         (0,): lambda x: np.cos(3 * x) - np.sin(3) / 3,
@@ -46,7 +47,7 @@ def replication(seed: int, correlation: float) -> list[dict[str, float]]:
         if len(columns) > model.model_.order:
             continue
         one = effect(model, columns)
-        true = function(*np.meshgrid(*one.grid, indexing="ij"))  # type: ignore[operator]
+        true = function(*np.meshgrid(*one.grid, indexing="ij"))
         for axis, density in enumerate(one.density):  # effects have mean zero over the rows, along every column
             true = true - np.average(true, axis=axis, weights=density, keepdims=True)
         weight = one.density[0] if len(columns) == 1 else np.multiply.outer(*one.density)

@@ -83,7 +83,7 @@ def page() -> list[Row]:
 
 def opening(path: Path, chromium: str) -> float:
     """Seconds until everything is drawn, in a browser that runs."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - optional
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a browser
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

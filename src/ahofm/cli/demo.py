@@ -119,9 +119,9 @@ def _compare(
 def _figures(model: Any, folder: Path) -> list[str]:
     """With matplotlib, if it is there."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - optional
+        import matplotlib as mpl  # noqa: PLC0415 - the demo runs without it, too
 
-        from ahofm.plot import EffectDisplay, SharesDisplay, SurfaceDisplay  # noqa: PLC0415
+        from ahofm.plot import EffectDisplay, SharesDisplay, SurfaceDisplay  # noqa: PLC0415 - draws with it
     except ImportError:
         return []
     mpl.use("Agg")

@@ -13,7 +13,7 @@ def main() -> int:
     """Run the command; the exit code."""
     try:
         import pyarrow  # noqa: F401, PLC0415 - said better than a traceback would
-        import typer  # noqa: F401, PLC0415
+        import typer  # noqa: F401, PLC0415 - likewise
     except ImportError as error:
         print(f"ahofm: the command needs {error.name}: pip install 'ahofm[cli]'", file=sys.stderr)
         return 2
