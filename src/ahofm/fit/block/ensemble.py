@@ -77,8 +77,9 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
 def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
     """Errors on rows set aside, and the fits to the rest."""
     n, settings = work.response.n_rows, work.settings
-    parts = folds(n, settings.seed)
-    if n > FEW_ROWS:
+    if n <= FEW_ROWS:
+        parts = folds(n, settings.seed)
+    else:
         fitted = _SEARCH_ROWS if work.response.family.dispersed else 2 * _SEARCH_ROWS
         order = np.random.default_rng(settings.seed).permutation(n)
         parts = [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + FEW_ROWS]))]
