@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.problem import Rows
 from ahofm.fit.block.refine import refined
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import Fit
+from ahofm.fit.block.stages import Fit, pass_work
 from ahofm.fit.block.work import Work
 from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeKernel
@@ -23,7 +25,7 @@ NEWTON_ROWS = 200_000
 
 _FLOAT64_ROWS = 200_000
 
-_PASSES, _PASSES_BELOW = 25, 8
+PASSES, PASSES_BELOW = 25, 8
 """Over all rows, at most: at the highest order, and at each of those below."""
 
 
@@ -49,6 +51,7 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
             fits.append(member.fits[at])
             continue
         last = at == len(member.beliefs) - 1
+        cost = pass_work(work.response.n_rows, work.ranks, (1, *work.ranks)[at])
         try:
             new = refined(
                 beliefs,
@@ -57,8 +60,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
                 _rows(sample, member),
                 member.believed(beliefs),
                 member.fits[at][0].noise,
-                most_passes=(work.settings.max_iter or _PASSES) if last else _PASSES_BELOW,
-                progress=lambda value, promise: runner.report(value, promise, 1.0),
+                most_passes=(work.settings.max_iter or PASSES) if last else PASSES_BELOW,
+                progress=partial(runner.report, passes=1.0, work=cost),
             )
         except KeyboardInterrupt:
             runner.reason = Reason.INTERRUPTED
