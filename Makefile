@@ -6,7 +6,7 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-many-rows bench-paper-recipe test-browser docs sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-paper-recipe test-browser docs sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
 	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
 	@echo "make bench-explain                    Shapley values, interaction search and report page"
+	@echo "make bench-forecast                   forecasts of time and memory against fits"
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
@@ -100,6 +101,9 @@ bench-bands: $(VENV)/installed-bench
 
 bench-explain: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.explain
+
+bench-forecast: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.forecast
 
 bench-many-rows: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.many_rows

@@ -1,6 +1,6 @@
 """The scikit-learn face: validate, fit, freeze."""
 
 from ahofm.estimators.classifier import AHOFMClassifier
-from ahofm.estimators.regressor import AHOFMRegressor
+from ahofm.estimators.regressor import AHOFMRegressor, forecast
 
-__all__ = ["AHOFMClassifier", "AHOFMRegressor"]
+__all__ = ["AHOFMClassifier", "AHOFMRegressor", "forecast"]

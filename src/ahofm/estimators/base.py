@@ -20,7 +20,7 @@ from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
 from ahofm.families import Family
-from ahofm.fit import Settings, Solver, fit_model
+from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
@@ -127,6 +127,24 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.model_ = replace(self.model_, band=band_of(self.model_, *given))
         return self
 
+    def forecast(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Forecast:
+        """What ``fit`` would cost in time and memory: a second's work on some of the rows.
+
+        Good to a factor of two as a rule. ``print`` it, or read ``seconds`` and ``memory``. A Gaussian fit needs no
+        target for it; the others, and classifiers, do.
+        """
+        target, family = self._asked(y)
+        table = read_table(X)
+        return forecast_fit(
+            table, target, weight=sample_weight, offset=offset, family=family, settings=self._settings(())
+        )
+
     @property
     def edf_(self) -> dict[int, Floats]:
         """Effective degrees of freedom of every column, by order; of all predictors together."""
@@ -209,32 +227,9 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self, table: Table, y: Floats, sample_weight: Any, offset: Any, family: Family, classes: Any = None
     ) -> None:
         """Fit and keep the model; nothing is kept when it fails."""
-        callbacks = tuple(self.callbacks or ())
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
-            settings = Settings(
-                order=self.order,
-                rank=self.rank,
-                columns=self.columns,
-                smoothing=self.smoothing,
-                df=self.df,
-                df_kind=self.df_kind,
-                ridge=self.ridge,
-                solver=self.solver,
-                interactions=self.interactions,
-                tempering=self.tempering,
-                n_members=self.n_members,
-                prune=self.prune,
-                center=self.center,
-                max_codes=self.max_codes,
-                validation_fraction=self.validation_fraction,
-                patience=self.patience,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_threads=self._threads(),
-                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-                callbacks=callbacks if bar is None else (*callbacks, bar),
-            )
+            settings = self._settings(() if bar is None else (bar,))
             model = fit_model(
                 table, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
             )
@@ -243,6 +238,36 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
+
+    def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]]) -> Settings:
+        """What was asked for, with more callbacks."""
+        return Settings(
+            order=self.order,
+            rank=self.rank,
+            columns=self.columns,
+            smoothing=self.smoothing,
+            df=self.df,
+            df_kind=self.df_kind,
+            ridge=self.ridge,
+            solver=self.solver,
+            interactions=self.interactions,
+            tempering=self.tempering,
+            n_members=self.n_members,
+            prune=self.prune,
+            center=self.center,
+            max_codes=self.max_codes,
+            validation_fraction=self.validation_fraction,
+            patience=self.patience,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_threads=self._threads(),
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            callbacks=(*(self.callbacks or ()), *callbacks),
+        )
+
+    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+        """The target of a fit to come, as numbers, and its family."""
+        raise NotImplementedError
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""

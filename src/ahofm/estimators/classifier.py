@@ -116,6 +116,12 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             raise ValueError("y has classes that were not there in training")
         return at.astype(np.float64)
 
+    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+        if y is None:
+            raise ValueError("y is needed to forecast the fit of a classifier: it says how many classes there are")
+        classes, at = np.unique(np.asarray(y), return_inverse=True)
+        return at.astype(np.float64), self._family(len(classes))
+
     def _family(self, n_classes: int) -> Family:
         if isinstance(self.family, str) and self.family in ("auto", "multinomial"):
             if n_classes == 2 and self.family == "auto":

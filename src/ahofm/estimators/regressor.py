@@ -12,8 +12,39 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.estimators.base import AHOFM
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
-from ahofm.families import Gaussian, find_family
+from ahofm.families import Family, Gaussian, find_family
+from ahofm.fit import Forecast
 from ahofm.model import Band
+
+
+def forecast(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    **settings: Any,
+) -> Forecast:
+    """What the fit of a regressor would cost in time and memory, from its sizes and a second's work on some rows.
+
+    Parameters
+    ----------
+    X : table
+    y : array of shape (n,), optional
+        Not needed for a Gaussian fit.
+    sample_weight, offset : arrays, optional
+    settings
+        Of :class:`AHOFMRegressor`: ``order``, ``rank``, ``columns``, ``family``, ``n_jobs`` and so on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ahofm
+    >>> cost = ahofm.forecast(np.random.default_rng(0).normal(size=(500, 3)), order=2, n_members=1)
+    >>> cost.seconds < 600, cost.memory < 1e9
+    (True, True)
+    """
+    return AHOFMRegressor(**settings).forecast(X, y, sample_weight, offset)
 
 
 class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -141,9 +172,12 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         table = self._read(X, reset=True)
         target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
         check_consistent_length(table.columns[0], target)
-        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
-        self._fit(table, target, sample_weight, offset, family)
+        self._fit(table, target, sample_weight, offset, self._asked(target)[1])
         return self
+
+    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
+        return None if y is None else np.asarray(y, dtype=np.float64), family
 
     def predict(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False

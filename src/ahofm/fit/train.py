@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.columns import MAX_CODES, Mixed
-from ahofm.columns.table import read_table
+from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
-from ahofm.fit.data import counted_rows, prepare
+from ahofm.fit.data import Data, Rows, counted_rows, prepare
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
@@ -52,26 +52,12 @@ def fit_model(
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
-    block = _uses_block(settings)
     begun = time.perf_counter()
     table, rows = counted_rows(read_table(X), y, weight, offset, family)
-    data = prepare(
-        table,
-        rows,
-        family,
-        settings.columns,
-        default=Mixed(n_basis=_n_basis(len(rows.y))) if block else None,
-        max_codes=settings.max_codes if block or settings.max_codes is not None else MAX_CODES,
-        n_threads=settings.n_threads,
-    )
+    data = prepared(table, rows, family, settings, table.n_rows)
     learned = time.perf_counter()
-    varying = sum(book.size > 0 for book in data.encoder.codebooks)
-    asked = _asked_order(settings, varying, block)
-    order = check_order(asked, varying, table.n_rows)
-    if block and order > MAX_BLOCK_ORDER:
-        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
-    ranks = check_ranks(settings.rank, int(asked), order, len(data.rows.y) if block else None)
-    fit = fit_block if block else fit_penalised
+    ranks = ranks_for(data, settings, len(data.rows.y))
+    fit = fit_block if learns_strengths(settings) else fit_penalised
     model = fit(data, ranks, settings, classes)
     if settings.prune:
         model = model.without(model.removed())
@@ -79,8 +65,33 @@ def fit_model(
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
 
 
-def _uses_block(settings: Settings) -> bool:
-    """Whether strengths are learned."""
+def prepared(table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int) -> Data:
+    """Columns learned and encoded as a fit of so many rows would; those given may be some of them."""
+    block = learns_strengths(settings)
+    return prepare(
+        table,
+        rows,
+        family,
+        settings.columns,
+        default=Mixed(n_basis=_n_basis(n_rows)) if block else None,
+        max_codes=settings.max_codes if block or settings.max_codes is not None else MAX_CODES,
+        n_threads=settings.n_threads,
+    )
+
+
+def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
+    """Ranks by order in a fit of so many rows."""
+    block = learns_strengths(settings)
+    varying = sum(book.size > 0 for book in data.encoder.codebooks)
+    asked = _asked_order(settings, varying, block)
+    order = check_order(asked, varying, n_rows)
+    if block and order > MAX_BLOCK_ORDER:
+        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
+    return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
+
+
+def learns_strengths(settings: Settings) -> bool:
+    """Whether strengths are learned, not given."""
     if settings.solver == "auto":
         return settings.smoothing == "auto" and settings.df is None
     return settings.solver in LEARNING

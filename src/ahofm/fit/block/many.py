@@ -56,8 +56,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
             new = refined(
                 beliefs,
                 member.additive,
-                _rows(work, member),
-                _rows(sample, member),
+                rows_of(work, member),
+                rows_of(sample, member),
                 member.believed(beliefs),
                 member.fits[at][0].noise,
                 most_passes=(work.settings.max_iter or PASSES) if last else PASSES_BELOW,
@@ -72,7 +72,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
     return fits
 
 
-def _rows(work: Work, member: Member) -> Rows:
+def rows_of(work: Work, member: Member) -> Rows:
+    """For passes over all of them."""
     response = work.response
     kernel = NativeKernel("float64" if response.n_rows <= _FLOAT64_ROWS else "float32")
     weight = None if (response.weight == 1.0).all() else response.weight
