@@ -118,7 +118,7 @@ def fit(
     out.print(str(summary(model)), markup=False, highlight=False, soft_wrap=True)
     if found:
         said = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}")
+        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
     for text in result["warnings"]:
         out.print(f"warning: {text}", markup=False, soft_wrap=True)
     if stopped:
