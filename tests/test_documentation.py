@@ -1,14 +1,16 @@
-"""What the documents show works as shown."""
+"""What the documents show works as shown, and what they name exists."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCKS = [
     pytest.param(block, id=f"{path.name}-{k}")
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    for path in PAGES
     for k, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
 ]
 
@@ -26,8 +28,7 @@ def test_examples_run(block, tmp_path, monkeypatch):
 def test_examples_print_what_they_say(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pattern = r"```python\n(.*?)```\n\nprints\n\n```\n(.*?)```"
-    pages = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-    found = [pair for page in pages for pair in re.findall(pattern, page.read_text(), flags=re.DOTALL)]
+    found = [pair for page in PAGES for pair in re.findall(pattern, page.read_text(), flags=re.DOTALL)]
     assert len(found) >= 2
     for block, printed in found:
         exec(compile(block, "example", "exec"), {})
@@ -39,3 +40,54 @@ def test_every_make_target_is_explained():
     targets = set(re.search(r"\.PHONY: (.*)", makefile)[1].split()) - {"help"}
     explained = set(re.findall(r'@echo "make ([\w-]+)', makefile)) | {"bench-kernel"}
     assert targets == explained
+
+
+# Code is named as `src/path.py` `name`, `other`: the names are of that file.
+NAMED = [
+    pytest.param(path, names, id=f"{page.name}-{path}")
+    for page in PAGES
+    for path, names in re.findall(
+        r"`((?:src|examples|benchmarks|tests)/[\w./]*)`((?:,?\s+`[\w.]+`)*)", page.read_text()
+    )
+]
+
+
+def names_in(path):
+    """Functions, classes, their methods and constants of a Python file; all words of another."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        return set(re.findall(r"\w+", text))
+    found = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return found
+
+
+@pytest.mark.parametrize(("path", "names"), NAMED)
+def test_code_that_is_named_exists(path, names):
+    assert (ROOT / path).exists()
+    wanted = set(re.findall(r"`([\w.]+)`", names))
+    assert not wanted or wanted <= names_in(ROOT / path)
+
+
+def test_the_mathematics_name_their_code():
+    page = (ROOT / "docs" / "mathematics.md").read_text()
+    assert len(re.findall(r"`src/[\w./]+` `", page)) > 30
+
+
+LINKS = [
+    pytest.param(page, target, id=f"{page.name}-{target}")
+    for page in PAGES
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+    if not target.startswith(("http:", "https:", "#"))
+]
+
+
+@pytest.mark.parametrize(("page", "target"), LINKS)
+def test_links_resolve(page, target):
+    assert (page.parent / target.split("#")[0]).exists()
