@@ -13,7 +13,7 @@ help:
 	@echo "make test          all tests"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
-	@echo "make gallery       run the examples; their figures and what they print go to docs/figures/gallery/"
+	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
 	@echo "make lint          ruff and mypy"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
@@ -65,6 +65,7 @@ docs: $(VENV)/installed
 	@echo "build/site/index.html"
 
 gallery: $(VENV)/installed-dev
+	$(VENV)/bin/python docs/figures/model.py
 	for script in examples/*.py; do \
 		name=$$(basename $$script .py); echo $$name; \
 		$(VENV)/bin/python $$script > docs/figures/gallery/$$name.txt || exit 1; \

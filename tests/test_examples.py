@@ -38,14 +38,23 @@ def test_every_example_is_judged_and_shown():
     assert pages == sorted([*SCRIPTS, "index"])
 
 
+def loaded(path):
+    pytest.importorskip("matplotlib").use("Agg")
+    spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
 @pytest.mark.filterwarnings("ignore:predictors are beyond 20")  # tumours that nobody would mistake
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_example(name, tmp_path, capsys):
-    pytest.importorskip("matplotlib").use("Agg")
-    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    found = script.main(tmp_path, quick=True)
+    found = loaded(ROOT / "examples" / f"{name}.py").main(tmp_path, quick=True)
     assert TRUE[name](found), found
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     assert capsys.readouterr().out
+
+
+def test_the_picture_of_the_model_adds_up(tmp_path):
+    assert loaded(ROOT / "docs" / "figures" / "model.py").main(tmp_path) < 1e-10
+    assert (tmp_path / "model.png").exists()
