@@ -2,8 +2,11 @@
 
 import ast
 import re
+import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +29,42 @@ def test_examples_run_and_print_what_they_say(block, printed, tmp_path, monkeypa
     exec(compile(block, "example", "exec"), {})
     if printed:
         assert capsys.readouterr().out == printed
+
+
+COMMANDS = {
+    page.name: re.findall(r"^ahofm (?!demo)(.*?)(?:  #.*)?$", page.read_text(), flags=re.MULTILINE)  # make demo runs it
+    for page in PAGES
+}
+
+
+@pytest.mark.parametrize("page", [name for name, lines in COMMANDS.items() if lines])
+def test_commands_run(page, tmp_path, monkeypatch):
+    run = pytest.importorskip("ahofm.cli.app", reason="the command needs typer: pip install 'ahofm[cli]'").run
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"hour": rng.integers(0, 24, 120), "temp": rng.normal(size=120), "town": rng.choice(["a", "b"], 120)}
+    )
+    table.assign(price=np.sin(table.hour / 4) * table.temp + 0.1 * rng.normal(size=120)).to_csv(
+        tmp_path / "train.csv", index=False
+    )
+    table.assign(id=range(120)).to_parquet(tmp_path / "new.parquet")
+    monkeypatch.chdir(tmp_path)
+    for line in COMMANDS[page]:
+        assert run(shlex.split(line)) == 0, line
+        written = re.findall(r"--(?:out|report) (\S+)", line)
+        assert all(Path(name).stat().st_size for name in written), line
+
+
+def test_targets_of_make_that_are_named_exist():
+    targets = set(re.search(r"\.PHONY: (.*)", (ROOT / "Makefile").read_text())[1].split())
+    for page in PAGES:
+        text = page.read_text()
+        fenced = "".join(re.findall(r"```\n(.*?)```", text, flags=re.DOTALL))
+        named = {
+            *re.findall(r"`make ([a-z-]+[a-z])", text),
+            *re.findall(r"^make ([a-z-]+)", fenced, flags=re.MULTILINE),
+        }
+        assert named - {"bench"} <= targets, page.name
 
 
 def test_every_make_target_is_explained():

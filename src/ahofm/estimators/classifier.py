@@ -35,7 +35,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     >>> import numpy as np
     >>> from ahofm import AHOFMClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 3))
+    >>> X = rng.normal(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
     >>> model = AHOFMClassifier(order=2, random_state=0).fit(X, y)
     >>> round(model.score(X, y), 1)

@@ -108,6 +108,12 @@ class Model:
         """The model without terms above an order, as the fit left it behind on its way.
 
         Its main effects and factors are those that fit best without the higher orders, not this model's.
+
+        Examples
+        --------
+        >>> additive = model.model_.at_order(1)
+        >>> additive.order, bool(additive.deviance_explained(X, y) < model.score(X, y))
+        (1, True)
         """
         if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 1:
             raise ValueError(f"order must be an integer of at least 1, got {order!r}")

@@ -31,7 +31,15 @@ Labels = Mapping[str, str] | None
 
 @dataclass
 class EffectDisplay:
-    """One column's curve with its bands, or one dot per level."""
+    """One column's curve with its bands, or one dot per level.
+
+    Examples
+    --------
+    >>> from ahofm.plot import EffectDisplay
+    >>> display = EffectDisplay.from_estimator(model, "wind", labels={"wind": "wind (m/s)"})
+    >>> display.ax_.get_xlabel()
+    'wind (m/s)'
+    """
 
     effect: Effect
 
@@ -91,7 +99,15 @@ class EffectDisplay:
 
 @dataclass
 class SurfaceDisplay:
-    """Two columns' surface; pale where there is hardly any data."""
+    """Two columns' surface; pale where there is hardly any data.
+
+    Examples
+    --------
+    >>> from ahofm.plot import SurfaceDisplay
+    >>> display = SurfaceDisplay.from_estimator(model, ["rain", "sun"])
+    >>> display.ax_.get_ylabel()
+    'sun'
+    """
 
     effect: Effect
 
@@ -137,7 +153,15 @@ class SurfaceDisplay:
 
 @dataclass
 class MarginalsDisplay:
-    """A function of several columns along each of them: its mean, and bars as long as it spreads over the others."""
+    """A function of several columns along each of them: its mean, and bars as long as it spreads over the others.
+
+    Examples
+    --------
+    >>> from ahofm.plot import MarginalsDisplay
+    >>> display = MarginalsDisplay.from_estimator(model, ["rain", "sun"])
+    >>> len(display.axes_)
+    2
+    """
 
     marginals: Marginals
 
@@ -170,7 +194,15 @@ class MarginalsDisplay:
 
 @dataclass
 class FactorsDisplay:
-    """Latent curves: one picture per column, one line per factor, the strongest factors only."""
+    """Latent curves: one picture per column, one line per factor, the strongest factors only.
+
+    Examples
+    --------
+    >>> from ahofm.plot import FactorsDisplay
+    >>> display = FactorsDisplay.from_estimator(model, order=2)
+    >>> len(display.axes_)
+    3
+    """
 
     factors: Factors
 
