@@ -1,6 +1,7 @@
 """What the documents show works as shown, and what they name exists."""
 
 import ast
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -29,6 +30,41 @@ def test_examples_run_and_print_what_they_say(block, printed, tmp_path, monkeypa
     exec(compile(block, "example", "exec"), {})
     if printed:
         assert capsys.readouterr().out == printed
+
+
+def how_do_i():
+    """The code in the last column of the table for newcomers."""
+    table = [line for line in (ROOT / "docs" / "coming_from.md").read_text().splitlines() if line.startswith("| ")]
+    return [code for line in table[1:] for code in re.findall(r"`(.*?)`", line.split(" | ")[-1])]
+
+
+@pytest.fixture(scope="module")
+def newcomer():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "a": rng.normal(size=90),
+            "b": rng.normal(size=90),
+            "h": rng.uniform(0, 24, 90),
+            "t": rng.choice(["red", "green"], 90),
+            "z": rng.integers(1, 5, 90),
+        }
+    )
+    names = {"X": X, "y": X.a * X.b + 0.1 * rng.normal(size=90), "n": rng.poisson(2.0, 90), "np": np}
+    names |= {"e": rng.uniform(0.5, 1, 90), "w": rng.uniform(0.5, 1, 90), "c": rng.choice(["no", "yes"], 90)}
+    for module in ("ahofm", "ahofm.explain", "ahofm.families", "ahofm.plot"):
+        loaded = importlib.import_module(module)
+        names |= {name: getattr(loaded, name) for name in loaded.__all__}
+    return names | {"model": names["AHOFMRegressor"](order=2, random_state=0).fit(X, names["y"])}
+
+
+@pytest.mark.parametrize("code", how_do_i())
+def test_what_newcomers_are_told_works(code, newcomer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    eval(code, newcomer)
+    plt.close("all")
 
 
 COMMANDS = {
