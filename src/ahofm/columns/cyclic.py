@@ -25,7 +25,7 @@ class Cyclic(NumericKind):
         Length of a turn. By default the range of the data, plus one step when the distinct values are evenly
         spaced (hours 0, 1, ..., 23 have the period 24).
     n_basis, degree, penalty_order, max_codes
-        As for :class:`Spline`.
+        As for ``Spline``.
 
     Examples
     --------

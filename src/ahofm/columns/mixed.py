@@ -20,7 +20,7 @@ from ahofm.columns.walk import hat_functions, hat_pieces
 class Mixed(NumericKind):
     """A spline, and on top of it an independent effect of every code, shrunk by a ridge.
 
-    Between codes the level effects are interpolated. Parameters as for :class:`Spline`.
+    Between codes the level effects are interpolated. Parameters as for ``Spline``.
 
     Examples
     --------

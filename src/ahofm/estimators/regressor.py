@@ -93,7 +93,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     verbose : int, default 0
         1 shows a progress bar.
     callbacks : sequence of functions, optional
-        Called with a :class:`ahofm.model.Record` after every iteration; a fit stops when one returns True.
+        Called with a ``ahofm.model.Record`` after every iteration; a fit stops when one returns True.
 
     Attributes
     ----------

@@ -96,7 +96,7 @@ def marginals(
     fitted : estimator or model
     columns : sequence of names or numbers, at least two
     grid : int or dict, optional
-        As for :func:`effect`.
+        As for ``effect``.
     alone : bool
         Whether to take the interaction of all of them alone; by default everything that depends on no other column.
     predictor : int or class, optional

@@ -84,7 +84,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model that :meth:`Model.save` has written; raises ModelFileError for any other file.
+    """Read a model that ``Model.save`` has written; raises ModelFileError for any other file.
 
     Examples
     --------

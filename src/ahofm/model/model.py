@@ -217,7 +217,7 @@ class Model:
         return tuple(self._tables(terms) for terms in self.predictors)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file that :func:`ahofm.load` reads."""
+        """Write the model to a file that ``ahofm.load`` reads."""
         from ahofm.model.files import save  # noqa: PLC0415 - files know models
 
         save(self, path)

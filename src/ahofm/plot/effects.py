@@ -45,7 +45,7 @@ class EffectDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, column: Any, *, ax: Any = None, labels: Labels = None, **asked: Any) -> Any:
-        """Work the effect out (``asked`` goes to :func:`ahofm.explain.effect`) and draw it."""
+        """Work the effect out (``asked`` goes to ``ahofm.explain.effect``) and draw it."""
         return cls(effect(estimator, column, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, everywhere: bool = True) -> Any:
@@ -115,7 +115,7 @@ class SurfaceDisplay:
     def from_estimator(
         cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work the effect out (``asked`` goes to :func:`ahofm.explain.effect`) and draw it."""
+        """Work the effect out (``asked`` goes to ``ahofm.explain.effect``) and draw it."""
         return cls(effect(estimator, columns, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, colorbar: bool = True) -> Any:
@@ -169,7 +169,7 @@ class MarginalsDisplay:
     def from_estimator(
         cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work them out (``asked`` goes to :func:`ahofm.explain.marginals`) and draw them."""
+        """Work them out (``asked`` goes to ``ahofm.explain.marginals``) and draw them."""
         return cls(marginals(estimator, columns, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, label: str | None = None) -> Any:
@@ -210,7 +210,7 @@ class FactorsDisplay:
     def from_estimator(
         cls, estimator: Any, order: int = 2, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work them out (``asked`` goes to :func:`ahofm.explain.factors`) and draw them."""
+        """Work them out (``asked`` goes to ``ahofm.explain.factors``) and draw them."""
         return cls(factors(estimator, order, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, most: int = 5) -> Any:
