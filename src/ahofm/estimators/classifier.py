@@ -19,7 +19,7 @@ from ahofm.model import check_weight
 class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Classification with all spline interactions up to an order.
 
-    Parameters are those of :class:`AHOFMRegressor`, except for
+    Parameters are those of ``AHOFMRegressor``, except for
 
     family : str or Family, default "auto"
         "auto" is Bernoulli for two classes and Multinomial, with a predictor per class, for more.
@@ -28,14 +28,14 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     ----------
     classes_ : array of shape (classes,)
     model_, trace_, n_iter_, n_features_in_, feature_names_in_
-        As for :class:`AHOFMRegressor`.
+        As for ``AHOFMRegressor``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ahofm import AHOFMClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 3))
+    >>> X = rng.normal(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
     >>> model = AHOFMClassifier(order=2, random_state=0).fit(X, y)
     >>> round(model.score(X, y), 1)
