@@ -25,6 +25,7 @@ from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
+from ahofm.rows import Dataset
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -206,7 +207,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
     def _fit(
-        self, table: Table, y: Floats, sample_weight: Any, offset: Any, family: Family, classes: Any = None
+        self, rows: Table | Dataset, y: Any, sample_weight: Any, offset: Any, family: Family, classes: Any = None
     ) -> None:
         """Fit and keep the model; nothing is kept when it fails."""
         callbacks = tuple(self.callbacks or ())
@@ -236,13 +237,26 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 callbacks=callbacks if bar is None else (*callbacks, bar),
             )
             model = fit_model(
-                table, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
+                rows, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
             )
         self.model_ = model
-        self._training = (table, y, sample_weight, offset)
+        self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else _known(rows, classes)
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
+
+    def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
+        """Rows that are coded elsewhere; None for a table."""
+        if not isinstance(X, Dataset):
+            return None
+        given = {"y": y, "sample_weight": sample_weight, "offset": offset}
+        if any(value is not None for value in given.values()):
+            names = ", ".join(name for name, value in given.items() if value is not None)
+            raise ValueError(f"X has its targets, weights and offsets with it: leave out {names}")
+        self.n_features_in_ = len(X.columns)
+        if X.named:
+            self.feature_names_in_ = np.array([column.name for column in X.columns], dtype=object)
+        return X
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""
@@ -259,3 +273,10 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, Integral) or self.n_jobs < 1:
             raise ValueError(f"n_jobs must be None, -1 or a positive integer, got {self.n_jobs!r}")
         return int(self.n_jobs)
+
+
+def _known(rows: Dataset, classes: Any) -> tuple[Any, ...]:
+    """Rows whose true values are known, with the weight of all."""
+    known = rows.known
+    y = known.y if classes is None or rows.target.text else np.searchsorted(classes, known.y).astype(np.float64)
+    return known.table, y, known.weight * (rows.total / known.weight.sum()), known.offset

@@ -43,14 +43,18 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     """
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> AHOFMClassifier:
         """Fit the model.
 
         Parameters
         ----------
-        X : array of shape (n, columns), or a pandas, polars or Arrow table
-            Numbers or text; NaN and None are missing values.
+        X : array of shape (n, columns), a pandas, polars or Arrow table, or an ``ahofm.scale.CodeStore``
+            Numbers or text; NaN and None are missing values. A store has targets, weights and offsets with it.
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
@@ -58,16 +62,19 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
+        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+            if rows.target.labels is None:
+                raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
+            classes = self._classes(np.asarray(rows.target.labels))
+            self._fit(rows, None, None, None, self._family(len(classes)), tuple(classes))
+            self.classes_ = classes
+            return self
         table = self._read(X, reset=True)
         labels = _check_y(y, multi_output=False, estimator=self)
         check_classification_targets(labels)
         check_consistent_length(table.columns[0], labels)
         weight = check_weight(sample_weight, len(labels))
-        classes = np.unique(labels[weight > 0])
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
-            )
+        classes = self._classes(np.unique(labels[weight > 0]))
         family = self._family(len(classes))
         at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         self._fit(table, at.astype(np.float64), sample_weight, offset, family, tuple(classes))
@@ -115,6 +122,13 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         if (self.classes_[at] != labels).any():
             raise ValueError("y has classes that were not there in training")
         return at.astype(np.float64)
+
+    def _classes(self, classes: NDArray[Any]) -> NDArray[Any]:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
+            )
+        return classes
 
     def _family(self, n_classes: int) -> Family:
         if isinstance(self.family, str) and self.family in ("auto", "multinomial"):

@@ -124,24 +124,33 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     """
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> AHOFMRegressor:
         """Fit the model.
 
         Parameters
         ----------
-        X : array of shape (n, columns), or a pandas, polars or Arrow table
-            Numbers or text; NaN and None are missing values.
+        X : array of shape (n, columns), a pandas, polars or Arrow table, or an ``ahofm.scale.CodeStore``
+            Numbers or text; NaN and None are missing values. A store has targets, weights and offsets with it.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             Integer weights act as repeated rows, zeros as absent ones.
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor, e.g. the log of an exposure.
         """
+        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
+        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+            if rows.target.text:
+                raise ValueError("the target is text; use AHOFMClassifier, or numbers")
+            self._fit(rows, None, None, None, family)
+            return self
         table = self._read(X, reset=True)
         target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
         check_consistent_length(table.columns[0], target)
-        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
         self._fit(table, target, sample_weight, offset, family)
         return self
 

@@ -10,16 +10,17 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ahofm.columns import MAX_CODES, Mixed
+from ahofm.columns import MAX_CODES, ColumnKind, Encoder, Mixed
 from ahofm.columns.table import read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
-from ahofm.fit.data import counted_rows, prepare
+from ahofm.fit.data import counted_rows, prepare, prepare_dataset
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.model import Model, Reason, Trace
+from ahofm.rows import Dataset
 
 HIGHEST_ORDER = 4
 """That order="auto" tries."""
@@ -27,7 +28,7 @@ HIGHEST_ORDER = 4
 
 def fit_model(
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     weight: ArrayLike | None = None,
     offset: ArrayLike | None = None,
@@ -39,7 +40,8 @@ def fit_model(
 
     Parameters
     ----------
-    X : NumPy array, pandas, polars or Arrow table
+    X : NumPy array, pandas, polars or Arrow table, or a Dataset
+        A dataset has targets, weights and offsets with it.
     y : array of shape (n,)
     weight : array of shape (n,), optional
         Integer weights act as repeated rows, rows of weight zero as absent.
@@ -54,23 +56,28 @@ def fit_model(
     check_settings(settings)
     block = _uses_block(settings)
     begun = time.perf_counter()
-    table, rows = counted_rows(read_table(X), y, weight, offset, family)
-    data = prepare(
-        table,
-        rows,
-        family,
-        settings.columns,
-        default=Mixed(n_basis=_n_basis(len(rows.y))) if block else None,
-        max_codes=settings.max_codes if block or settings.max_codes is not None else MAX_CODES,
-        n_threads=settings.n_threads,
-    )
+    if isinstance(X, Dataset):
+        encoder = Encoder.of(X.columns, settings.columns, default=_default(block, X.source.n_rows), named=X.named)
+        data = prepare_dataset(X, family, encoder, classes, n_threads=settings.n_threads)
+    else:
+        table, rows = counted_rows(read_table(X), y, weight, offset, family)
+        encoder = Encoder.learn(
+            table,
+            settings.columns,
+            default=_default(block, table.n_rows),
+            max_codes=settings.max_codes if block or settings.max_codes is not None else MAX_CODES,
+            sample_weight=rows.weight,
+            n_threads=settings.n_threads,
+        )
+        everything = settings.solver == "block"
+        data = prepare(table, rows, encoder, family, all_known=everything, n_threads=settings.n_threads)
     learned = time.perf_counter()
     varying = sum(book.size > 0 for book in data.encoder.codebooks)
     asked = _asked_order(settings, varying, block)
-    order = check_order(asked, varying, table.n_rows)
+    order = check_order(asked, varying, data.n_rows)
     if block and order > MAX_BLOCK_ORDER:
         raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
-    ranks = check_ranks(settings.rank, int(asked), order, len(data.rows.y) if block else None)
+    ranks = check_ranks(settings.rank, int(asked), order, data.n_rows if block else None)
     fit = fit_block if block else fit_penalised
     model = fit(data, ranks, settings, classes)
     if settings.prune:
@@ -97,9 +104,9 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     return settings.order
 
 
-def _n_basis(n_rows: int) -> int:
-    """Functions of the smooth part of an automatic column."""
-    return 14 if n_rows <= 5_000 else 20
+def _default(block: bool, n_rows: int) -> ColumnKind | None:
+    """The kind of automatic columns of numbers, where strengths are learned."""
+    return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if block else None
 
 
 def _warn_unless_finished(trace: Trace, settings: Settings) -> None:

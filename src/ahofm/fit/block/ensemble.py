@@ -38,10 +38,15 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     work = Work.of(data, ranks, settings)
-    runner = Runner(settings.n_threads, work.response.n_rows, settings.callbacks)
-    many = goes_on_a_sample(settings, work.response.n_rows)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks)
+    many = goes_on_a_sample(settings, data.n_rows)
+    if not many and not data.all_known:
+        raise ValueError(
+            f"solver='block' needs true values of all {data.n_rows} rows, which are known for {len(data.rows.y)}; "
+            "use 'newton' or 'auto'"
+        )
     recipes = recipes_for(work, settings)
-    count = member_count(settings, work.response.n_rows) if ranks else 1  # main effects have one start
+    count = member_count(settings, data.n_rows) if ranks else 1  # main effects have one start
     if len(recipes) > 1 or settings.order == "auto":
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -180,7 +185,7 @@ def _good(copies: Sequence[Fit]) -> list[Fit]:
 
 
 def _checked(model: Model, data: Data) -> Model:
-    """With the family's own parameters estimated at the predictors of all rows; warns where these say too much."""
+    """With the family's own parameters estimated at the predictors of known rows; warns where these say too much."""
     rows, units, family = data.rows, data.units, data.family
     y = units.centre + units.spread * rows.y
     eta = model.eta(data.table)

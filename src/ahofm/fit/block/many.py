@@ -13,12 +13,12 @@ from ahofm.fit.block.work import Work
 from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeKernel
 from ahofm.model import Reason
-from ahofm.rows import ArraySource, ThreadExecutor
+from ahofm.rows import KNOWN_ROWS, ArraySource, ThreadExecutor, selected
 
 SAMPLE_ROWS = 50_000
 """So many rows settle strengths and dispersion, and where factors start."""
 
-NEWTON_ROWS = 200_000
+NEWTON_ROWS = KNOWN_ROWS
 """Beyond, this is the default: at order 3 and rank 12 both take as long there, and a block fit is a little better."""
 
 _FLOAT64_ROWS = 200_000
@@ -53,8 +53,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
             new = refined(
                 beliefs,
                 member.additive,
-                _rows(work, member),
-                _rows(sample, member),
+                _all_rows(work, member),
+                _sample_rows(sample, member),
                 member.believed(beliefs),
                 member.fits[at][0].noise,
                 most_passes=(work.settings.max_iter or _PASSES) if last else _PASSES_BELOW,
@@ -69,10 +69,19 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
     return fits
 
 
-def _rows(work: Work, member: Member) -> Rows:
-    response = work.response
-    kernel = NativeKernel("float64" if response.n_rows <= _FLOAT64_ROWS else "float32")
+def _all_rows(work: Work, member: Member) -> Rows:
+    data = work.data
+    source = selected(data.source, [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0])
+    return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
+
+
+def _sample_rows(sample: Work, member: Member) -> Rows:
+    response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
-    source = ArraySource(work.codes, response.y, weight, response.offset)
-    executor = ThreadExecutor(work.settings.n_threads)
-    return Rows(source, executor, kernel, member.response.family, response.total)
+    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    executor = ThreadExecutor(sample.settings.n_threads)
+    return Rows(source, executor, _kernel(response.n_rows), member.response.family, response.total)
+
+
+def _kernel(n_rows: int) -> NativeKernel:
+    return NativeKernel("float64" if n_rows <= _FLOAT64_ROWS else "float32")
