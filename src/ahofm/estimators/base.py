@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -22,10 +22,12 @@ from ahofm.columns.table import Table, as_array, read_table
 from ahofm.families import Family
 from ahofm.fit import Settings, Solver, fit_model
 from ahofm.fit.progress import Progress
+from ahofm.fit.train import most_codes
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.rows import Dataset
+from ahofm.scale.partitions import is_dask
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -213,29 +215,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         callbacks = tuple(self.callbacks or ())
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
-            settings = Settings(
-                order=self.order,
-                rank=self.rank,
-                columns=self.columns,
-                smoothing=self.smoothing,
-                df=self.df,
-                df_kind=self.df_kind,
-                ridge=self.ridge,
-                solver=self.solver,
-                interactions=self.interactions,
-                tempering=self.tempering,
-                n_members=self.n_members,
-                prune=self.prune,
-                center=self.center,
-                max_codes=self.max_codes,
-                validation_fraction=self.validation_fraction,
-                patience=self.patience,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_threads=self._threads(),
-                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-                callbacks=callbacks if bar is None else (*callbacks, bar),
-            )
+            settings = self._settings(callbacks if bar is None else (*callbacks, bar))
             model = fit_model(
                 rows, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
             )
@@ -245,8 +225,24 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
 
+    def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]] = ()) -> Settings:
+        """Everything that was asked for."""
+        names = {setting.name for setting in fields(Settings)} & self.get_params(deep=False).keys()
+        return Settings(
+            **{name: getattr(self, name) for name in names - {"callbacks"}},
+            n_threads=self._threads(),
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            callbacks=callbacks,
+        )
+
     def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
         """Rows that are coded elsewhere; None for a table."""
+        if is_dask(X):
+            from ahofm.scale.cluster import ClusterDataset  # noqa: PLC0415 - needs Dask, which X came from
+
+            asked = Settings(solver=self.solver, smoothing=self.smoothing, df=self.df, max_codes=self.max_codes)
+            X = ClusterDataset(X, y, sample_weight, offset, columns=self.columns, max_codes=most_codes(asked))
+            y = sample_weight = offset = None
         if not isinstance(X, Dataset):
             return None
         given = {"y": y, "sample_weight": sample_weight, "offset": offset}

@@ -65,7 +65,7 @@ def fit_model(
             table,
             settings.columns,
             default=_default(block, table.n_rows),
-            max_codes=settings.max_codes if block or settings.max_codes is not None else MAX_CODES,
+            max_codes=most_codes(settings),
             sample_weight=rows.weight,
             n_threads=settings.n_threads,
         )
@@ -84,6 +84,11 @@ def fit_model(
         model = model.without(model.removed())
     _warn_unless_finished(model.trace, settings)
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
+
+
+def most_codes(settings: Settings) -> int | None:
+    """Codes of a column of numbers; None: by how its values repeat."""
+    return settings.max_codes if _uses_block(settings) or settings.max_codes is not None else MAX_CODES
 
 
 def _uses_block(settings: Settings) -> bool:

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from ahofm.columns import Codes, Encoder
+from ahofm.columns import Encoder
 from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.kernels import Chunk
 from ahofm.rows import Known, default_chunk_rows, known_rows
 from ahofm.scale.files import PIECE_ROWS, Files, Roles
 from ahofm.scale.known import known_path, save_known
 from ahofm.scale.parts import CHUNKS, StoreError, part_path, replacing, write_part
-from ahofm.scale.piece import Piece, TableSketch, joined
+from ahofm.scale.piece import Piece, TableSketch, joined, joined_chunks
 from ahofm.scale.plan import FORMAT, MANIFEST, PLAN, VERSION, Plan
 from ahofm.scale.sketch import CELLS, DISTINCT, add_up
 
@@ -197,10 +197,10 @@ class _Coder:
             coded = piece.coded(self._encoder, self._plan.target, self._request.n_threads)
             waiting.append(coded if self._plan.weighted else Chunk(coded.codes, coded.y, None, coded.offset))
             while sum(chunk.n_rows for chunk in waiting) >= size:
-                whole = _joined(waiting)
+                whole = joined_chunks(waiting)
                 waiting = [whole.rows(size, whole.n_rows)]
                 yield whole.rows(0, size)
-        if waiting and (rest := _joined(waiting)).n_rows:
+        if waiting and (rest := joined_chunks(waiting)).n_rows:
             yield rest
 
     def _by_part(self, piece: Piece, first: int, numbers: NDArray[np.int64]) -> Iterator[tuple[int, Known]]:
@@ -217,18 +217,6 @@ class _Coder:
         self._known = [(start, known) for start, known in self._known if start >= row]
         assert self._empty is not None
         return joined([self._empty, *mine])
-
-
-def _joined(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    first = chunks[0].codes
-    columns = tuple(np.concatenate([chunk.codes.columns[j] for chunk in chunks]) for j in range(len(first.columns)))
-    rest = []
-    for name in ("y", "weight", "offset"):
-        own = [getattr(chunk, name) for chunk in chunks]
-        rest.append(None if own[0] is None else np.concatenate(own))
-    return Chunk(Codes(columns, first.sizes), *rest)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import ColumnKind, Encoder
+from ahofm.columns import Codes, ColumnKind, Encoder
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import each
 from ahofm.columns.table import Table, is_numeric, missing_in
@@ -192,3 +192,16 @@ def joined(parts: Sequence[Known]) -> Known:
         np.concatenate([part.weight for part in parts]),
         np.concatenate(offsets) if offsets else None,
     )
+
+
+def joined_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Rows of chunks, one after another."""
+    if len(chunks) == 1:
+        return chunks[0]
+    first = chunks[0].codes
+    columns = tuple(np.concatenate([chunk.codes.columns[j] for chunk in chunks]) for j in range(len(first.columns)))
+    rest = []
+    for name in ("y", "weight", "offset"):
+        own = [getattr(chunk, name) for chunk in chunks]
+        rest.append(None if own[0] is None else np.concatenate(own))
+    return Chunk(Codes(columns, first.sizes), *rest)
