@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
+from ahofm.estimators.elsewhere import dataset_of, lazily, training_rows
 from ahofm.families import Family
 from ahofm.fit import Settings, Solver, fit_model
 from ahofm.fit.progress import Progress
@@ -97,6 +98,10 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         With ``return_std`` also their standard deviations, in the same shape.
         """
+        if is_dask(X):
+            count = self._fitted_model().family.n_predictors
+            width = None if count == 1 else count
+            return lazily(self, "predict_eta", X, offset, width=width, return_std=return_std)
         table = self._read(X)
         eta = self.model_.eta(table, offset, n_threads=self._threads())
         eta = eta[:, 0] if eta.shape[1] == 1 else eta
@@ -220,7 +225,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 rows, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
             )
         self.model_ = model
-        self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else _known(rows, classes)
+        self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, classes)
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
@@ -237,22 +242,17 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
         """Rows that are coded elsewhere; None for a table."""
-        if is_dask(X):
-            from ahofm.scale.cluster import ClusterDataset  # noqa: PLC0415 - needs Dask, which X came from
+        asked = Settings(solver=self.solver, smoothing=self.smoothing, df=self.df, max_codes=self.max_codes)
+        found = dataset_of(X, y, sample_weight, offset, columns=self.columns, max_codes=most_codes(asked))
+        if found is not None:
+            self.n_features_in_ = len(found.columns)
+            if found.named:
+                self.feature_names_in_ = np.array([column.name for column in found.columns], dtype=object)
+        return found
 
-            asked = Settings(solver=self.solver, smoothing=self.smoothing, df=self.df, max_codes=self.max_codes)
-            X = ClusterDataset(X, y, sample_weight, offset, columns=self.columns, max_codes=most_codes(asked))
-            y = sample_weight = offset = None
-        if not isinstance(X, Dataset):
-            return None
-        given = {"y": y, "sample_weight": sample_weight, "offset": offset}
-        if any(value is not None for value in given.values()):
-            names = ", ".join(name for name, value in given.items() if value is not None)
-            raise ValueError(f"X has its targets, weights and offsets with it: leave out {names}")
-        self.n_features_in_ = len(X.columns)
-        if X.named:
-            self.feature_names_in_ = np.array([column.name for column in X.columns], dtype=object)
-        return X
+    def _fitted_model(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""
@@ -269,10 +269,3 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, Integral) or self.n_jobs < 1:
             raise ValueError(f"n_jobs must be None, -1 or a positive integer, got {self.n_jobs!r}")
         return int(self.n_jobs)
-
-
-def _known(rows: Dataset, classes: Any) -> tuple[Any, ...]:
-    """Rows whose true values are known, with the weight of all."""
-    known = rows.known
-    y = known.y if classes is None or rows.target.text else np.searchsorted(classes, known.y).astype(np.float64)
-    return known.table, y, known.weight * (rows.total / known.weight.sum()), known.offset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +12,10 @@ from sklearn.utils.validation import _check_y, check_consistent_length
 
 from ahofm.columns.basis import Floats
 from ahofm.estimators.base import AHOFM
+from ahofm.estimators.elsewhere import lazily
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
+from ahofm.scale.partitions import is_dask
 
 
 class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -53,8 +55,9 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
         Parameters
         ----------
-        X : array of shape (n, columns), a pandas, polars or Arrow table, or an ``ahofm.scale.CodeStore``
-            Numbers or text; NaN and None are missing values. A store has targets, weights and offsets with it.
+        X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
+            Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
+            the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
@@ -90,11 +93,17 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
+        if is_dask(X):
+            self._fitted_model()
+            return lazily(self, "predict", X, offset, width=None, dtype=self.classes_.dtype)
         table = self._read(X)
         return self.model_.predict(table, offset, n_threads=self._threads())
 
     def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probability of each class: (n, classes)."""
+        if is_dask(X):
+            self._fitted_model()
+            return lazily(self, "predict_proba", X, offset, width=len(self.classes_))
         table = self._read(X)
         mean = self.model_.mean(table, offset, n_threads=self._threads())
         return mean if mean.ndim == 2 else np.column_stack([1.0 - mean, mean])
@@ -106,7 +115,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
     def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Predictors before the link: (n,) log odds for two classes, else (n, classes)."""
-        return np.asarray(self.predict_eta(X, offset))
+        return cast("Floats", self.predict_eta(X, offset))
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None

@@ -11,9 +11,11 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 
 from ahofm.columns.basis import Floats
 from ahofm.estimators.base import AHOFM
+from ahofm.estimators.elsewhere import lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
 from ahofm.families import Gaussian, find_family
 from ahofm.model import Band
+from ahofm.scale.partitions import is_dask
 
 
 class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -134,8 +136,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
 
         Parameters
         ----------
-        X : array of shape (n, columns), a pandas, polars or Arrow table, or an ``ahofm.scale.CodeStore``
-            Numbers or text; NaN and None are missing values. A store has targets, weights and offsets with it.
+        X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
+            Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
+            the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             Integer weights act as repeated rows, zeros as absent ones.
@@ -171,7 +174,13 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Returns
         -------
         array of shape (n,), or two of them
+            Of a Dask collection a Dask Array, computed when asked for.
         """
+        if is_dask(X):
+            family = self._fitted_model().family
+            several = family.mean(np.zeros((1, family.n_predictors))).ndim > 1
+            width = family.n_predictors if several else None
+            return lazily(self, "predict", X, offset, width=width, return_std=return_std)
         table = self._read(X)
         if not return_std:
             return self.model_.predict(table, offset, n_threads=self._threads())

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from ahofm.columns.basis import Floats
+from numpy.typing import NDArray
 
 
 def is_dask(X: Any) -> bool:
@@ -68,33 +67,42 @@ class Partitions:
         return dask.delayed(_same, pure=False)(dask.delayed(value, traverse=False))
 
 
-def mapped(function: Callable[..., Floats], fitted: Any, X: Any, offset: Any = None, width: int | None = None) -> Any:
+def mapped(
+    function: Callable[..., NDArray[Any]],
+    fitted: Any,
+    X: Any,
+    offset: Any = None,
+    *,
+    width: int | None = None,
+    dtype: Any = np.float64,
+) -> Any:
     """``function(fitted, X_i, offset_i)`` of every partition, as a Dask Array that is computed when asked for.
 
     Parameters
     ----------
     width : int, optional
         Columns of the result; without it there is one dimension.
+    dtype : NumPy type
+        Of the result.
     """
     import dask.array as da  # noqa: PLC0415 - only who has its collections needs it
 
     given = Partitions.of(X, None, None, offset)
     shared = given.shared(fitted)
     lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(given)
-    kind = np.dtype(getattr(function, "dtype", np.float64))
     rest = () if width is None else (width,)
     blocks = []
     for i in range(len(given)):
-        task = given.task(i, _apply, function, rest, kind.str, shared)
-        blocks.append(da.from_delayed(task, shape=(lengths[i], *rest), dtype=kind))
+        task = given.task(i, _apply, function, rest, np.dtype(dtype), shared)
+        blocks.append(da.from_delayed(task, shape=(lengths[i], *rest), dtype=dtype))
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
 
 
 def _apply(
-    function: Callable[..., Any], rest: tuple[int, ...], kind: str, fitted: Any, i: int, X: Any, *others: Any
+    function: Callable[..., Any], rest: tuple[int, ...], dtype: Any, fitted: Any, i: int, X: Any, *others: Any
 ) -> Any:
     del i
-    return function(fitted, X, others[-1]) if len(X) else np.empty((0, *rest), dtype=np.dtype(kind))
+    return function(fitted, X, others[-1]) if len(X) else np.empty((0, *rest), dtype=dtype)
 
 
 def _same(value: Any) -> Any:
