@@ -66,6 +66,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.order = order
         self.rank = rank
@@ -90,6 +91,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
 
     def predict_eta(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False

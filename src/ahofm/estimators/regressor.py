@@ -96,6 +96,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         1 shows a progress bar.
     callbacks : sequence of functions, optional
         Called with a :class:`ahofm.model.Record` after every iteration; a fit stops when one returns True.
+    checkpoint : path or None, default None
+        A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
+        from it; it is removed when the fit has ended, and stays after an interrupt.
 
     Attributes
     ----------

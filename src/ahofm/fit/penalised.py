@@ -17,7 +17,7 @@ from ahofm.fit.lbfgs import Lbfgs
 from ahofm.fit.objective import Objective
 from ahofm.fit.settings import Settings
 from ahofm.fit.smoothing import strengths_of
-from ahofm.fit.solver import Solver, minimise
+from ahofm.fit.solver import Saved, Solver, minimise
 from ahofm.fit.start import random_start
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model import Layout, Model, Terms
@@ -29,7 +29,9 @@ FLOAT64_ROWS = 200_000
 MAX_ITER, TOL = 1000, 1e-4
 
 
-def fit_penalised(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
+def fit_penalised(
+    data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
+) -> Model:
     """A model whose strengths are given by degrees of freedom."""
     begun = time.perf_counter()
     books, inner = data.encoder.codebooks, data.inner
@@ -44,7 +46,9 @@ def fit_penalised(data: Data, ranks: dict[int, int], settings: Settings, classes
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
     limit = settings.max_iter or MAX_ITER
-    theta, trace = minimise(solver, objective, start, max_iter=limit, tol=tol, callbacks=settings.callbacks)
+    theta, trace = minimise(
+        solver, objective, start, max_iter=limit, tol=tol, callbacks=settings.callbacks, saved=saved
+    )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     predictors = tuple(
         Terms.of(layout, part, shift, factor)

@@ -15,6 +15,7 @@ from ahofm.columns.table import read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
+from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
 from ahofm.fit.data import counted_rows, prepare, prepare_dataset
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
@@ -79,7 +80,12 @@ def fit_model(
         raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
     ranks = check_ranks(settings.rank, int(asked), order, data.n_rows if block else None)
     fit = fit_block if block else fit_penalised
-    model = fit(data, ranks, settings, classes)
+    saved = (
+        None if settings.checkpoint is None else Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings))
+    )
+    model = fit(data, ranks, settings, classes, saved)
+    if saved is not None and model.trace.reason is not Reason.INTERRUPTED:
+        saved.remove()
     if settings.prune:
         model = model.without(model.removed())
     _warn_unless_finished(model.trace, settings)

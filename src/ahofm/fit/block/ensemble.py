@@ -19,6 +19,7 @@ from ahofm.fit.block.weigh import Scores, folds, predict
 from ahofm.fit.block.work import FEW_ROWS, RECIPES, Recipe, Work, member_count, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
+from ahofm.fit.solver import Saved
 from ahofm.model import Choice, Lower, Model, Reason, Trace
 
 _FAR, _SILENT = 20.0, 1e-8
@@ -34,11 +35,13 @@ Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
 
 
-def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
+def fit_block(
+    data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
+) -> Model:
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     work = Work.of(data, ranks, settings)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved)
     many = goes_on_a_sample(settings, data.n_rows)
     if not many and not data.all_known:
         raise ValueError(
@@ -63,10 +66,10 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     if runner.reason is None:
         rows = sample_of(work) if many else work
         members = [rows.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
-        found = runner(members)
+        found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
         settled = all(member.settled for member in members)
         if many:
-            found = [refined_fits(member, work, rows, runner) for member in members]
+            found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
     else:  # interrupted: what the search has found is all there is
         jobs, found, settled = [(recipe, 0) for recipe in range(len(recipes))], first, False
     fitted = [(recipe, fits) for (recipe, _), fits in zip(jobs, found, strict=True) if fits]
@@ -93,7 +96,7 @@ def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scor
             work = replace(work, settings=replace(settings, max_iter=sweeps))
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
-    found = runner(members)
+    found = runner(members, "search")
     if runner.reason is not None:
         return None, found[: len(recipes)]
     predicted = []

@@ -8,7 +8,7 @@ from ahofm.fit.block.member import Member
 from ahofm.fit.block.problem import Rows
 from ahofm.fit.block.refine import refined
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import Fit
+from ahofm.fit.block.stages import Fit, Snapshot
 from ahofm.fit.block.work import Work
 from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeKernel
@@ -41,10 +41,16 @@ def sample_of(work: Work) -> Work:
     return work.take(np.sort(rows))
 
 
-def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> list[Fit]:
-    """The member's fits at every order, refined on all rows."""
-    fits = []
+def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name: str) -> list[Fit]:
+    """The member's fits at every order, refined on all rows. The name is that of what is kept on the way."""
+    fits: list[Fit] = []
+    saved = runner.saved
     for at, beliefs in enumerate(member.beliefs):
+        place = f"{name} stage {at}"
+        kept = None if saved is None else saved.get(place, Snapshot)
+        if kept is not None:
+            fits.append(kept)
+            continue
         if runner.reason is not None:
             fits.append(member.fits[at])
             continue
@@ -59,6 +65,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
                 member.fits[at][0].noise,
                 most_passes=(work.settings.max_iter or _PASSES) if last else _PASSES_BELOW,
                 progress=lambda value, promise: runner.report(value, promise, 1.0),
+                saved=saved,
+                name=f"{place} on its way",
             )
         except KeyboardInterrupt:
             runner.reason = Reason.INTERRUPTED
@@ -66,6 +74,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
             continue
         parts = [belief.snapshot(member.additive, member.fits[at][0].noise) for belief in new]
         fits.append(tuple(part for part in parts if part is not None))
+        if saved is not None and runner.reason is None:
+            saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
 
 
