@@ -20,10 +20,10 @@ from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
 from ahofm.estimators.elsewhere import dataset_of, lazily, training_rows
+from ahofm.estimators.pieces import Pieces
 from ahofm.families import Family
 from ahofm.fit import Settings, Solver, fit_model
 from ahofm.fit.progress import Progress
-from ahofm.fit.train import most_codes
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
@@ -40,6 +40,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     model_: Model
     trace_: Trace
     removed_: Removed
+    _pieces: Pieces | None
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         verbose: int = 0,
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
         checkpoint: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.order = order
         self.rank = rank
@@ -92,6 +94,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.verbose = verbose
         self.callbacks = callbacks
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
 
     def predict_eta(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
@@ -101,7 +104,8 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         With ``return_std`` also their standard deviations, in the same shape.
         """
         if is_dask(X):
-            count = self._fitted_model().family.n_predictors
+            check_is_fitted(self, "model_")
+            count = self.model_.family.n_predictors
             width = None if count == 1 else count
             return lazily(self, "predict_eta", X, offset, width=width, return_std=return_std)
         table = self._read(X)
@@ -216,18 +220,27 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
     def _fit(
-        self, rows: Table | Dataset, y: Any, sample_weight: Any, offset: Any, family: Family, classes: Any = None
+        self,
+        rows: Table | Dataset,
+        y: Any,
+        sample_weight: Any,
+        offset: Any,
+        family: Family,
+        classes: Any = None,
+        *,
+        earlier: Model | None = None,
     ) -> None:
         """Fit and keep the model; nothing is kept when it fails."""
+        earlier = earlier or (getattr(self, "model_", None) if self.warm_start else None)
         callbacks = tuple(self.callbacks or ())
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
             settings = self._settings(callbacks if bar is None else (*callbacks, bar))
-            model = fit_model(
-                rows, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
-            )
+            given = {"weight": sample_weight, "offset": offset, "classes": classes, "earlier": earlier}
+            model = fit_model(rows, y, family=family, settings=settings, **given)
         self.model_ = model
         self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, classes)
+        self._pieces = rows if isinstance(rows, Pieces) else None
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
@@ -244,17 +257,25 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
         """Rows that are coded elsewhere; None for a table."""
-        asked = Settings(solver=self.solver, smoothing=self.smoothing, df=self.df, max_codes=self.max_codes)
-        found = dataset_of(X, y, sample_weight, offset, columns=self.columns, max_codes=most_codes(asked))
+        codebooks = self.model_.encoder.learned if self.warm_start and hasattr(self, "model_") else None
+        found = dataset_of(X, y, sample_weight, offset, self.get_params(deep=False), codebooks)
         if found is not None:
             self.n_features_in_ = len(found.columns)
             if found.named:
                 self.feature_names_in_ = np.array([column.name for column in found.columns], dtype=object)
         return found
 
-    def _fitted_model(self) -> Model:
-        check_is_fitted(self, "model_")
-        return self.model_
+    def _fit_piece(
+        self, table: Table, y: Floats, weight: Any, offset: Any, family: Family, classes: Any = None
+    ) -> None:
+        """Fit one more piece with those before; the first one is a fit like any other."""
+        if not hasattr(self, "model_"):
+            self._fit(table, y, weight, offset, family, classes)
+            self._pieces = Pieces.of(self.model_.encoder, table, y, weight, offset, family)
+            return
+        before = self._pieces or Pieces.before(self.model_.encoder, getattr(self, "_training", None), family)
+        both = before.with_piece(table, y, weight, offset, family)
+        self._fit(both, None, None, None, family, classes, earlier=self.model_)
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""

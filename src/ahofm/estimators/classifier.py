@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
 from ahofm.estimators.elsewhere import lazily
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
@@ -72,10 +73,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             self._fit(rows, None, None, None, self._family(len(classes)), tuple(classes))
             self.classes_ = classes
             return self
-        table = self._read(X, reset=True)
-        labels = _check_y(y, multi_output=False, estimator=self)
-        check_classification_targets(labels)
-        check_consistent_length(table.columns[0], labels)
+        table, labels = self._checked(X, y, reset=True)
         weight = check_weight(sample_weight, len(labels))
         classes = self._classes(np.unique(labels[weight > 0]))
         family = self._family(len(classes))
@@ -83,6 +81,36 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         self._fit(table, at.astype(np.float64), sample_weight, offset, family, tuple(classes))
         self.classes_ = classes
         return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> AHOFMClassifier:
+        """Fit all rows of this and earlier calls; see :meth:`AHOFMRegressor.partial_fit`.
+
+        Parameters
+        ----------
+        classes : array of labels, optional
+            All that will ever come, at the first call; by default those in ``y``, of which all must be there.
+        """
+        first = not hasattr(self, "model_")
+        table, labels = self._checked(X, y, reset=first)
+        found = self._classes(np.unique(labels if classes is None else np.asarray(classes))) if first else self.classes_
+        at = _places(found, labels)
+        self._fit_piece(table, at, sample_weight, offset, self._family(len(found)), tuple(found))
+        self.classes_ = found
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, NDArray[Any]]:
+        table = self._read(X, reset=reset)
+        labels = _check_y(y, multi_output=False, estimator=self)
+        check_classification_targets(labels)
+        check_consistent_length(table.columns[0], labels)
+        return table, labels
 
     def predict(self, X: Any, offset: ArrayLike | None = None) -> NDArray[Any]:
         """The most likely class of each row.
@@ -94,7 +122,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             Added to the predictor.
         """
         if is_dask(X):
-            self._fitted_model()
+            check_is_fitted(self, "model_")
             return lazily(self, "predict", X, offset, width=None, dtype=self.classes_.dtype)
         table = self._read(X)
         return self.model_.predict(table, offset, n_threads=self._threads())
@@ -102,7 +130,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probability of each class: (n, classes)."""
         if is_dask(X):
-            self._fitted_model()
+            check_is_fitted(self, "model_")
             return lazily(self, "predict_proba", X, offset, width=len(self.classes_))
         table = self._read(X)
         mean = self.model_.mean(table, offset, n_threads=self._threads())
@@ -126,11 +154,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
     def _target(self, y: Any) -> Floats:
         """Numbers of the classes."""
-        labels = np.asarray(y)
-        at = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        if (self.classes_[at] != labels).any():
-            raise ValueError("y has classes that were not there in training")
-        return at.astype(np.float64)
+        return _places(self.classes_, np.asarray(y))
 
     def _classes(self, classes: NDArray[Any]) -> NDArray[Any]:
         if len(classes) < 2:
@@ -148,3 +172,11 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         if family.n_predictors == 1 and n_classes > 2:
             raise ValueError(f"family {family.name} has two classes, but y has {n_classes}; use family='auto'")
         return family
+
+
+def _places(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
+    """Numbers of the classes; raises ValueError for a label that is none."""
+    at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    if (classes[at] != labels).any():
+        raise ValueError("y has classes that were not there in training")
+    return at.astype(np.float64)

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from ahofm.columns import Learned
 from ahofm.columns.basis import Floats
-from ahofm.columns.encode import Kinds
+from ahofm.fit import Settings
+from ahofm.fit.train import most_codes
 from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask, mapped
 
 
 def dataset_of(
-    X: Any, y: Any, sample_weight: Any, offset: Any, *, columns: Kinds, max_codes: int | None
+    X: Any, y: Any, sample_weight: Any, offset: Any, asked: Mapping[str, Any], learned: Sequence[Learned] | None
 ) -> Dataset | None:
-    """A dataset as it is, a Dask collection as a dataset, and None for a table."""
+    """A dataset as it is, a Dask collection as a dataset, and None for a table.
+
+    Parameters
+    ----------
+    asked : dict of an estimator's parameters
+    learned : sequence of Learned or None
+        Columns as an earlier fit has learned them, to code a collection by.
+    """
     if is_dask(X):
         from ahofm.scale.collection import ClusterDataset  # noqa: PLC0415 - needs Dask, which X is of
 
         if y is None:
             raise ValueError("y is None: a Dask collection needs its targets, as one with the same partitions")
-        return ClusterDataset(X, y, sample_weight, offset, columns=columns, max_codes=max_codes)
+        most = most_codes(Settings(**{name: asked[name] for name in ("solver", "smoothing", "df", "max_codes")}))
+        return ClusterDataset(X, y, sample_weight, offset, columns=asked["columns"], max_codes=most, learned=learned)
     if not isinstance(X, Dataset):
         return None
     given = {"y": y, "sample_weight": sample_weight, "offset": offset}

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
 from ahofm.estimators.elsewhere import lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
@@ -99,6 +100,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     checkpoint : path or None, default None
         A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
         from it; it is removed when the fit has ended, and stays after an interrupt.
+    warm_start : bool, default False
+        Whether another ``fit`` uses the codebooks of the last one and, with a solver that minimises a penalised
+        objective and the same order and rank, starts from its coefficients.
 
     Attributes
     ----------
@@ -154,11 +158,33 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
             self._fit(rows, None, None, None, family)
             return self
-        table = self._read(X, reset=True)
+        self._fit(*self._checked(X, y, reset=True), sample_weight, offset, family)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> AHOFMRegressor:
+        """Fit all rows of this and earlier calls.
+
+        The first call learns the codebooks, and is a fit like any other. Later ones code their rows by them and add
+        them to those that are there, at a byte or two per cell, so that the model is that of all rows, in whatever
+        pieces they came. Solvers that minimise a penalised objective start from the last coefficients.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As for :meth:`fit`; tables in memory.
+        """
+        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
+        table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
+        self._fit_piece(table, target, sample_weight, offset, family)
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, Floats]:
+        table = self._read(X, reset=reset)
         target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
         check_consistent_length(table.columns[0], target)
-        self._fit(table, target, sample_weight, offset, family)
-        return self
+        return table, target
 
     def predict(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
@@ -180,7 +206,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             Of a Dask collection a Dask Array, computed when asked for.
         """
         if is_dask(X):
-            family = self._fitted_model().family
+            check_is_fitted(self, "model_")
+            family = self.model_.family
             several = family.mean(np.zeros((1, family.n_predictors))).ndim > 1
             width = family.n_predictors if several else None
             return lazily(self, "predict", X, offset, width=width, return_std=return_std)

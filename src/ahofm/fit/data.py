@@ -99,9 +99,15 @@ class Data:
 
 
 def counted_rows(
-    table: Table, y: Any, weight: ArrayLike | None, offset: ArrayLike | None, family: Family
+    table: Table,
+    y: Any,
+    weight: ArrayLike | None,
+    offset: ArrayLike | None,
+    family: Family,
+    *,
+    whole: bool = True,
 ) -> tuple[Table, Rows]:
-    """Table and target without the rows of weight zero, checked."""
+    """Table and target without the rows of weight zero, checked; unless ``whole``, as a piece of more rows."""
     target = np.asarray(y, dtype=np.float64)
     if target.shape != (table.n_rows,):
         raise ValueError(f"y has shape {target.shape}, but X has {table.n_rows} rows; expected ({table.n_rows},)")
@@ -111,7 +117,8 @@ def counted_rows(
     if not weights.all():
         kept = np.flatnonzero(weights)
         table, rows = table.take(kept), rows.take(kept)
-    family.check(rows.y)
+    if whole:
+        family.check(rows.y)
     return table, rows
 
 

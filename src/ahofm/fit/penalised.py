@@ -30,9 +30,14 @@ MAX_ITER, TOL = 1000, 1e-4
 
 
 def fit_penalised(
-    data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    earlier: Model | None = None,
 ) -> Model:
-    """A model whose strengths are given by degrees of freedom."""
+    """A model whose strengths are given by degrees of freedom; from where an earlier one of the same shape ended."""
     begun = time.perf_counter()
     books, inner = data.encoder.codebooks, data.inner
     strengths = strengths_of(books, [1, *ranks], settings.df, settings.df_kind)
@@ -42,12 +47,24 @@ def fit_penalised(
     solver = _solver(settings, validation)
     intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
     start = random_start(objective, intercepts, data.encoder.names, settings.seed)
+    reference = None
+    if earlier is not None and dict(earlier.ranks) == ranks and len(earlier.predictors) == inner.n_predictors:
+        reference = objective.value(start) / objective.total
+        parts = zip(earlier.predictors, data.units.shift, data.units.factor, strict=True)
+        start = np.concatenate([terms.coordinates(layout, shift, factor) for terms, shift, factor in parts])
     ready = time.perf_counter()
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
     limit = settings.max_iter or MAX_ITER
     theta, trace = minimise(
-        solver, objective, start, max_iter=limit, tol=tol, callbacks=settings.callbacks, saved=saved
+        solver,
+        objective,
+        start,
+        max_iter=limit,
+        tol=tol,
+        callbacks=settings.callbacks,
+        saved=saved,
+        reference=reference,
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     predictors = tuple(

@@ -81,14 +81,16 @@ def gradient_norm(objective: Objective, gradient: Floats) -> float:
     return float(np.linalg.norm(gradient * objective.scale) / np.sqrt(objective.total))
 
 
-def has_converged(records: Sequence[Record], tol: float) -> bool:
+def has_converged(records: Sequence[Record], tol: float, reference: float | None = None) -> bool:
     """Whether the last ten iterations gained less than ``tol`` of the gain since the start, or the slope is flat.
+
+    A start that is good already has little to gain: ``reference`` is then the objective where others start.
 
     Interactions have flat valleys in which a gradient never quite vanishes, hence the first; the second spares convex
     problems ten needless iterations.
     """
     last = records[-1]
-    gain = tol * (records[0].objective - last.objective)
+    gain = tol * ((records[0].objective if reference is None else reference) - last.objective)
     if 0.5 * last.gradient_norm**2 <= 1e-3 * gain or last.gradient_norm == 0.0:
         return True
     return len(records) > 10 and records[-11].objective - last.objective <= gain
@@ -103,6 +105,7 @@ def minimise(
     tol: float | None = None,
     callbacks: Sequence[Callback] = (),
     saved: Saved | None = None,
+    reference: float | None = None,
 ) -> tuple[Floats, Trace]:
     """Run a solver.
 
@@ -115,6 +118,8 @@ def minimise(
         Called after every iteration; the fit stops when one returns True.
     saved : Saved, optional
         Where the state is kept after every iteration, and where one may be already.
+    reference : float, optional
+        Objective per unit of weight of a start without knowledge, when this one has some; for ``tol``.
 
     Returns
     -------
@@ -153,7 +158,7 @@ def minimise(
             if state.reason is not None:
                 reason = state.reason
                 break
-            if tol is not None and has_converged(records, tol):
+            if tol is not None and has_converged(records, tol, reference):
                 reason = Reason.CONVERGED
                 break
             wishes = [callback(records[-1]) for callback in callbacks]  # each of them is called

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -36,6 +38,7 @@ def fit_model(
     family: Family | None = None,
     settings: Settings | None = None,
     classes: tuple[Any, ...] | None = None,
+    earlier: Model | None = None,
 ) -> Model:
     """Fit an additive higher-order factorization machine.
 
@@ -52,23 +55,33 @@ def fit_model(
     settings : Settings, optional
     classes : tuple, optional
         Labels of the classes 0, 1, ..., to be kept with the model.
+    earlier : Model, optional
+        Whose codebooks to use and, where strengths are given, whose coefficients to start from.
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
     block = _uses_block(settings)
     begun = time.perf_counter()
     if isinstance(X, Dataset):
-        encoder = Encoder.of(X.columns, settings.columns, default=_default(block, X.source.n_rows), named=X.named)
+        encoder = (
+            Encoder.of(X.columns, settings.columns, default=_default(block, X.source.n_rows), named=X.named)
+            if earlier is None
+            else _coded_alike(earlier.encoder, X)
+        )
         data = prepare_dataset(X, family, encoder, classes, n_threads=settings.n_threads)
     else:
         table, rows = counted_rows(read_table(X), y, weight, offset, family)
-        encoder = Encoder.learn(
-            table,
-            settings.columns,
-            default=_default(block, table.n_rows),
-            max_codes=most_codes(settings),
-            sample_weight=rows.weight,
-            n_threads=settings.n_threads,
+        encoder = (
+            Encoder.learn(
+                table,
+                settings.columns,
+                default=_default(block, table.n_rows),
+                max_codes=most_codes(settings),
+                sample_weight=rows.weight,
+                n_threads=settings.n_threads,
+            )
+            if earlier is None
+            else earlier.encoder
         )
         everything = settings.solver == "block"
         data = prepare(table, rows, encoder, family, all_known=everything, n_threads=settings.n_threads)
@@ -79,17 +92,30 @@ def fit_model(
     if block and order > MAX_BLOCK_ORDER:
         raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
     ranks = check_ranks(settings.rank, int(asked), order, data.n_rows if block else None)
-    fit = fit_block if block else fit_penalised
     saved = (
         None if settings.checkpoint is None else Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings))
     )
-    model = fit(data, ranks, settings, classes, saved)
+    if block:
+        model = fit_block(data, ranks, settings, classes, saved)
+    else:
+        model = fit_penalised(data, ranks, settings, classes, saved, earlier)
     if saved is not None and model.trace.reason is not Reason.INTERRUPTED:
         saved.remove()
     if settings.prune:
         model = model.without(model.removed())
     _warn_unless_finished(model.trace, settings)
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
+
+
+def _coded_alike(encoder: Encoder, rows: Dataset) -> Encoder:
+    """Codebooks of an earlier fit, for rows that were coded by them."""
+    for mine, theirs in zip_longest(encoder.learned, rows.columns):
+        same = mine is not None and theirs is not None and mine.name == theirs.name
+        if not same or not np.array_equal(mine.support.values, theirs.support.values) or mine.n_codes != theirs.n_codes:
+            raise ValueError(
+                "X was coded by other codebooks than those of the earlier fit: give these when it is coded"
+            )
+    return encoder
 
 
 def most_codes(settings: Settings) -> int | None:

@@ -41,7 +41,7 @@ def sample_of(work: Work) -> Work:
     return work.take(np.sort(rows))
 
 
-def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name: str) -> list[Fit]:
+def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name: str = "member") -> list[Fit]:
     """The member's fits at every order, refined on all rows. The name is that of what is kept on the way."""
     fits: list[Fit] = []
     saved = runner.saved
