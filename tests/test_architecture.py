@@ -15,6 +15,7 @@ FLOW = [
     "columns",
     "kernels",
     "rows",
+    "scale",
     "families",
     "model",
     "fit",

@@ -1,16 +1,36 @@
 """Every source yields the same rows in fixed chunks. A new source is tested by its line in SOURCES."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ahofm.kernels import Chunk
-from ahofm.rows import ArraySource, Source
+from ahofm.rows import ArraySource, MappedSource, Source
 from tests.problems import random_chunk
 
+
+def array_source(table, chunk_rows):
+    return ArraySource(table.codes, table.y, table.weight, table.offset, chunk_rows)
+
+
+def mapped_source(table, chunk_rows):
+    return MappedSource(array_source(table, chunk_rows), lambda chunk, index: chunk.rows(0, chunk.n_rows))
+
+
+def store_source(table, chunk_rows):
+    """Chunks that were written to files; two of them are read ahead."""
+    parts = pytest.importorskip("ahofm.scale.parts", reason="a store needs pyarrow")
+    folder, whole = Path(tempfile.mkdtemp(prefix="ahofm-")), array_source(table, chunk_rows)
+    for part in range(-(-whole.n_chunks // parts.CHUNKS)):
+        numbers = range(part * parts.CHUNKS, min((part + 1) * parts.CHUNKS, whole.n_chunks))
+        parts.write_part(parts.part_path(folder, part), (whole.chunk(index) for index in numbers), "test")
+    return parts.StoreSource(folder, "test", whole.n_rows, whole.n_chunks, table.codes.sizes, ahead=2)
+
+
 # name -> function of a whole table, as a chunk, and of rows per chunk
-SOURCES = {
-    "array": lambda table, chunk_rows: ArraySource(table.codes, table.y, table.weight, table.offset, chunk_rows),
-}
+SOURCES = {"array": array_source, "mapped": mapped_source, "store": store_source}
 every_source = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
 
 

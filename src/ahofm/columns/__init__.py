@@ -7,6 +7,7 @@ from ahofm.columns.codes import Codes
 from ahofm.columns.cyclic import Cyclic
 from ahofm.columns.encode import ConstantColumnWarning, Encoder
 from ahofm.columns.kind import ColumnKind, Support
+from ahofm.columns.learned import Learned
 from ahofm.columns.linear import Linear
 from ahofm.columns.mixed import Mixed
 from ahofm.columns.pieces import Pieces
@@ -24,6 +25,7 @@ __all__ = [
     "ConstantColumnWarning",
     "Cyclic",
     "Encoder",
+    "Learned",
     "Linear",
     "Mixed",
     "Penalty",

@@ -13,15 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ahofm.columns.basis import Basis, Floats
-from ahofm.columns.categorical import Categorical
+from ahofm.columns.basis import Floats
 from ahofm.columns.codebook import Codebook
 from ahofm.columns.codes import Codes
-from ahofm.columns.kind import ColumnKind, NumericKind, Support
-from ahofm.columns.linear import EmptyBasis, Linear
-from ahofm.columns.spline import Spline
-from ahofm.columns.support import MAX_CODES, learn_levels, learn_numbers
-from ahofm.columns.table import Table, is_numeric, missing_in, read_table
+from ahofm.columns.kind import ColumnKind
+from ahofm.columns.learned import Learned, learn_column
+from ahofm.columns.support import MAX_CODES
+from ahofm.columns.table import Table, read_table
 
 T = TypeVar("T")
 
@@ -77,23 +75,35 @@ class Encoder:
         """
         table = read_table(X)
         kinds = requested_kinds(columns, table.names)
-        valid = isinstance(max_codes, (int, np.integer)) and not isinstance(max_codes, bool) and max_codes >= 2
-        if max_codes is not None and not valid:
-            raise ValueError(f"max_codes must be an integer of at least 2, got {max_codes!r}")
+        check_max_codes(max_codes)
         weight = _checked_weight(sample_weight, table.n_rows)
 
-        def learn(j: int) -> Codebook:
+        def learn(j: int) -> Learned:
             column = np.ascontiguousarray(table.columns[j])  # learning reads it several times
-            return _learn_codebook(table.names[j], column, kinds.get(j), default, max_codes, weight)
+            return learn_column(table.names[j], column, kinds.get(j), max_codes, weight)
 
-        codebooks = _each(learn, range(len(table.names)), n_threads)
+        learned = each(learn, range(len(table.names)), n_threads)
+        return cls.of(learned, columns, default=default, named=table.named)
+
+    @classmethod
+    def of(
+        cls, learned: Sequence[Learned], columns: Kinds = None, *, default: ColumnKind | None = None, named: bool = True
+    ) -> Encoder:
+        """From columns that have been learned already; the same kinds as in :meth:`learn`."""
+        kinds = requested_kinds(columns, [column.name for column in learned])
+        codebooks = tuple(column.codebook(kinds.get(j), default) for j, column in enumerate(learned))
         constant = [book.name for book in codebooks if book.size == 0]
         if constant:
             names = ", ".join(map(repr, constant[:10])) + (", ..." if len(constant) > 10 else "")
             warnings.warn(
                 f"{len(constant)} constant column(s) contribute nothing: {names}", ConstantColumnWarning, stacklevel=2
             )
-        return cls(tuple(codebooks), table.named)
+        return cls(codebooks, named)
+
+    @property
+    def learned(self) -> tuple[Learned, ...]:
+        """What the columns were before they had a kind."""
+        return tuple(Learned(book.name, book.support, book.edges, book.missing_mass) for book in self.codebooks)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +117,7 @@ class Encoder:
         def encode(j: int) -> NDArray[Any]:
             return self.codebooks[j].encode(table.columns[j])
 
-        columns = _each(encode, range(len(self.codebooks)), n_threads)
+        columns = each(encode, range(len(self.codebooks)), n_threads)
         return Codes(tuple(columns), tuple(book.n_codes for book in self.codebooks))
 
     def check(self, X: Any) -> Table:
@@ -129,12 +139,20 @@ class Encoder:
         return table
 
 
-def _each(task: Callable[[int], T], items: Iterable[int], n_threads: int | None) -> list[T]:
+def each(task: Callable[[int], T], items: Iterable[int], n_threads: int | None) -> list[T]:
+    """Results of a task that releases Python's lock, on threads; all cores by default."""
     count = n_threads if n_threads is not None else os.cpu_count() or 1
     if count <= 1:
         return [task(item) for item in items]
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(task, items))
+
+
+def check_max_codes(max_codes: Any) -> None:
+    """Raise ValueError unless it is None or a number of codes that makes sense."""
+    valid = isinstance(max_codes, (int, np.integer)) and not isinstance(max_codes, bool) and max_codes >= 2
+    if max_codes is not None and not valid:
+        raise ValueError(f"max_codes must be an integer of at least 2, got {max_codes!r}")
 
 
 def requested_kinds(columns: Kinds, names: Sequence[str]) -> dict[int, ColumnKind]:
@@ -178,44 +196,3 @@ def _checked_weight(sample_weight: ArrayLike | None, n_rows: int) -> Floats | No
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero everywhere; at least one row must count")
     return weight
-
-
-def _learn_codebook(
-    name: str,
-    column: NDArray[Any],
-    kind: ColumnKind | None,
-    default: ColumnKind | None,
-    max_codes: int | None,
-    weight: Floats | None,
-) -> Codebook:
-    absent = missing_in(column)
-    missing = float(np.count_nonzero(absent) if weight is None else weight[absent].sum())
-    by_level = isinstance(kind, Categorical) or not is_numeric(column)
-    if by_level:
-        if isinstance(kind, NumericKind):
-            raise TypeError(
-                f"column '{name}' holds text and cannot be {type(kind).__name__}(); use Categorical() or convert it"
-            )
-        support, edges = learn_levels(column, weight), None
-    else:
-        limit = kind.max_codes if isinstance(kind, NumericKind) and kind.max_codes is not None else max_codes
-        support, edges = learn_numbers(column, weight, limit)
-    kind = _resolved(kind, default, support, by_level)
-    try:
-        functions: Basis = EmptyBasis() if kind is None else kind.learn(support)
-    except ValueError as error:
-        raise ValueError(f"column '{name}': {error}") from error
-    return Codebook(name, kind, support, edges, functions, missing)
-
-
-def _resolved(
-    kind: ColumnKind | None, default: ColumnKind | None, support: Support, by_level: bool
-) -> ColumnKind | None:
-    """The kind a column can carry: one value nothing, two numbers a line."""
-    if support.size <= 1:
-        return None
-    if by_level:
-        return kind or Categorical()
-    if support.size == 2:
-        return kind if isinstance(kind, Linear) else Linear(getattr(kind, "outside", "clamp"))
-    return kind or default or Spline()

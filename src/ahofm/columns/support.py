@@ -46,7 +46,7 @@ def learn_numbers(column: Floats, weight: Floats | None, max_codes: int | None) 
     edges : array of shape (codes - 1,)
         The code of x is the number of edges strictly below x.
     """
-    values, mass = _distinct(column, weight)
+    values, mass = distinct(column, weight)
     if len(values) == 0:
         return Support(values, mass, 0.0, 0.0, exact=True), np.empty(0)
     low, high = float(values[0]), float(values[-1])
@@ -71,8 +71,8 @@ def learn_numbers(column: Floats, weight: Floats | None, max_codes: int | None) 
     return Support(means, bin_mass, low, high, exact=False), _edges(values[last[:-1]], values[first[1:]])
 
 
-def _distinct(column: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
-    """Distinct values in order, and the weight of each."""
+def distinct(column: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Distinct numbers in order, and the weight of each; NaN and rows of weight zero do not count."""
     if weight is None:
         ordered = np.sort(column)  # NaN goes last
         ordered = ordered[: np.searchsorted(ordered, np.nan)] + 0.0  # + 0.0: no -0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -19,12 +19,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
+from ahofm.estimators.elsewhere import dataset_of, lazily, training_rows
+from ahofm.estimators.pieces import Pieces
 from ahofm.families import Family
 from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
+from ahofm.rows import Dataset
+from ahofm.scale.partitions import is_dask
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -36,6 +40,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     model_: Model
     trace_: Trace
     removed_: Removed
+    _pieces: Pieces | None
 
     def __init__(
         self,
@@ -62,6 +67,8 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
+        checkpoint: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.order = order
         self.rank = rank
@@ -86,6 +93,8 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
 
     def predict_eta(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
@@ -94,6 +103,11 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         With ``return_std`` also their standard deviations, in the same shape.
         """
+        if is_dask(X):
+            check_is_fitted(self, "model_")
+            count = self.model_.family.n_predictors
+            width = None if count == 1 else count
+            return lazily(self, "predict_eta", X, offset, width=width, return_std=return_std)
         table = self._read(X)
         eta = self.model_.eta(table, offset, n_threads=self._threads())
         eta = eta[:, 0] if eta.shape[1] == 1 else eta
@@ -224,42 +238,35 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
     def _fit(
-        self, table: Table, y: Floats, sample_weight: Any, offset: Any, family: Family, classes: Any = None
+        self,
+        rows: Table | Dataset,
+        y: Any,
+        sample_weight: Any,
+        offset: Any,
+        family: Family,
+        classes: Any = None,
+        *,
+        earlier: Model | None = None,
     ) -> None:
         """Fit and keep the model; nothing is kept when it fails."""
+        earlier = earlier or (getattr(self, "model_", None) if self.warm_start else None)
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
             settings = self._settings(() if bar is None else (bar,))
-            model = fit_model(
-                table, y, weight=sample_weight, offset=offset, family=family, settings=settings, classes=classes
-            )
+            given = {"weight": sample_weight, "offset": offset, "classes": classes, "earlier": earlier}
+            model = fit_model(rows, y, family=family, settings=settings, **given)
         self.model_ = model
-        self._training = (table, y, sample_weight, offset)
+        self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, classes)
+        self._pieces = rows if isinstance(rows, Pieces) else None
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
 
-    def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]]) -> Settings:
-        """What was asked for, with more callbacks."""
+    def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]] = ()) -> Settings:
+        """Everything that was asked for, with more callbacks."""
+        names = {setting.name for setting in fields(Settings)} & self.get_params(deep=False).keys()
         return Settings(
-            order=self.order,
-            rank=self.rank,
-            columns=self.columns,
-            smoothing=self.smoothing,
-            df=self.df,
-            df_kind=self.df_kind,
-            ridge=self.ridge,
-            solver=self.solver,
-            interactions=self.interactions,
-            tempering=self.tempering,
-            n_members=self.n_members,
-            prune=self.prune,
-            center=self.center,
-            max_codes=self.max_codes,
-            validation_fraction=self.validation_fraction,
-            patience=self.patience,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            **{name: getattr(self, name) for name in names - {"callbacks"}},
             n_threads=self._threads(),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             callbacks=(*(self.callbacks or ()), *callbacks),
@@ -268,6 +275,28 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _asked(self, y: Any) -> tuple[Floats | None, Family]:
         """The target of a fit to come, as numbers, and its family."""
         raise NotImplementedError
+
+    def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
+        """Rows that are coded elsewhere; None for a table."""
+        codebooks = self.model_.encoder.learned if self.warm_start and hasattr(self, "model_") else None
+        found = dataset_of(X, y, sample_weight, offset, self.get_params(deep=False), codebooks)
+        if found is not None:
+            self.n_features_in_ = len(found.columns)
+            if found.named:
+                self.feature_names_in_ = np.array([column.name for column in found.columns], dtype=object)
+        return found
+
+    def _fit_piece(
+        self, table: Table, y: Floats, weight: Any, offset: Any, family: Family, classes: Any = None
+    ) -> None:
+        """Fit one more piece with those before; the first one is a fit like any other."""
+        if not hasattr(self, "model_"):
+            self._fit(table, y, weight, offset, family, classes)
+            self._pieces = Pieces.of(self.model_.encoder, table, y, weight, offset, family)
+            return
+        before = self._pieces or Pieces.before(self.model_.encoder, getattr(self, "_training", None), family)
+        both = before.with_piece(table, y, weight, offset, family)
+        self._fit(both, None, None, None, family, classes, earlier=self.model_)
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""

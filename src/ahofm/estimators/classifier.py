@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
+from ahofm.estimators.elsewhere import lazily
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
+from ahofm.scale.partitions import is_dask
 
 
 class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,14 +46,19 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     """
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> AHOFMClassifier:
         """Fit the model.
 
         Parameters
         ----------
-        X : array of shape (n, columns), or a pandas, polars or Arrow table
-            Numbers or text; NaN and None are missing values.
+        X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
+            Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
+            the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
@@ -58,21 +66,51 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
-        table = self._read(X, reset=True)
-        labels = _check_y(y, multi_output=False, estimator=self)
-        check_classification_targets(labels)
-        check_consistent_length(table.columns[0], labels)
+        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+            if rows.target.labels is None:
+                raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
+            classes = self._classes(np.asarray(rows.target.labels))
+            self._fit(rows, None, None, None, self._family(len(classes)), tuple(classes))
+            self.classes_ = classes
+            return self
+        table, labels = self._checked(X, y, reset=True)
         weight = check_weight(sample_weight, len(labels))
-        classes = np.unique(labels[weight > 0])
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
-            )
+        classes = self._classes(np.unique(labels[weight > 0]))
         family = self._family(len(classes))
         at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         self._fit(table, at.astype(np.float64), sample_weight, offset, family, tuple(classes))
         self.classes_ = classes
         return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> AHOFMClassifier:
+        """Fit all rows of this and earlier calls; see :meth:`AHOFMRegressor.partial_fit`.
+
+        Parameters
+        ----------
+        classes : array of labels, optional
+            All that will ever come, at the first call; by default those in ``y``, of which all must be there.
+        """
+        first = not hasattr(self, "model_")
+        table, labels = self._checked(X, y, reset=first)
+        found = self._classes(np.unique(labels if classes is None else np.asarray(classes))) if first else self.classes_
+        at = _places(found, labels)
+        self._fit_piece(table, at, sample_weight, offset, self._family(len(found)), tuple(found))
+        self.classes_ = found
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, NDArray[Any]]:
+        table = self._read(X, reset=reset)
+        labels = _check_y(y, multi_output=False, estimator=self)
+        check_classification_targets(labels)
+        check_consistent_length(table.columns[0], labels)
+        return table, labels
 
     def predict(self, X: Any, offset: ArrayLike | None = None) -> NDArray[Any]:
         """The most likely class of each row.
@@ -83,11 +121,17 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
+        if is_dask(X):
+            check_is_fitted(self, "model_")
+            return lazily(self, "predict", X, offset, width=None, dtype=self.classes_.dtype)
         table = self._read(X)
         return self.model_.predict(table, offset, n_threads=self._threads())
 
     def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probability of each class: (n, classes)."""
+        if is_dask(X):
+            check_is_fitted(self, "model_")
+            return lazily(self, "predict_proba", X, offset, width=len(self.classes_))
         table = self._read(X)
         mean = self.model_.mean(table, offset, n_threads=self._threads())
         return mean if mean.ndim == 2 else np.column_stack([1.0 - mean, mean])
@@ -99,7 +143,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
     def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Predictors before the link: (n,) log odds for two classes, else (n, classes)."""
-        return np.asarray(self.predict_eta(X, offset))
+        return cast("Floats", self.predict_eta(X, offset))
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
@@ -110,11 +154,14 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
     def _target(self, y: Any) -> Floats:
         """Numbers of the classes."""
-        labels = np.asarray(y)
-        at = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        if (self.classes_[at] != labels).any():
-            raise ValueError("y has classes that were not there in training")
-        return at.astype(np.float64)
+        return _places(self.classes_, np.asarray(y))
+
+    def _classes(self, classes: NDArray[Any]) -> NDArray[Any]:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
+            )
+        return classes
 
     def _asked(self, y: Any) -> tuple[Floats | None, Family]:
         if y is None:
@@ -131,3 +178,11 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         if family.n_predictors == 1 and n_classes > 2:
             raise ValueError(f"family {family.name} has two classes, but y has {n_classes}; use family='auto'")
         return family
+
+
+def _places(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
+    """Numbers of the classes; raises ValueError for a label that is none."""
+    at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    if (classes[at] != labels).any():
+        raise ValueError("y has classes that were not there in training")
+    return at.astype(np.float64)

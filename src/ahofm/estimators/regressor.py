@@ -10,11 +10,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
+from ahofm.estimators.elsewhere import lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
 from ahofm.families import Family, Gaussian, find_family
 from ahofm.fit import Forecast
 from ahofm.model import Band
+from ahofm.scale.partitions import is_dask
 
 
 def forecast(
@@ -125,6 +128,12 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         1 shows a progress bar.
     callbacks : sequence of functions, optional
         Called with a ``ahofm.model.Record`` after every iteration; a fit stops when one returns True.
+    checkpoint : path or None, default None
+        A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
+        from it; it is removed when the fit has ended, and stays after an interrupt.
+    warm_start : bool, default False
+        Whether another ``fit`` uses the codebooks of the last one and, with a solver that minimises a penalised
+        objective and the same order and rank, starts from its coefficients.
 
     Attributes
     ----------
@@ -155,25 +164,58 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     """
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> AHOFMRegressor:
         """Fit the model.
 
         Parameters
         ----------
-        X : array of shape (n, columns), or a pandas, polars or Arrow table
-            Numbers or text; NaN and None are missing values.
+        X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
+            Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
+            the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             Integer weights act as repeated rows, zeros as absent ones.
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor, e.g. the log of an exposure.
         """
-        table = self._read(X, reset=True)
+        family = self._asked(None)[1]
+        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+            if rows.target.text:
+                raise ValueError("the target is text; use AHOFMClassifier, or numbers")
+            self._fit(rows, None, None, None, family)
+            return self
+        self._fit(*self._checked(X, y, reset=True), sample_weight, offset, family)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> AHOFMRegressor:
+        """Fit all rows of this and earlier calls.
+
+        The first call learns the codebooks, and is a fit like any other. Later ones code their rows by them and add
+        them to those that are there, at a byte or two per cell, so that the model is that of all rows, in whatever
+        pieces they came. Solvers that minimise a penalised objective start from the last coefficients.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As for :meth:`fit`; tables in memory.
+        """
+        family = self._asked(None)[1]
+        table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
+        self._fit_piece(table, target, sample_weight, offset, family)
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, Floats]:
+        table = self._read(X, reset=reset)
         target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
         check_consistent_length(table.columns[0], target)
-        self._fit(table, target, sample_weight, offset, self._asked(target)[1])
-        return self
+        return table, target
 
     def _asked(self, y: Any) -> tuple[Floats | None, Family]:
         family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
@@ -196,7 +238,14 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Returns
         -------
         array of shape (n,), or two of them
+            Of a Dask collection a Dask Array, computed when asked for.
         """
+        if is_dask(X):
+            check_is_fitted(self, "model_")
+            family = self.model_.family
+            several = family.mean(np.zeros((1, family.n_predictors))).ndim > 1
+            width = family.n_predictors if several else None
+            return lazily(self, "predict", X, offset, width=width, return_std=return_std)
         table = self._read(X)
         if not return_std:
             return self.model_.predict(table, offset, n_threads=self._threads())

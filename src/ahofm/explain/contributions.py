@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -15,6 +16,7 @@ from ahofm.explain.asked import Fitted, model_of, predictor_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.kernels import NativeCurves
+from ahofm.scale.partitions import is_dask, mapped
 
 MAX_TERMS = 500
 """Of one row, unless more are asked for."""
@@ -105,6 +107,7 @@ def contributions(
     ----------
     fitted : estimator or model
     X : table with the columns of training
+        Of a Dask collection, values are Dask Arrays, computed when asked for.
     max_order : int, optional
         Most columns of a term; what is above goes into ``rest``. The model's order by default.
     max_terms : int
@@ -122,7 +125,6 @@ def contributions(
     True
     """
     model = model_of(fitted)
-    table = model.encoder.check(X)
     k = predictor_of(model, predictor)
     if max_order is not None and (isinstance(max_order, bool) or int(max_order) != max_order or max_order < 1):
         raise ValueError(f"max_order must be an integer of at least 1, got {max_order!r}")
@@ -138,6 +140,12 @@ def contributions(
             "shapley_values gives one number per column; or raise max_terms"
         )
     sets = [subset for order in orders for subset in combinations(pure.active, order)]
+    names = tuple(tuple(model.encoder.names[j] for j in subset) for subset in sets)
+    if is_dask(X):
+        own = partial(_rows_of_terms, max_order=max_order, max_terms=max_terms, predictor=predictor)
+        lazy = mapped(own, model, X, width=len(sets) + 1)
+        return Contributions(names, pure.curves.intercept, lazy[:, :-1], lazy[:, -1])
+    table = model.encoder.check(X)
     values = np.empty((table.n_rows, len(sets)))
     for start in range(0, table.n_rows, _ROWS):
         rows = slice(start, min(start + _ROWS, table.n_rows))
@@ -150,8 +158,18 @@ def contributions(
                 values[rows, at] = np.prod(phi[list(subset), :, part], axis=0) @ pure.weights[len(subset)]
     eta, intercept = model.eta(table)[:, k], pure.curves.intercept
     rest = eta - intercept - values.sum(axis=1) if top < pure.order else np.zeros(table.n_rows)
-    names = tuple(tuple(model.encoder.names[j] for j in subset) for subset in sets)
     return Contributions(names, intercept, values, rest)
+
+
+def _rows_of_terms(model: Fitted, X: Any, offset: None, **asked: Any) -> Floats:
+    """Terms and rest of a partition."""
+    found = contributions(model, X, **asked)
+    return np.column_stack([found.values, found.rest])
+
+
+def _rows_of_shares(model: Fitted, X: Any, offset: None, predictor: Any) -> Floats:
+    """Shapley values of a partition."""
+    return shapley_values(model, X, predictor=predictor).values
 
 
 def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: int | None = None) -> Shapley:
@@ -161,6 +179,7 @@ def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: 
     ----------
     fitted : estimator or model
     X : table with the columns of training
+        Of a Dask collection, values are a Dask Array, computed when asked for.
     predictor : int or class, optional
         For families with several.
     n_threads : int, optional
@@ -174,8 +193,13 @@ def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: 
     ((4, 3), True)
     """
     model = model_of(fitted)
-    table = model.encoder.check(X)
     pure = purify(model, predictor_of(model, predictor))
+    if is_dask(X):
+        names = tuple(model.encoder.names)
+        lazy = mapped(partial(_rows_of_shares, predictor=predictor), model, X, width=len(names))
+        data = tuple(X[name] if hasattr(X, "columns") else X[:, j] for j, name in enumerate(names))
+        return Shapley(names, pure.curves.intercept, lazy, data)
+    table = model.encoder.check(X)
     weights = {order: own / order for order, own in pure.weights.items()}
     places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
     values = NativeCurves((pure.curves,)).shares(places, [weights], n_threads)[:, 0]

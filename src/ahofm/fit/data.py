@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ahofm.columns import Codes, ColumnKind, Encoder
+from ahofm.columns import Codes, Encoder
 from ahofm.columns.basis import Floats
-from ahofm.columns.encode import Kinds
 from ahofm.columns.table import Table, is_numeric
 from ahofm.families import Family
 from ahofm.families.units import Units
+from ahofm.kernels import Chunk
 from ahofm.model import check_offset, check_weight
+from ahofm.rows import (
+    KNOWN_ROWS,
+    ArraySource,
+    Dataset,
+    Executor,
+    MappedSource,
+    Source,
+    ThreadExecutor,
+    known_rows,
+)
 
 MERGED_ROWS = 10_000
 """Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone.
@@ -38,16 +49,23 @@ class Rows:
 
 @dataclass(frozen=True)
 class Data:
-    """What a solver is given.
+    """What a solver is given: all rows as a source, and known rows with their true values.
+
+    Known are all rows, or :func:`ahofm.rows.known_rows` of them. What is no sum over chunks is learned from them.
 
     Attributes
     ----------
     encoder : Encoder
+    source : Source
+        All rows, in the units of ``inner``.
+    executor : Executor
+        For the source.
     table : Table
-        Raw values of the rows.
+        Raw values of the known rows.
     codes : Codes
+        Of the known rows.
     rows : Rows
-        In the units of ``inner``.
+        The known ones, in the units of ``inner``.
     family : Family
         With everything filled in that it learns from the target.
     inner : Family
@@ -55,10 +73,12 @@ class Data:
     units : Units
         From the inner predictors to those of the family.
     total : float
-        Sum of the weights.
+        Sum of the weights of all rows.
     """
 
     encoder: Encoder
+    source: Source
+    executor: Executor
     table: Table
     codes: Codes
     rows: Rows
@@ -67,11 +87,27 @@ class Data:
     units: Units
     total: float
 
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return self.source.n_rows
+
+    @property
+    def all_known(self) -> bool:
+        """Whether true values of all rows are at hand."""
+        return len(self.rows.y) == self.n_rows
+
 
 def counted_rows(
-    table: Table, y: ArrayLike, weight: ArrayLike | None, offset: ArrayLike | None, family: Family
+    table: Table,
+    y: Any,
+    weight: ArrayLike | None,
+    offset: ArrayLike | None,
+    family: Family,
+    *,
+    whole: bool = True,
 ) -> tuple[Table, Rows]:
-    """Table and target without the rows of weight zero, checked."""
+    """Table and target without the rows of weight zero, checked; unless ``whole``, as a piece of more rows."""
     target = np.asarray(y, dtype=np.float64)
     if target.shape != (table.n_rows,):
         raise ValueError(f"y has shape {target.shape}, but X has {table.n_rows} rows; expected ({table.n_rows},)")
@@ -81,32 +117,109 @@ def counted_rows(
     if not weights.all():
         kept = np.flatnonzero(weights)
         table, rows = table.take(kept), rows.take(kept)
-    family.check(rows.y)
+    if whole:
+        family.check(rows.y)
     return table, rows
 
 
 def prepare(
-    table: Table,
-    rows: Rows,
-    family: Family,
-    kinds: Kinds,
-    *,
-    default: ColumnKind | None,
-    max_codes: int | None,
-    n_threads: int | None,
+    table: Table, rows: Rows, encoder: Encoder, family: Family, *, all_known: bool, n_threads: int | None
 ) -> Data:
-    """Learn the codebooks, encode, merge and standardise."""
-    encoder = Encoder.learn(
-        table, kinds, default=default, max_codes=max_codes, sample_weight=rows.weight, n_threads=n_threads
-    )
+    """Encode, merge and standardise a table in memory. ``all_known``: also when there are many rows."""
     codes = encoder.encode(table, n_threads=n_threads)
     if table.n_rows <= MERGED_ROWS:
         table, codes, rows = _merged(table, codes, rows)
-    filled, total = family.filled(rows.y, rows.weight), float(rows.weight.sum())
-    inner, units = filled.standardised(rows.y, rows.weight)
+    known = None if all_known or len(rows.y) <= KNOWN_ROWS else known_rows(len(rows.y))
+    filled, inner, units = _standardised(family, rows if known is None else rows.take(known))
+    rows = _inner(rows, units)
+    source, executor = ArraySource(codes, rows.y, _unless_ones(rows.weight), rows.offset), ThreadExecutor(n_threads)
+    total = float(rows.weight.sum())
+    if known is not None:
+        table, codes, rows = table.take(known), codes.take(known), rows.take(known)
+    return Data(encoder, source, executor, table, codes, rows, filled, inner, units, total)
+
+
+def prepare_dataset(
+    dataset: Dataset, family: Family, encoder: Encoder, classes: tuple[Any, ...] | None, *, n_threads: int | None
+) -> Data:
+    """Rows that are coded already. Few of them are taken into memory, and are then like a table that was there."""
+    known = dataset.known
+    labels = None if classes is None or dataset.target.text else np.asarray(classes)
+    change = Changed(family, Units.unchanged(family.n_predictors), labels)
+    offset = None if known.offset is None else check_offset(known.offset, len(known.y), family)
+    rows = Rows(change.target(known.y), known.weight, offset)
+    if dataset.source.n_rows <= KNOWN_ROWS:
+        family.check(rows.y)
+        return prepare(known.table, rows, encoder, family, all_known=True, n_threads=n_threads)
+    executor = dataset.executor(n_threads)
+    _check_targets(MappedSource(dataset.source, change), executor, family)
+    ends = [dataset.target.low, dataset.target.high] if classes is None else np.arange(float(len(classes)))
+    family.check(np.concatenate([rows.y, ends]))
+    filled, inner, units = _standardised(family, rows)
+    source = MappedSource(dataset.source, replace(change, units=units))
+    codes = encoder.encode(known.table, n_threads=n_threads)
+    mine = _inner(rows, units)
+    return Data(encoder, source, executor, known.table, codes, mine, filled, inner, units, dataset.total)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A chunk as it was stored, to one in the units of a fit.
+
+    Attributes
+    ----------
+    family : Family
+        Says what an offset of one column means.
+    units : Units
+    labels : array or None
+        Numbers that are classes: their places become the target.
+    """
+
+    family: Family
+    units: Units
+    labels: NDArray[Any] | None = None
+
+    def target(self, y: NDArray[Any]) -> Floats:
+        """Targets of a chunk."""
+        numbers = y if self.labels is None else np.searchsorted(self.labels, y)
+        return self.units.of_target(np.asarray(numbers, dtype=np.float64))
+
+    def __call__(self, chunk: Chunk, index: int) -> Chunk:
+        """Another chunk of the same rows."""
+        assert chunk.y is not None
+        offset = None if chunk.offset is None else check_offset(chunk.offset, chunk.n_rows, self.family)
+        offset = None if offset is None else self.units.of_offset(offset)
+        return replace(chunk, y=self.target(chunk.y), offset=offset)
+
+
+def _standardised(family: Family, rows: Rows) -> tuple[Family, Family, Units]:
+    filled = family.filled(rows.y, rows.weight)
+    return filled, *filled.standardised(rows.y, rows.weight)
+
+
+def _inner(rows: Rows, units: Units) -> Rows:
     offset = None if rows.offset is None else units.of_offset(rows.offset)
-    rows = replace(rows, y=units.of_target(rows.y), offset=offset)
-    return Data(encoder, table, codes, rows, filled, inner, units, total)
+    return replace(rows, y=units.of_target(rows.y), offset=offset)
+
+
+def _unless_ones(weight: Floats) -> Floats | None:
+    return None if (weight == 1.0).all() else weight
+
+
+def _check_targets(source: Source, executor: Executor, family: Family) -> None:
+    """Raise ValueError when a target is none that the family can have."""
+    start = 0
+    for n_rows, bad, value in executor.map(partial(_outside, family=family), source):
+        if bad >= 0:
+            raise ValueError(f"y must hold {family.target} for {family.name}, got {value:g} in row {start + bad}")
+        start += n_rows
+
+
+def _outside(chunk: Chunk, family: Family) -> tuple[int, int, float]:
+    """Rows of a chunk, the first with a target out of range (or -1), and that target."""
+    assert chunk.y is not None
+    bad = np.flatnonzero(~family.target.includes(chunk.y))
+    return chunk.n_rows, int(bad[0]) if len(bad) else -1, float(chunk.y[bad[0]]) if len(bad) else 0.0
 
 
 def _merged(table: Table, codes: Codes, rows: Rows) -> tuple[Table, Codes, Rows]:

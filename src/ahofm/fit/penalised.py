@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.families import Family
 from ahofm.fit.adam import Adam
+from ahofm.fit.aside import set_aside
 from ahofm.fit.bcd import Bcd
-from ahofm.fit.data import Data, Rows
+from ahofm.fit.data import Data
 from ahofm.fit.lbfgs import Lbfgs
 from ahofm.fit.objective import Objective
 from ahofm.fit.settings import Settings
 from ahofm.fit.smoothing import strengths_of
-from ahofm.fit.solver import Solver, minimise
+from ahofm.fit.solver import Saved, Solver, minimise
 from ahofm.fit.start import random_start
-from ahofm.kernels import NativeKernel
+from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model import Layout, Model, Terms
-from ahofm.rows import ArraySource, ThreadExecutor
+from ahofm.rows import Source, fold
 
 FLOAT64_ROWS = 200_000
 """Up to here rows are computed in float64, which costs little; beyond, in float32."""
@@ -30,22 +29,43 @@ FLOAT64_ROWS = 200_000
 MAX_ITER, TOL = 1000, 1e-4
 
 
-def fit_penalised(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
-    """A model whose strengths are given by degrees of freedom."""
+def fit_penalised(
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    earlier: Model | None = None,
+) -> Model:
+    """A model whose strengths are given by degrees of freedom; from where an earlier one of the same shape ended."""
     begun = time.perf_counter()
     books, inner = data.encoder.codebooks, data.inner
     strengths = strengths_of(books, [1, *ranks], settings.df, settings.df_kind)
     layout = Layout.of(books, ranks, center=settings.center)
     strength = np.tile(layout.strengths(strengths, settings.ridge * data.total), inner.n_predictors)
-    objective, validation = _objectives(data.codes, data.rows, inner, layout, strength, settings)
+    objective, validation = _objectives(data, layout, strength, settings)
     solver = _solver(settings, validation)
     intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
     start = random_start(objective, intercepts, data.encoder.names, settings.seed)
+    reference = None
+    if earlier is not None and dict(earlier.ranks) == ranks and len(earlier.predictors) == inner.n_predictors:
+        reference = objective.value(start) / objective.total
+        parts = zip(earlier.predictors, data.units.shift, data.units.factor, strict=True)
+        start = np.concatenate([terms.coordinates(layout, shift, factor) for terms, shift, factor in parts])
     ready = time.perf_counter()
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
     limit = settings.max_iter or MAX_ITER
-    theta, trace = minimise(solver, objective, start, max_iter=limit, tol=tol, callbacks=settings.callbacks)
+    theta, trace = minimise(
+        solver,
+        objective,
+        start,
+        max_iter=limit,
+        tol=tol,
+        callbacks=settings.callbacks,
+        saved=saved,
+        reference=reference,
+    )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     predictors = tuple(
         Terms.of(layout, part, shift, factor)
@@ -56,38 +76,31 @@ def fit_penalised(data: Data, ranks: dict[int, int], settings: Settings, classes
 
 
 def _dispersion(model: Model, data: Data) -> float:
-    """From the training rows, as if coefficients had cost nothing."""
+    """From the known rows, as if coefficients had cost nothing."""
     offset = None if data.rows.offset is None else data.rows.offset * np.asarray(data.units.factor)
     y = data.units.centre + data.units.spread * data.rows.y
     squares = data.family.pearson(y, model.eta(data.table, offset))
-    return float(data.rows.weight @ squares / data.total)
+    return float(data.rows.weight @ squares / data.rows.weight.sum())
 
 
-def _objectives(
-    codes: Codes, rows: Rows, family: Family, layout: Layout, strength: Floats, settings: Settings
-) -> tuple[Objective, Objective | None]:
+def _objectives(data: Data, layout: Layout, strength: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on those set aside when the solver stops early."""
-    n = len(rows.y)
-    set_aside = round((settings.validation_fraction or 0.0) * n) if settings.solver == "adam" else 0
+    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_ROWS else "float32")
+
+    def objective(source: Source, strength: Floats, total: float) -> Objective:
+        return Objective(source, data.executor, kernel, data.inner, layout, strength, total)
+
     if settings.solver != "adam":
-        return _objective(codes, rows, family, layout, strength, settings), None
-    order = np.random.default_rng(settings.seed).permutation(n)  # neighbours in the table need not share a batch
-    train, rest = order[set_aside:], order[:set_aside]
-    share = float(rows.weight[train].sum() / rows.weight.sum())  # a df stands for a strength per unit of weight
-    objective = _objective(codes.take(train), rows.take(train), family, layout, strength * share, settings)
-    if not set_aside:
-        return objective, None
-    return objective, _objective(codes.take(rest), rows.take(rest), family, layout, strength, settings)
+        return objective(data.source, strength, data.total), None
+    train, rest = set_aside(data.source, settings.validation_fraction or 0.0, settings.seed)
+    total = fold(_weight_of, train, data.executor)
+    share = total / data.total  # a df stands for a strength per unit of weight
+    held = None if rest is None else objective(rest, strength, fold(_weight_of, rest, data.executor))
+    return objective(train, strength * share, total), held
 
 
-def _objective(
-    codes: Codes, rows: Rows, family: Family, layout: Layout, strength: Floats, settings: Settings
-) -> Objective:
-    kernel = NativeKernel("float64" if len(rows.y) <= FLOAT64_ROWS else "float32")
-    weight = None if (rows.weight == 1.0).all() else rows.weight
-    source = ArraySource(codes, rows.y, weight, rows.offset)
-    total = float(rows.weight.sum())
-    return Objective(source, ThreadExecutor(settings.n_threads), kernel, family, layout, strength, total)
+def _weight_of(chunk: Chunk) -> float:
+    return float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
 
 
 def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:

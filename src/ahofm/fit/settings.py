@@ -48,6 +48,7 @@ class Settings:
     n_threads: int | None = None
     seed: int = 0
     callbacks: Sequence[Callback] = ()
+    checkpoint: Any = None
 
 
 def check_settings(settings: Settings) -> None:

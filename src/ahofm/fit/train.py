@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ahofm.columns import MAX_CODES, Mixed
+from ahofm.columns import MAX_CODES, ColumnKind, Encoder, Mixed
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
-from ahofm.fit.data import Data, Rows, counted_rows, prepare
+from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
+from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.model import Model, Reason, Trace
+from ahofm.rows import Dataset
 
 HIGHEST_ORDER = 4
 """That order="auto" tries."""
@@ -27,19 +31,21 @@ HIGHEST_ORDER = 4
 
 def fit_model(
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     weight: ArrayLike | None = None,
     offset: ArrayLike | None = None,
     family: Family | None = None,
     settings: Settings | None = None,
     classes: tuple[Any, ...] | None = None,
+    earlier: Model | None = None,
 ) -> Model:
     """Fit an additive higher-order factorization machine.
 
     Parameters
     ----------
-    X : NumPy array, pandas, polars or Arrow table
+    X : NumPy array, pandas, polars or Arrow table, or a Dataset
+        A dataset has targets, weights and offsets with it.
     y : array of shape (n,)
     weight : array of shape (n,), optional
         Integer weights act as repeated rows, rows of weight zero as absent.
@@ -49,34 +55,49 @@ def fit_model(
     settings : Settings, optional
     classes : tuple, optional
         Labels of the classes 0, 1, ..., to be kept with the model.
+    earlier : Model, optional
+        Whose codebooks to use and, where strengths are given, whose coefficients to start from.
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
     begun = time.perf_counter()
-    table, rows = counted_rows(read_table(X), y, weight, offset, family)
-    data = prepared(table, rows, family, settings, table.n_rows)
+    if isinstance(X, Dataset):
+        encoder = _encoder_of(X, settings) if earlier is None else _coded_alike(earlier.encoder, X)
+        data = prepare_dataset(X, family, encoder, classes, n_threads=settings.n_threads)
+    else:
+        table, rows = counted_rows(read_table(X), y, weight, offset, family)
+        data = prepared(table, rows, family, settings, table.n_rows, None if earlier is None else earlier.encoder)
     learned = time.perf_counter()
-    ranks = ranks_for(data, settings, len(data.rows.y))
-    fit = fit_block if learns_strengths(settings) else fit_penalised
-    model = fit(data, ranks, settings, classes)
+    ranks = ranks_for(data, settings, data.n_rows)
+    saved = (
+        None if settings.checkpoint is None else Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings))
+    )
+    if learns_strengths(settings):
+        model = fit_block(data, ranks, settings, classes, saved)
+    else:
+        model = fit_penalised(data, ranks, settings, classes, saved, earlier)
+    if saved is not None and model.trace.reason is not Reason.INTERRUPTED:
+        saved.remove()
     if settings.prune:
         model = model.without(model.removed())
     _warn_unless_finished(model.trace, settings)
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
 
 
-def prepared(table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int) -> Data:
-    """Columns learned and encoded as a fit of so many rows would; those given may be some of them."""
-    block = learns_strengths(settings)
-    return prepare(
-        table,
-        rows,
-        family,
-        settings.columns,
-        default=Mixed(n_basis=_n_basis(n_rows)) if block else None,
-        max_codes=settings.max_codes if block or settings.max_codes is not None else MAX_CODES,
-        n_threads=settings.n_threads,
-    )
+def prepared(
+    table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, encoder: Encoder | None = None
+) -> Data:
+    """Columns learned, unless that was done before, and encoded, as in a fit of so many rows: these may be some."""
+    if encoder is None:
+        encoder = Encoder.learn(
+            table,
+            settings.columns,
+            default=_default(settings, n_rows),
+            max_codes=most_codes(settings),
+            sample_weight=rows.weight,
+            n_threads=settings.n_threads,
+        )
+    return prepare(table, rows, encoder, family, all_known=settings.solver == "block", n_threads=settings.n_threads)
 
 
 def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
@@ -88,6 +109,28 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     if block and order > MAX_BLOCK_ORDER:
         raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
     return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
+
+
+def _encoder_of(rows: Dataset, settings: Settings) -> Encoder:
+    """For rows that are coded already."""
+    default = _default(settings, rows.source.n_rows)
+    return Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
+
+
+def _coded_alike(encoder: Encoder, rows: Dataset) -> Encoder:
+    """Codebooks of an earlier fit, for rows that were coded by them."""
+    for mine, theirs in zip_longest(encoder.learned, rows.columns):
+        same = mine is not None and theirs is not None and mine.name == theirs.name
+        if not same or not np.array_equal(mine.support.values, theirs.support.values) or mine.n_codes != theirs.n_codes:
+            raise ValueError(
+                "X was coded by other codebooks than those of the earlier fit: give these when it is coded"
+            )
+    return encoder
+
+
+def most_codes(settings: Settings) -> int | None:
+    """Codes of a column of numbers; None: by how its values repeat."""
+    return settings.max_codes if learns_strengths(settings) or settings.max_codes is not None else MAX_CODES
 
 
 def learns_strengths(settings: Settings) -> bool:
@@ -108,9 +151,9 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     return settings.order
 
 
-def _n_basis(n_rows: int) -> int:
-    """Functions of the smooth part of an automatic column."""
-    return 14 if n_rows <= 5_000 else 20
+def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
+    """The kind of automatic columns of numbers, where strengths are learned."""
+    return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if learns_strengths(settings) else None
 
 
 def _warn_unless_finished(trace: Trace, settings: Settings) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
-from ahofm.columns.basis import Floats
+from ahofm.columns.basis import Floats, Sparse
 from ahofm.model.layout import Layout
 
 
@@ -39,6 +40,24 @@ class Terms:
             coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]) * stretch)
             level.append(np.concatenate([[main.level @ own], factors.level @ rest]) * stretch)
         return cls(float(shift + factor * theta[0]), tuple(coef), tuple(level))
+
+    def coordinates(self, layout: Layout, shift: float = 0.0, factor: float = 1.0) -> Floats:
+        """The vector that :meth:`of` makes these terms from, or the nearest when there is none."""
+        roots = [np.full(rank, factor ** (1.0 / order)) for order, rank in layout.ranks.items()]
+        stretch = np.concatenate([[factor], *roots])
+        theta = np.zeros(layout.size)
+        theta[0] = (self.intercept - shift) / factor
+        for j, (main, factors) in enumerate(zip(layout.mains, layout.factors, strict=True)):
+            own = self.coef[j] / stretch
+            layout.main(theta, j)[:] = _solved(main.to_basis, own[:, :1])[:, 0]
+            layout.factor(theta, j)[:] = _solved(factors.to_basis, own[:, 1:])
+        return theta
+
+
+def _solved(to_basis: Floats | Sparse, coef: Floats) -> Floats:
+    if sp.issparse(to_basis):  # a diagonal
+        return np.asarray(coef / to_basis.diagonal()[:, np.newaxis])
+    return np.asarray(np.linalg.lstsq(to_basis, coef, rcond=None)[0])
 
 
 @dataclass(frozen=True)

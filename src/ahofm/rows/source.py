@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -89,3 +91,51 @@ class ArraySource:
         start = index * self.rows_per_chunk
         whole = Chunk(self.codes, self.y, self.weight, self.offset)
         return whole.rows(start, min(start + self.rows_per_chunk, self.n_rows))
+
+
+@dataclass(frozen=True)
+class MappedSource:
+    """Another source whose chunks are changed on the way, where they are computed.
+
+    Parameters
+    ----------
+    inner : Source
+    change : function of a Chunk and its number
+        Picklable, for executors in other processes.
+    rows : int, optional
+        How many are left, when some go.
+    """
+
+    inner: Source
+    change: Callable[[Chunk, int], Chunk]
+    rows: int | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows over all chunks."""
+        return self.inner.n_rows if self.rows is None else self.rows
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return self.inner.n_chunks
+
+    def chunk(self, index: int) -> Chunk:
+        """The changed chunk."""
+        return self.change(self.inner.chunk(index), index)
+
+
+def selected(source: Source, columns: Sequence[int]) -> Source:
+    """Some of the columns of a source."""
+    if isinstance(source, ArraySource):
+        return replace(source, codes=_columns(source.codes, columns))
+    return MappedSource(source, partial(_select, columns=tuple(columns)))
+
+
+def _select(chunk: Chunk, index: int, columns: Sequence[int]) -> Chunk:
+    del index
+    return replace(chunk, codes=_columns(chunk.codes, columns))
+
+
+def _columns(codes: Codes, columns: Sequence[int]) -> Codes:
+    return Codes(tuple(codes.columns[j] for j in columns), tuple(codes.sizes[j] for j in columns))

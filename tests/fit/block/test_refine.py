@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, Categorical, Spline, Walk
-from ahofm.columns import Mixed
+from ahofm.columns import Encoder, Mixed
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.block import many
-from ahofm.fit.block.many import _rows, refined_fits
+from ahofm.fit.block.many import _all_rows, refined_fits
 from ahofm.fit.block.prior import Part
 from ahofm.fit.block.problem import Problem, beliefs_of, tables_of
 from ahofm.fit.block.run import Runner
@@ -34,7 +34,8 @@ def small_work(family, interactions, n=400, seed=0):
     }[type(family)]()
     settings = Settings(columns=KINDS, interactions=interactions, solver="newton", n_threads=1)
     table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
-    data = prepare(table, rows, family, KINDS, default=Mixed(n_basis=6), max_codes=30, n_threads=1)
+    encoder = Encoder.learn(table, KINDS, default=Mixed(n_basis=6), max_codes=30)
+    data = prepare(table, rows, encoder, family, all_known=True, n_threads=1)
     work = Work.of(data, {2: 2, 3: 1}, settings)
     return work, work.member(Recipe(interactions, 0.7, 0.7), 0, 0)
 
@@ -42,7 +43,7 @@ def small_work(family, interactions, n=400, seed=0):
 def problem_of(family, interactions):
     work, member = small_work(family, interactions)
     Runner(1, work.response.n_rows, ())([member])
-    beliefs, rows = member.beliefs[-1], _rows(work, member)
+    beliefs, rows = member.beliefs[-1], _all_rows(work, member)
     return Problem(beliefs, member.additive, rows, rows, member.believed(beliefs), 0.7), member
 
 

@@ -20,6 +20,7 @@ from ahofm.fit.block.weigh import Scores, predict, set_aside
 from ahofm.fit.block.work import RECIPES, Recipe, Work, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
+from ahofm.fit.solver import Saved
 from ahofm.model import Choice, Lower, Model, Reason, Trace
 
 _FAR, _SILENT = 20.0, 1e-8
@@ -32,14 +33,21 @@ Shares: TypeAlias = Mapping[tuple[int, int], float]
 """Of (recipe, order), in a weighted mean; what they lack to 1 is a constant's."""
 
 
-def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None) -> Model:
+def fit_block(
+    data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
+) -> Model:
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     work = Work.of(data, ranks, settings)
     recipes = recipes_for(work, settings)
-    plan = Plan.of(work, len(recipes), work.response.n_rows)
-    runner = Runner(settings.n_threads, work.response.n_rows, settings.callbacks, plan.total)
-    many, count = goes_on_a_sample(settings, work.response.n_rows), len(plan.members)
+    plan = Plan.of(work, len(recipes), data.n_rows)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
+    many, count = goes_on_a_sample(settings, data.n_rows), len(plan.members)
+    if not many and not data.all_known:
+        raise ValueError(
+            f"solver='block' needs true values of all {data.n_rows} rows, which are known for {len(data.rows.y)}; "
+            "use 'newton' or 'auto'"
+        )
     if plan.search:
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
@@ -56,10 +64,10 @@ def fit_block(data: Data, ranks: dict[int, int], settings: Settings, classes: tu
     if runner.reason is None:
         rows = sample_of(work) if many else work
         members = [rows.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
-        found = runner(members)
+        found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
         settled = all(member.settled for member in members)
         if many:
-            found = [refined_fits(member, work, rows, runner) for member in members]
+            found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
     else:  # interrupted: what the search has found is all there is
         jobs, found, settled = [(recipe, 0) for recipe in range(len(recipes))], first, False
     fitted = [(recipe, fits) for (recipe, _), fits in zip(jobs, found, strict=True) if fits]
@@ -79,7 +87,7 @@ def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scor
     work = replace(work, settings=search_settings(work.settings, n, dispersed=dispersed))
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
-    found = runner(members)
+    found = runner(members, "search")
     if runner.reason is not None:
         return None, found[: len(recipes)]
     predicted = []
@@ -171,7 +179,7 @@ def _good(copies: Sequence[Fit]) -> list[Fit]:
 
 
 def _checked(model: Model, data: Data) -> Model:
-    """With the family's own parameters estimated at the predictors of all rows; warns where these say too much."""
+    """With the family's own parameters estimated at the predictors of known rows; warns where these say too much."""
     rows, units, family = data.rows, data.units, data.family
     y = units.centre + units.spread * rows.y
     eta = model.eta(data.table)

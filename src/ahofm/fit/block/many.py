@@ -10,17 +10,17 @@ from ahofm.fit.block.member import Member
 from ahofm.fit.block.problem import Rows
 from ahofm.fit.block.refine import refined
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import Fit, pass_work
+from ahofm.fit.block.stages import Fit, Snapshot, pass_work
 from ahofm.fit.block.work import Work
 from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeKernel
 from ahofm.model import Reason
-from ahofm.rows import ArraySource, ThreadExecutor
+from ahofm.rows import KNOWN_ROWS, ArraySource, ThreadExecutor, selected
 
 SAMPLE_ROWS = 50_000
 """So many rows settle strengths and dispersion, and where factors start."""
 
-NEWTON_ROWS = 200_000
+NEWTON_ROWS = KNOWN_ROWS
 """Beyond, this is the default: at order 3 and rank 12 both take as long there, and a block fit is a little better."""
 
 _FLOAT64_ROWS = 200_000
@@ -43,25 +43,33 @@ def sample_of(work: Work) -> Work:
     return work.take(np.sort(rows))
 
 
-def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> list[Fit]:
-    """The member's fits at every order, refined on all rows."""
-    fits = []
+def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name: str = "member") -> list[Fit]:
+    """The member's fits at every order, refined on all rows. The name is that of what is kept on the way."""
+    fits: list[Fit] = []
+    saved = runner.saved
     for at, beliefs in enumerate(member.beliefs):
+        place = f"{name} stage {at}"
+        kept = None if saved is None else saved.get(place, Snapshot)
+        if kept is not None:
+            fits.append(kept)
+            continue
         if runner.reason is not None:
             fits.append(member.fits[at])
             continue
         last = at == len(member.beliefs) - 1
-        cost = pass_work(work.response.n_rows, work.ranks, (1, *work.ranks)[at])
+        cost = pass_work(work.data.n_rows, work.ranks, (1, *work.ranks)[at])
         try:
             new = refined(
                 beliefs,
                 member.additive,
-                rows_of(work, member),
+                _all_rows(work, member),
                 rows_of(sample, member),
                 member.believed(beliefs),
                 member.fits[at][0].noise,
                 most_passes=(work.settings.max_iter or PASSES) if last else PASSES_BELOW,
                 progress=partial(runner.report, passes=1.0, work=cost),
+                saved=saved,
+                name=f"{place} on its way",
             )
         except KeyboardInterrupt:
             runner.reason = Reason.INTERRUPTED
@@ -69,14 +77,25 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner) -> li
             continue
         parts = [belief.snapshot(member.additive, member.fits[at][0].noise) for belief in new]
         fits.append(tuple(part for part in parts if part is not None))
+        if saved is not None and runner.reason is None:
+            saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
 
 
-def rows_of(work: Work, member: Member) -> Rows:
-    """For passes over all of them."""
-    response = work.response
-    kernel = NativeKernel("float64" if response.n_rows <= _FLOAT64_ROWS else "float32")
+def _all_rows(work: Work, member: Member) -> Rows:
+    data = work.data
+    source = selected(data.source, [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0])
+    return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
+
+
+def rows_of(sample: Work, member: Member) -> Rows:
+    """For passes over rows that are at hand."""
+    response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
-    source = ArraySource(work.codes, response.y, weight, response.offset)
-    executor = ThreadExecutor(work.settings.n_threads)
-    return Rows(source, executor, kernel, member.response.family, response.total)
+    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    executor = ThreadExecutor(sample.settings.n_threads)
+    return Rows(source, executor, _kernel(response.n_rows), member.response.family, response.total)
+
+
+def _kernel(n_rows: int) -> NativeKernel:
+    return NativeKernel("float64" if n_rows <= _FLOAT64_ROWS else "float32")

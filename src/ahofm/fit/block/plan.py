@@ -38,7 +38,7 @@ class Plan:
     def of(cls, work: Work, n_recipes: int, n_rows: int) -> Plan:
         """For so many rows like those of ``work``."""
         settings, ranks, response = work.settings, work.ranks, work.response
-        information = work.n_rows / response.n_rows * n_rows
+        information = work.n_rows / work.data.n_rows * n_rows
 
         def job(rows: int, settings: Settings) -> Job:
             schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare)

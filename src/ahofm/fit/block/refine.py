@@ -15,6 +15,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.predictor import Belief
 from ahofm.fit.block.problem import Problem, Rows, beliefs_of
+from ahofm.fit.solver import Saved
 from ahofm.kernels import BlockSums
 
 _MEMORY = 10
@@ -37,15 +38,22 @@ def refined(
     *,
     most_passes: int,
     progress: Progress,
+    saved: Saved | None = None,
+    name: str = "",
 ) -> list[Belief]:
     """Beliefs whose coefficients are those of all rows; strengths and variances stay the sample's.
 
-    ``believed`` are the sums over the sample, for every predictor and column, with the partners' variances in.
+    ``believed`` are the sums over the sample, for every predictor and column, with the partners' variances in. The
+    state after every step is kept as ``name``.
     """
     problem = Problem(beliefs, additive, rows, sample, believed, noise)
+    found = None if saved is None else saved.get(name)
     u, passes = problem.start, 1
-    value, slopes, gradient = problem.value(u)
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
+    if found is None:
+        value, slopes, gradient = problem.value(u)
+    else:
+        u, passes, value, slopes, gradient, steps = found
     while passes < most_passes:
         direction = _direction(problem, u, gradient, slopes, steps)
         promise = -float(gradient @ direction)
@@ -54,22 +62,24 @@ def refined(
             promise = -float(gradient @ direction)
         if progress(value / rows.total, promise) or promise < 2.0 * _ENOUGH:
             break
-        size, found = 1.0, None
+        size, better = 1.0, None
         while passes < most_passes and size > 1e-3:
             new = problem.value(u + size * direction)
             passes += 1
             if new[0] <= value - 1e-4 * size * promise:
-                found = new
+                better = new
                 break
             curved = new[0] - value + size * promise  # the parabola through both ends
             size *= float(np.clip(0.5 * size * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
-        if found is None:
+        if better is None:
             break
         change = size * direction
-        steps = [*steps[1 - _MEMORY :], (change, found[2] - gradient, _minus(found[1], slopes))]
-        u, (value, slopes, gradient) = u + change, found
+        steps = [*steps[1 - _MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
+        u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
+        if saved is not None:
+            saved.put(name, (u, passes, value, slopes, gradient, steps))
     return beliefs_of(beliefs, additive, problem, u)
 
 

@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 
 from threadpoolctl import threadpool_limits
 
 from ahofm.fit.block.member import Member
-from ahofm.fit.block.stages import Fit, Job, Sweep
-from ahofm.fit.solver import Callback
+from ahofm.fit.block.stages import Fit, Job, Snapshot, Sweep
+from ahofm.fit.solver import Callback, Saved
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
 
@@ -32,12 +33,20 @@ class Runner:
         Called after every sweep of any member, one at a time; all members stop when one returns True.
     expected : float or None
         All work that is likely to come, as jobs count it; records then say how much of it is done.
+    saved : Saved, optional
+        Where fits of members are kept, once they are complete.
     """
 
     def __init__(
-        self, n_threads: int | None, n_rows: int, callbacks: Sequence[Callback], expected: float | None = None
+        self,
+        n_threads: int | None,
+        n_rows: int,
+        callbacks: Sequence[Callback],
+        expected: float | None = None,
+        saved: Saved | None = None,
     ) -> None:
         """Nothing has run yet."""
+        self.saved = saved
         self._n_threads = n_threads or os.cpu_count() or 1
         self._n_rows = n_rows
         self._callbacks = callbacks
@@ -49,8 +58,8 @@ class Runner:
         self.reason: Reason | None = None
         self.damped = 0
 
-    def __call__(self, members: Sequence[Member]) -> list[list[Fit]]:
-        """Fits of every member; of stages that were not reached there are none."""
+    def __call__(self, members: Sequence[Member], name: str | None = None) -> list[list[Fit]]:
+        """Fits of every member; of stages that were not reached there are none. With a name they are kept."""
         few = all(member.response.n_rows < FEWEST_ROWS_FOR_THREADS for member in members)
         share = 1 if few else min(self._n_threads, len(members))
         executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
@@ -58,9 +67,9 @@ class Runner:
             member.executor = executor
         with threadpool_limits(1, user_api="blas"):  # the same bits whatever the number of threads
             if share == 1:
-                return [self._run(member) for member in members]
+                return [self._run(member, _place(name, k)) for k, member in enumerate(members)]
             with ThreadPoolExecutor(share, thread_name_prefix="ahofm-member") as pool:
-                futures = [pool.submit(self._run, member) for member in members]
+                futures = [pool.submit(self._run, member, _place(name, k)) for k, member in enumerate(members)]
                 try:
                     while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
                         pass
@@ -68,10 +77,19 @@ class Runner:
                     self.reason = Reason.INTERRUPTED
                 return [future.result() for future in futures]
 
-    def _run(self, member: Member) -> list[Fit]:
+    def _run(self, member: Member, place: str | None) -> list[Fit]:
+        job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
+        if place is not None and self.saved is not None:
+            found = self.saved.get(place, Snapshot, member.response.family)
+            if found is not None:
+                member.fits, member.settled, family, damped = found
+                member.response = replace(member.response, family=family)
+                with self._lock:
+                    self.damped += damped
+                    self._done += job.total
+                return member.fits
         try:
             share = member.response.n_rows / self._n_rows
-            job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
 
             def report(sweep: Sweep) -> bool:
                 nonlocal done
@@ -82,6 +100,8 @@ class Runner:
             with self._lock:
                 self.damped += member.damped
                 self._done += job.total - done
+            if place is not None and self.saved is not None and self.reason is None:
+                self.saved.put(place, (fits, member.settled, member.response.family, member.damped))
             return fits
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
@@ -100,3 +120,7 @@ class Runner:
             if any(wishes) and self.reason is None:
                 self.reason = Reason.CALLBACK
             return self.reason is not None
+
+
+def _place(name: str | None, k: int) -> str | None:
+    return None if name is None else f"{name} {k}"

@@ -67,7 +67,7 @@ class Work:
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> Work:
-        """All rows, and the columns that vary."""
+        """All known rows, and the columns that vary."""
         books = data.encoder.codebooks
         asked = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j, book in enumerate(books) if book.size > 0]
@@ -76,7 +76,8 @@ class Work:
         table = [data.table.columns[j] for j in varying]
         own = [books[j] for j in varying]
         response = Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset)
-        return cls(data, ranks, settings, automatic, own, table, codes, response, response.information)
+        n_rows = response.information * data.n_rows / response.n_rows
+        return cls(data, ranks, settings, automatic, own, table, codes, response, n_rows)
 
     def take(self, rows: NDArray[np.int64]) -> Work:
         """Some of the rows; codebooks and all priors stay those of all rows."""

@@ -1,0 +1,120 @@
+"""Rows that arrive in pieces: coded by the codebooks of the first, kept as codes, fitted together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Codes, Encoder, Learned
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
+from ahofm.families import Family
+from ahofm.fit.data import Rows, counted_rows
+from ahofm.rows import ArraySource, Known, Target, ThreadExecutor, known_rows
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """All rows so far, as a dataset: a byte or two per cell, and true values of those rows that are known.
+
+    Attributes
+    ----------
+    encoder : Encoder
+    codes : Codes
+    rows : Rows
+    numbers : array
+        Of the rows whose true values are known.
+    known : Known
+    """
+
+    encoder: Encoder
+    codes: Codes
+    rows: Rows
+    numbers: NDArray[np.int64]
+    known: Known
+
+    @classmethod
+    def of(cls, encoder: Encoder, table: Table, y: Any, weight: Any, offset: Any, family: Family) -> Pieces:
+        """The first piece."""
+        table, rows = counted_rows(encoder.check(table), y, weight, offset, family, whole=False)
+        numbers = np.arange(len(rows.y))
+        first = cls(encoder, encoder.encode(table), rows, numbers, Known(table, rows.y, rows.weight, rows.offset))
+        return first._bounded()
+
+    @classmethod
+    def before(cls, encoder: Encoder, training: tuple[Any, ...] | None, family: Family) -> Pieces:
+        """The rows of a fit."""
+        if training is None:
+            raise ValueError("the rows of the earlier fit are not here any more: start with partial_fit, or fit again")
+        table, y, weight, offset = training
+        return cls.of(encoder, table, y, weight, offset, family)
+
+    def with_piece(self, table: Table, y: Any, weight: Any, offset: Any, family: Family) -> Pieces:
+        """One more piece."""
+        new = Pieces.of(self.encoder, table, y, weight, offset, family)
+        if (new.rows.offset is None) != (self.rows.offset is None):
+            raise ValueError("offset: give it with every piece, or with none")
+        both = zip(self.codes.columns, new.codes.columns, strict=True)
+        codes = Codes(tuple(np.concatenate(pair) for pair in both), self.codes.sizes)
+        tables = zip(self.known.table.columns, new.known.table.columns, strict=True)
+        known = Known(
+            replace(self.known.table, columns=tuple(np.concatenate(pair) for pair in tables)),
+            np.concatenate([self.known.y, new.known.y]),
+            np.concatenate([self.known.weight, new.known.weight]),
+            _stacked(self.known.offset, new.known.offset),
+        )
+        rows = Rows(
+            np.concatenate([self.rows.y, new.rows.y]),
+            np.concatenate([self.rows.weight, new.rows.weight]),
+            _stacked(self.rows.offset, new.rows.offset),
+        )
+        numbers = np.concatenate([self.numbers, len(self.rows.y) + new.numbers])
+        return Pieces(self.encoder, codes, rows, numbers, known)._bounded()
+
+    def _bounded(self) -> Pieces:
+        """With true values of no more rows than a store would have."""
+        kept = np.flatnonzero(np.isin(self.numbers, known_rows(len(self.rows.y))))
+        if len(kept) == len(self.numbers):
+            return self
+        known = self.known
+        offset = None if known.offset is None else known.offset[kept]
+        some = Known(known.table.take(kept), known.y[kept], known.weight[kept], offset)
+        return replace(self, numbers=self.numbers[kept], known=some)
+
+    @property
+    def columns(self) -> Sequence[Learned]:
+        """As the first piece taught them."""
+        return self.encoder.learned
+
+    @property
+    def named(self) -> bool:
+        """Whether the names of the columns came with the data."""
+        return self.encoder.named
+
+    @property
+    def target(self) -> Target:
+        """Numbers; classes are numbered already."""
+        return Target(None, True, float(self.rows.y.min()), float(self.rows.y.max()))
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.rows.weight.sum())
+
+    @property
+    def source(self) -> ArraySource:
+        """All rows."""
+        weight = None if (self.rows.weight == 1.0).all() else self.rows.weight
+        return ArraySource(self.codes, self.rows.y, weight, self.rows.offset)
+
+    def executor(self, n_threads: int | None) -> ThreadExecutor:
+        """Threads."""
+        return ThreadExecutor(n_threads)
+
+
+def _stacked(old: Floats | None, new: Floats | None) -> Floats | None:
+    return None if old is None or new is None else np.concatenate([old, new])

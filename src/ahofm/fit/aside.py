@@ -1,0 +1,42 @@
+"""Rows set aside, for a solver that stops when these get worse."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ahofm.kernels import Chunk
+from ahofm.rows import ArraySource, MappedSource, Source
+
+
+def set_aside(source: Source, share: float, seed: int) -> tuple[Source, Source | None]:
+    """A source without a share of its rows, and the rest; None when there is none.
+
+    Rows in memory are shuffled as well: neighbours in the table need not share a batch. Others stay in their chunks,
+    of which each gives its share.
+    """
+    n_rows = source.n_rows
+    count = round(share * n_rows)
+    if isinstance(source, ArraySource):
+        order = np.random.default_rng(seed).permutation(n_rows)
+        train = _take(source, order[count:])
+        return train, _take(source, order[:count]) if count else None
+    if not count:
+        return source, None
+    part = partial(_part, share=share, seed=seed)
+    return (
+        MappedSource(source, partial(part, aside=False), n_rows - count),
+        MappedSource(source, partial(part, aside=True), count),
+    )
+
+
+def _take(source: ArraySource, rows: np.ndarray) -> ArraySource:
+    whole = Chunk(source.codes, source.y, source.weight, source.offset).take(rows)
+    return ArraySource(whole.codes, whole.y, whole.weight, whole.offset)
+
+
+def _part(chunk: Chunk, index: int, share: float, seed: int, aside: bool) -> Chunk:
+    order = np.random.default_rng([seed, index]).permutation(chunk.n_rows)
+    count = round(share * chunk.n_rows)
+    return chunk.take(np.sort(order[:count] if aside else order[count:]))

@@ -1,0 +1,157 @@
+"""A fit that is killed goes on from its checkpoint and ends where it would have ended."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ahofm import AHOFMRegressor
+from ahofm.fit import checkpoint
+from ahofm.fit.block import many
+from ahofm.fit.checkpoint import Checkpoint, CheckpointError
+from ahofm.model import Reason
+from tests.fit.fits import simulated
+from tests.scale.rows import coefficients
+
+SETTINGS = {
+    "lbfgs": {"smoothing": "df", "order": 2, "max_iter": 20},
+    "bcd": {"smoothing": "df", "order": 2, "solver": "bcd", "max_iter": 6},
+    "adam": {"smoothing": "df", "order": 2, "solver": "adam", "max_iter": 12},
+    "block": {"order": 2, "max_iter": 3, "n_members": 2},
+    "newton": {"order": 2, "max_iter": 8, "solver": "newton", "interactions": "smooth"},
+}
+KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "block": 45, "newton": 55}
+
+PROGRAM = """
+import os, signal, sys, warnings
+from ahofm import AHOFMRegressor
+from ahofm.fit import checkpoint
+from ahofm.fit.block import many
+from tests.fit.fits import simulated
+from tests.fit.test_checkpoint import KILL_AT, SETTINGS
+warnings.simplefilter("ignore")
+checkpoint.SECONDS, many.SAMPLE_ROWS = 0.0, 300
+X, y, _ = simulated()
+def kill(record):
+    if record.iteration == KILL_AT[name]:
+        os.kill(os.getpid(), signal.SIGKILL)
+for name in SETTINGS:
+    if (child := os.fork()) == 0:
+        AHOFMRegressor(random_state=0, checkpoint=sys.argv[1] + name, callbacks=[kill], **SETTINGS[name]).fit(X, y)
+        os._exit(0)
+    print(name, os.WTERMSIG(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Checkpoints of fits that kill -9 has ended."""
+    folder = tmp_path_factory.mktemp("killed")
+    words = [sys.executable, "-W", "ignore", "-c", PROGRAM, f"{folder}/"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [word for name in SETTINGS for word in (name, str(int(signal.SIGKILL)))], done.stderr
+    assert sorted(item.name for item in folder.iterdir()) == sorted(SETTINGS), "and no drafts"
+    return folder
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_killed_fit_goes_on(name, killed, monkeypatch):
+    path = killed / name
+    monkeypatch.setattr(many, "SAMPLE_ROWS", 300)
+    X, y, _ = simulated()
+    whole = AHOFMRegressor(random_state=0, **SETTINGS[name]).fit(X, y)
+    seen = []
+    again = AHOFMRegressor(random_state=0, checkpoint=path, callbacks=[seen.append], **SETTINGS[name]).fit(X, y)
+    np.testing.assert_array_equal(coefficients(again), coefficients(whole))
+    assert not path.exists(), "the fit has ended"
+    assert len(seen) < len(whole.trace_.records) - 1, "something was not computed again"
+    if name in ("lbfgs", "bcd", "adam"):
+        assert [record.objective for record in again.trace_.records] == [
+            record.objective for record in whole.trace_.records
+        ]
+        assert seen[0].iteration == KILL_AT[name] + 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_interrupt_keeps_it(tmp_path):
+    X, y, _ = simulated()
+    path = tmp_path / "c"
+
+    def interrupt(record):
+        if record.iteration == 7:
+            raise KeyboardInterrupt
+
+    settings = {"random_state": 0, "smoothing": "df", "order": 2, "max_iter": 15}
+    stopped = AHOFMRegressor(checkpoint=path, callbacks=[interrupt], **settings).fit(X, y)
+    assert stopped.trace_.reason is Reason.INTERRUPTED
+    assert path.exists()
+    again = AHOFMRegressor(checkpoint=path, **settings).fit(X, y)
+    np.testing.assert_array_equal(coefficients(again), coefficients(AHOFMRegressor(**settings).fit(X, y)))
+    assert not path.exists()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_of_other_data_or_settings(tmp_path):
+    X, y, _ = simulated()
+    path = tmp_path / "c"
+
+    def fail(record):
+        if record.iteration == 3:
+            raise RuntimeError("power cut")
+
+    def fit(X, y, **settings):
+        given = {"random_state": 0, "smoothing": "df", "order": 1, "max_iter": 9, "checkpoint": path, **settings}
+        return AHOFMRegressor(**given).fit(X, y)
+
+    original, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
+    try:
+        with pytest.raises(RuntimeError, match="power cut"):
+            fit(X, y, callbacks=[fail])
+    finally:
+        checkpoint.SECONDS = original
+    for other in ({"df": 3}, {"random_state": 1}, {"order": 2}):
+        with pytest.raises(CheckpointError, match="is of other data or settings; remove it to start again"):
+            fit(X, y, **other)
+    for change in ((X, y + 1e-9 * (np.arange(len(y)) == 5)), (X[:-1], y[:-1]), (X[:, ::-1], y)):
+        with pytest.raises(CheckpointError, match="is of other data or settings"):
+            fit(*change)
+    fit(X, y, n_jobs=1)
+    assert not path.exists()
+
+
+def test_damaged_or_something_else(tmp_path):
+    path = tmp_path / "c"
+    kept = Checkpoint(path, "me")
+    kept.put("a", (np.arange(5.0), {2: "x"}, [None, True, 1.5]), now=True)
+    found = Checkpoint(path, "me").get("a")
+    np.testing.assert_array_equal(found[0], np.arange(5.0))
+    assert found[1:] == ({2: "x"}, [None, True, 1.5])
+    assert Checkpoint(path, "me").get("b") is None
+    data = bytearray(path.read_bytes())
+    for at in (3, len(data) // 2, len(data) - 3):
+        broken = data.copy()
+        broken[at] ^= 0x55
+        path.write_bytes(broken)
+        with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+            Checkpoint(path, "me")
+    os.truncate(path, 40)
+    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+        Checkpoint(path, "me")
+    with pytest.raises(FileNotFoundError, match="there is no directory"):
+        Checkpoint(tmp_path / "no" / "c", "me")
+    with pytest.raises(TypeError, match="checkpoint= cannot keep a object"):
+        kept.put("b", object())
+
+
+def test_the_last_of_a_part_is_kept(tmp_path):
+    kept = Checkpoint(tmp_path / "c", "me")
+    kept.put("stage 1 on its way", np.zeros(3))
+    kept.put("stage 1", np.ones(2), instead_of="stage 1 on its way", now=True)
+    again = Checkpoint(tmp_path / "c", "me")
+    assert again.get("stage 1 on its way") is None
+    np.testing.assert_array_equal(again.get("stage 1"), np.ones(2))

@@ -1,0 +1,15 @@
+import pytest
+
+from ahofm.fit import data
+from ahofm.fit.block import many
+from ahofm.rows import dataset
+
+
+@pytest.fixture
+def few_known(monkeypatch):
+    """As if 1,500 rows were many."""
+    for module in (dataset, data):
+        monkeypatch.setattr(module, "KNOWN_ROWS", 1_500)
+    monkeypatch.setattr(data, "MERGED_ROWS", 1_500)
+    monkeypatch.setattr(many, "NEWTON_ROWS", 1_500)
+    monkeypatch.setattr(many, "SAMPLE_ROWS", 1_000)
