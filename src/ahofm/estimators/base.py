@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
+from ahofm.estimators.distributional import Distributional
 from ahofm.estimators.elsewhere import dataset_of, lazily, training_rows
 from ahofm.estimators.pieces import Pieces
 from ahofm.families import Family
@@ -26,7 +27,6 @@ from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
-from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask
 
@@ -34,7 +34,7 @@ Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
 
 
-class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class AHOFM(Distributional, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share."""
 
     model_: Model
@@ -158,44 +158,6 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return forecast_fit(
             table, target, weight=sample_weight, offset=offset, family=family, settings=self._settings(())
         )
-
-    @property
-    def edf_(self) -> dict[int, Floats]:
-        """Effective degrees of freedom of every column, by order; of all predictors together."""
-        freedom = self._band().freedom
-        return {order: sum((part[order] for part in freedom), np.zeros(1)) for order in freedom[0]}
-
-    def sample(self, X: Any, n: int = 1, offset: ArrayLike | None = None, random_state: Any = None) -> Floats:
-        """Draw new targets from the fitted distribution: (n, rows); numbers of classes for a classifier."""
-        table = self._read(X)
-        return sample(self.model_, table, n, random_state, offset)
-
-    def log_likelihood(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
-    ) -> float:
-        """Weighted sum of the logarithms of the fitted densities, or probabilities, of targets."""
-        table = self._read(X)
-        return log_likelihood(self.model_, table, self._target(y), sample_weight, offset)
-
-    def aic(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
-    ) -> float:
-        """Minus twice the log-likelihood, plus twice the effective degrees of freedom, of the rows of training.
-
-        Intercepts, a dispersion and a parameter of the family count one each.
-        """
-        check_is_fitted(self, "model_")
-        extra = self.model_.family.n_predictors + self.model_.family.dispersed + self.model_.family.open
-        freedom = float(sum(part.sum() for part in self.edf_.values())) + extra
-        return -2.0 * self.log_likelihood(X, y, sample_weight, offset) + 2.0 * freedom
-
-    def pit(self, X: Any, y: ArrayLike, offset: ArrayLike | None = None, random_state: Any = 0) -> Floats:
-        """Where targets lie in their fitted distributions: uniform on (0, 1) when the model is right.
-
-        Counts and classes are spread at random over their step.
-        """
-        table = self._read(X)
-        return pit(self.model_, table, self._target(y), random_state, offset)
 
     def report(self, path: Any, *, title: str | None = None, target: str = "the target") -> Path:
         """Write a page that shows the model: self-contained, evaluates the model in the browser. Where it is.
