@@ -6,13 +6,14 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-many-rows bench-paper-recipe test-browser docs sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
 	@echo "make test          all tests"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
+	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
 	@echo "make lint          ruff and mypy"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
@@ -21,6 +22,7 @@ help:
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
 	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
 	@echo "make bench-explain                    Shapley values, interaction search and report page"
+	@echo "make bench-forecast                   forecasts of time and memory against fits"
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
@@ -63,6 +65,13 @@ docs: $(VENV)/installed
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
+gallery: $(VENV)/installed-dev
+	$(VENV)/bin/python docs/figures/model.py
+	for script in examples/*.py; do \
+		name=$$(basename $$script .py); echo $$name; \
+		$(VENV)/bin/python $$script > docs/figures/gallery/$$name.txt || exit 1; \
+	done
+
 test-browser: $(VENV)/installed-dev
 	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 	$(VENV)/bin/python -m pip install --quiet playwright
@@ -100,6 +109,9 @@ bench-bands: $(VENV)/installed-bench
 
 bench-explain: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.explain
+
+bench-forecast: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.forecast
 
 bench-many-rows: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.many_rows

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
-from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
+from ahofm.estimators import AHOFMClassifier, AHOFMRegressor, forecast
 from ahofm.model import load
 
 __version__ = version("ahofm")
@@ -18,5 +18,6 @@ __all__ = [
     "Spline",
     "Walk",
     "__version__",
+    "forecast",
     "load",
 ]

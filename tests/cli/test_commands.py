@@ -67,6 +67,19 @@ def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
         assert np.allclose(ahofm.load(tmp_path / "other.ahofm").predict(X), first.predict(X))
 
 
+def test_a_dry_run_only_says_what_it_would_cost(folder, tmp_path, capsys):
+    given = ["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "no.ahofm"), "--dry-run"]
+    assert run(given) == 0
+    said = told(capsys)
+    assert "400 rows, 4 columns" in said
+    assert "time: about" in said
+    assert "MB on top" in said
+    assert "as long again" in said
+    assert run([*given, "--json"]) == 0
+    assert json.loads(told(capsys))["seconds"] > 0.0
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_predictions_in_every_type_of_file(folder, tmp_path, ending, monkeypatch):
     monkeypatch.setattr("ahofm.cli.predicting.ROWS", 150)

@@ -24,9 +24,10 @@ from ahofm.families import (
     Tweedie,
 )
 from ahofm.families.distributions import is_discrete, log_density
+from ahofm.fit import uncertainty
 from ahofm.fit.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
-from ahofm.model.band import jacobian, tables_at
+from ahofm.model.band import jacobian, pulled_back, tables_at
 
 ONE = {"order": 2, "interactions": "smooth", "n_members": 1, "random_state": 0}
 
@@ -56,6 +57,19 @@ def test_derivatives_are_those_of_the_predictor(fitted):
 
     step = 1e-6 * np.random.default_rng(1).normal(size=len(theta))
     np.testing.assert_allclose(eta(theta + step) - eta(theta - step), 2 * J @ step, atol=1e-10)
+    g = np.random.default_rng(2).normal(size=40)
+    tables = tables_at(theta, band.mains, band.factors, band.ranks)
+    np.testing.assert_allclose(pulled_back(Chunk(codes), tables, band.mains, band.factors, g), J.T @ g, atol=1e-10)
+
+
+def test_a_sample_of_the_rows_does_not_move_the_band(fitted, monkeypatch):
+    model, X, y = fitted
+    codes = model.model_.encoder.encode(X)
+    shift, spread = band_of(model.model_, read_table(X), y).eta(codes)
+    monkeypatch.setattr(uncertainty, "MOST_ROWS", 250)
+    moved, wide = band_of(model.model_, read_table(X), y).eta(codes)
+    assert np.sqrt(np.mean(((moved - shift) / spread) ** 2)) < 0.5
+    assert np.median(wide / spread) == pytest.approx(1.0, abs=0.15)
 
 
 def test_pairs_have_the_derivatives_of_their_terms(fitted):

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from ahofm.cli.predicting import Wanted, predict_file
 from ahofm.cli.start import CommandError
 from ahofm.cli.tables import Writer, existing, format_of, replacing
 from ahofm.explain import effect, summary, top_interactions, variance_shares
+from ahofm.fit import Forecast
 from ahofm.model import Model, Reason, load
 
 Missing = Annotated[
@@ -51,6 +53,9 @@ def fit(
     missing: Missing = None,
     holdout: Annotated[float, typer.Option(help="Share of rows for a score, by a fit to the others; 0: none.")] = 0.1,
     fast: Annotated[bool, typer.Option("--fast", help="Leave out uncertainty: no intervals later.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would cost; nothing is written.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     threads: Annotated[int, typer.Option(help="-1: all cores.")] = -1,
     as_json: AsJson = False,
@@ -78,6 +83,10 @@ def fit(
         "random_state": seed,
         "n_jobs": threads,
     }
+    if dry_run:
+        cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
+        _say_cost(cost, holdout, as_json)
+        return
     quiet = as_json or not err.is_terminal
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -109,7 +118,7 @@ def fit(
     out.print(str(summary(model)), markup=False, highlight=False, soft_wrap=True)
     if found:
         said = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}")
+        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
     for text in result["warnings"]:
         out.print(f"warning: {text}", markup=False, soft_wrap=True)
     if stopped:
@@ -234,6 +243,16 @@ def info(model: Annotated[Path, typer.Argument(help="A model that fit has writte
 def demo(out_path: Annotated[Path, typer.Option("--out", help="A folder for what it writes.")] = Path("demo")) -> None:
     """Fit simulated and real data, compare with the truth and with others, write figures and a report."""
     run_demo(out_path, out)
+
+
+def _say_cost(cost: Forecast, holdout: float, as_json: bool) -> None:
+    fits = 2 if holdout else 1
+    if as_json:
+        print(json.dumps({**asdict(cost), "fits": fits}))
+        return
+    out.print(str(cost), markup=False, highlight=False, soft_wrap=True)
+    if holdout:
+        out.print("The score on rows set aside takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
 
 
 def _model(path: Path) -> Model:

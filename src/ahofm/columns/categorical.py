@@ -18,6 +18,17 @@ class Categorical(ColumnKind):
     """An effect per level, shrunk by a ridge. Levels not seen in training are neutral.
 
     All levels are kept, however many: ``max_codes`` does not apply.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMRegressor, Categorical
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(1, 4, size=(200, 1))  # numbers that are names
+    >>> y = np.array([2.0, 1.0, -1.0])[X[:, 0] - 1] + 0.1 * rng.normal(size=200)
+    >>> model = AHOFMRegressor(order=1, columns={0: Categorical()}, random_state=0).fit(X, y)
+    >>> model.predict([[1], [2], [3]]).round(1)
+    array([ 2.,  1., -1.])
     """
 
     def validate(self) -> None:

@@ -25,7 +25,18 @@ class Cyclic(NumericKind):
         Length of a turn. By default the range of the data, plus one step when the distinct values are evenly
         spaced (hours 0, 1, ..., 23 have the period 24).
     n_basis, degree, penalty_order, max_codes
-        As for :class:`Spline`.
+        As for ``Spline``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMRegressor, Cyclic
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 24, size=(300, 1))
+    >>> y = np.cos(X[:, 0] / 24 * 2 * np.pi) + 0.1 * rng.normal(size=300)
+    >>> model = AHOFMRegressor(order=1, columns={0: Cyclic(period=24)}, random_state=0).fit(X, y)
+    >>> bool(np.isclose(*model.predict([[0.0], [24.0]])))
+    True
     """
 
     period: float | None = None

@@ -24,6 +24,17 @@ class Linear(NumericKind):
         Outside the training range: the value at the border, or x as it is.
     max_codes : int, optional
         Overrides the table's ``max_codes`` for this column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMRegressor, Linear
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=200)
+    >>> machine = AHOFMRegressor(order=2, columns=Linear(), random_state=0).fit(X, y)  # a factorization machine
+    >>> machine.predict([[1.0, 2.0]]).round(1)
+    array([2.])
     """
 
     outside: Outside = "clamp"

@@ -20,7 +20,18 @@ from ahofm.columns.walk import hat_functions, hat_pieces
 class Mixed(NumericKind):
     """A spline, and on top of it an independent effect of every code, shrunk by a ridge.
 
-    Between codes the level effects are interpolated. Parameters as for :class:`Spline`.
+    Between codes the level effects are interpolated. Parameters as for ``Spline``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMRegressor, Mixed
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 10, size=(300, 1))
+    >>> y = 0.1 * X[:, 0] + (X[:, 0] == 7) + 0.05 * rng.normal(size=300)
+    >>> model = AHOFMRegressor(order=1, columns={0: Mixed()}, random_state=0).fit(X, y)
+    >>> model.predict([[6], [7], [8]]).round(1)  # a line, and one value of its own
+    array([0.6, 1.7, 0.8])
     """
 
     n_basis: int | None = None

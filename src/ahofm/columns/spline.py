@@ -41,6 +41,17 @@ class Spline(NumericKind):
         Outside the training range: the value at the border, or the tangent there.
     max_codes : int, optional
         Overrides the table's ``max_codes`` for this column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMRegressor, Spline
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 1, size=(200, 1))
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> model = AHOFMRegressor(order=1, columns=Spline(n_basis=12), random_state=0).fit(X, y)
+    >>> model.predict([[0.25], [0.75]]).round(1)
+    array([ 1., -1.])
     """
 
     n_basis: int | None = None

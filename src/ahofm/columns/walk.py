@@ -24,6 +24,17 @@ class Walk(NumericKind):
         Outside the training range: the value at the border, or the line of the last two codes.
     max_codes : int, optional
         Overrides the table's ``max_codes`` for this column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ahofm import AHOFMRegressor, Walk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 10, size=(300, 1))
+    >>> y = (X[:, 0] > 4) + 0.1 * rng.normal(size=300)
+    >>> model = AHOFMRegressor(order=1, columns={0: Walk()}, random_state=0).fit(X, y)
+    >>> model.predict([[4], [5]]).round(1)  # a jump stays a jump
+    array([0., 1.])
     """
 
     outside: Outside = "clamp"

@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
-from ahofm.estimators.elsewhere import dataset_of, lazily, training_rows
+from ahofm.estimators.elsewhere import lazily, training_rows
 from ahofm.estimators.pieces import Pieces
 from ahofm.families import Family
-from ahofm.fit import Settings, Solver, fit_model
+from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
@@ -141,6 +141,24 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.model_ = replace(self.model_, band=band_of(self.model_, *given))
         return self
 
+    def forecast(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Forecast:
+        """What ``fit`` would cost in time and memory: a second's work on some of the rows.
+
+        Good to a factor of two as a rule. ``print`` it, or read ``seconds`` and ``memory``. A Gaussian fit needs no
+        target for it; the others, and classifiers, do.
+        """
+        target, family = self._asked(y)
+        table = read_table(X)
+        return forecast_fit(
+            table, target, weight=sample_weight, offset=offset, family=family, settings=self._settings(())
+        )
+
     @property
     def edf_(self) -> dict[int, Floats]:
         """Effective degrees of freedom of every column, by order; of all predictors together."""
@@ -232,10 +250,9 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     ) -> None:
         """Fit and keep the model; nothing is kept when it fails."""
         earlier = earlier or (getattr(self, "model_", None) if self.warm_start else None)
-        callbacks = tuple(self.callbacks or ())
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
-            settings = self._settings(callbacks if bar is None else (*callbacks, bar))
+            settings = self._settings(() if bar is None else (bar,))
             given = {"weight": sample_weight, "offset": offset, "classes": classes, "earlier": earlier}
             model = fit_model(rows, y, family=family, settings=settings, **given)
         self.model_ = model
@@ -246,36 +263,18 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.removed_ = model.removed()
 
     def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]] = ()) -> Settings:
-        """Everything that was asked for."""
+        """What was asked for, with more callbacks."""
         names = {setting.name for setting in fields(Settings)} & self.get_params(deep=False).keys()
         return Settings(
             **{name: getattr(self, name) for name in names - {"callbacks"}},
             n_threads=self._threads(),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            callbacks=callbacks,
+            callbacks=(*(self.callbacks or ()), *callbacks),
         )
 
-    def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
-        """Rows that are coded elsewhere; None for a table."""
-        codebooks = self.model_.encoder.learned if self.warm_start and hasattr(self, "model_") else None
-        found = dataset_of(X, y, sample_weight, offset, self.get_params(deep=False), codebooks)
-        if found is not None:
-            self.n_features_in_ = len(found.columns)
-            if found.named:
-                self.feature_names_in_ = np.array([column.name for column in found.columns], dtype=object)
-        return found
-
-    def _fit_piece(
-        self, table: Table, y: Floats, weight: Any, offset: Any, family: Family, classes: Any = None
-    ) -> None:
-        """Fit one more piece with those before; the first one is a fit like any other."""
-        if not hasattr(self, "model_"):
-            self._fit(table, y, weight, offset, family, classes)
-            self._pieces = Pieces.of(self.model_.encoder, table, y, weight, offset, family)
-            return
-        before = self._pieces or Pieces.before(self.model_.encoder, getattr(self, "_training", None), family)
-        both = before.with_piece(table, y, weight, offset, family)
-        self._fit(both, None, None, None, family, classes, earlier=self.model_)
+    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+        """The target of a fit to come, as numbers, and its family."""
+        raise NotImplementedError
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""

@@ -13,7 +13,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import lazily
+from ahofm.estimators.elsewhere import dataset_of, lazily
+from ahofm.estimators.pieces import fit_piece
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
 from ahofm.scale.partitions import is_dask
@@ -22,7 +23,7 @@ from ahofm.scale.partitions import is_dask
 class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Classification with all spline interactions up to an order.
 
-    Parameters are those of :class:`AHOFMRegressor`, except for
+    Parameters are those of ``AHOFMRegressor``, except for
 
     family : str or Family, default "auto"
         "auto" is Bernoulli for two classes and Multinomial, with a predictor per class, for more.
@@ -31,14 +32,14 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     ----------
     classes_ : array of shape (classes,)
     model_, trace_, n_iter_, n_features_in_, feature_names_in_
-        As for :class:`AHOFMRegressor`.
+        As for ``AHOFMRegressor``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ahofm import AHOFMClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 3))
+    >>> X = rng.normal(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
     >>> model = AHOFMClassifier(order=2, random_state=0).fit(X, y)
     >>> round(model.score(X, y), 1)
@@ -66,7 +67,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
-        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.labels is None:
                 raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
             classes = self._classes(np.asarray(rows.target.labels))
@@ -101,7 +102,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         table, labels = self._checked(X, y, reset=first)
         found = self._classes(np.unique(labels if classes is None else np.asarray(classes))) if first else self.classes_
         at = _places(found, labels)
-        self._fit_piece(table, at, sample_weight, offset, self._family(len(found)), tuple(found))
+        fit_piece(self, table, at, sample_weight, offset, self._family(len(found)), tuple(found))
         self.classes_ = found
         return self
 
@@ -162,6 +163,12 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
                 f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
             )
         return classes
+
+    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+        if y is None:
+            raise ValueError("y is needed to forecast the fit of a classifier: it says how many classes there are")
+        classes, at = np.unique(np.asarray(y), return_inverse=True)
+        return at.astype(np.float64), self._family(len(classes))
 
     def _family(self, n_classes: int) -> Family:
         if isinstance(self.family, str) and self.family in ("auto", "multinomial"):

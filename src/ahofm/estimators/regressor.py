@@ -12,9 +12,10 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import lazily
+from ahofm.estimators.elsewhere import dataset_of, lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
-from ahofm.families import Gaussian, find_family
+from ahofm.estimators.pieces import fit_piece
+from ahofm.families import Family, Gaussian, find_family
 from ahofm.model import Band
 from ahofm.scale.partitions import is_dask
 
@@ -96,7 +97,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     verbose : int, default 0
         1 shows a progress bar.
     callbacks : sequence of functions, optional
-        Called with a :class:`ahofm.model.Record` after every iteration; a fit stops when one returns True.
+        Called with a ``ahofm.model.Record`` after every iteration; a fit stops when one returns True.
     checkpoint : path or None, default None
         A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
         from it; it is removed when the fit has ended, and stays after an interrupt.
@@ -123,11 +124,11 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     >>> import numpy as np
     >>> from ahofm import AHOFMRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 3))
-    >>> y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=500)
+    >>> X = rng.normal(size=(300, 3))
+    >>> y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=300)
     >>> model = AHOFMRegressor(random_state=0).fit(X, y)
     >>> round(model.score(X, y), 2)
-    0.98
+    0.99
     >>> model.removed_.columns
     ('x2',)
     """
@@ -152,8 +153,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor, e.g. the log of an exposure.
         """
-        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
-        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+        _, family = self._asked(None)
+        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.text:
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
             self._fit(rows, None, None, None, family)
@@ -175,9 +176,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         X, y, sample_weight, offset
             As for :meth:`fit`; tables in memory.
         """
-        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
+        _, family = self._asked(None)
         table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
-        self._fit_piece(table, target, sample_weight, offset, family)
+        fit_piece(self, table, target, sample_weight, offset, family)
         return self
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, Floats]:
@@ -185,6 +186,10 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
         check_consistent_length(table.columns[0], target)
         return table, target
+
+    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+        family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
+        return None if y is None else np.asarray(y, dtype=np.float64), family
 
     def predict(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
@@ -238,6 +243,15 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             Rows that were not fitted. Intervals for new targets are then widened (or narrowed) by the same amount
             everywhere so that they hold for these rows: split conformal prediction, which is right on average
             whatever the model.
+
+        Examples
+        --------
+        >>> low, high = model.predict_interval(X).T
+        >>> bool(np.all((low <= model.predict(X)) & (model.predict(X) <= high)))
+        True
+        >>> low, high = model.predict_interval(X, level=0.9, kind="new").T
+        >>> bool(0.85 < np.mean((low < y) & (y < high)) < 0.97)
+        True
         """
         check_is_fitted(self, "model_")
         level, band = check_level(level), self._one_band()

@@ -114,6 +114,15 @@ def contributions(
         More are refused.
     predictor : int or class, optional
         For families with several.
+
+    Examples
+    --------
+    >>> from ahofm.explain import contributions
+    >>> parts = contributions(model, X[:4])
+    >>> parts.names
+    ('wind', 'rain', 'sun', 'wind x rain', 'wind x sun', 'rain x sun')
+    >>> bool(np.allclose(parts.intercept + parts.values.sum(axis=1), model.predict(X[:4])))
+    True
     """
     model = model_of(fitted)
     k = predictor_of(model, predictor)
@@ -175,6 +184,13 @@ def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: 
         For families with several.
     n_threads : int, optional
         All cores by default.
+
+    Examples
+    --------
+    >>> from ahofm.explain import shapley_values
+    >>> why = shapley_values(model, X[:4])
+    >>> why.values.shape, bool(np.allclose(why.base + why.values.sum(axis=1), model.predict(X[:4])))
+    ((4, 3), True)
     """
     model = model_of(fitted)
     pure = purify(model, predictor_of(model, predictor))

@@ -108,6 +108,17 @@ def effect(
         Of the bands.
     predictor : int or class, optional
         For families with several.
+
+    Examples
+    --------
+    >>> from ahofm.explain import effect
+    >>> curve = effect(model, "wind", {"wind": [-0.5, 0.5]})
+    >>> bool(np.allclose(curve.value, [-1.0, 1.0], atol=0.15))
+    True
+    >>> bool(np.all((curve.low < curve.value) & (curve.value < curve.high)))
+    True
+    >>> effect(model, ["rain", "sun"], 10).value.shape
+    (10, 10)
     """
     model = model_of(fitted, band=True)
     k = predictor_of(model, predictor)

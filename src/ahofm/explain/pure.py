@@ -98,7 +98,15 @@ def masses_of(book: Codebook) -> Floats:
 
 
 def purify(model: Model, k: int) -> Pure:
-    """Predictor k of a model in pure terms; exact also at unseen levels and missing values."""
+    """Predictor k of a model in pure terms; exact also at unseen levels and missing values.
+
+    Examples
+    --------
+    >>> from ahofm.explain import purify
+    >>> pure = purify(model.model_, 0)
+    >>> bool(np.allclose([mass @ values for mass, values in zip(pure.masses, pure.at_codes)], 0.0))
+    True
+    """
     curves, books = model.curves[k], model.encoder.codebooks
     values = [_at_codes(curve, book) for curve, book in zip(curves.columns, books, strict=True)]
     masses = [masses_of(book) for book in books]

@@ -84,7 +84,17 @@ class TopInteractions:
 
 
 def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
-    """How much of the predictor's variance each order and each column carries."""
+    """How much of the predictor's variance each order and each column carries.
+
+    Examples
+    --------
+    >>> from ahofm.explain import variance_shares
+    >>> shares = variance_shares(model)
+    >>> {order: round(share, 1) for order, share in shares.orders.items()}
+    {1: 0.5, 2: 0.5}
+    >>> shares.main.round(1)
+    array([0.5, 0. , 0. ])
+    """
     model = model_of(fitted)
     pure = purify(model, predictor_of(model, predictor))
     orders, main, each = variances(pure)
@@ -127,6 +137,12 @@ def top_interactions(
 
     A search from the best bound on: sets are built column by column, and a set whose completions cannot reach the k-th
     best so far is not followed. The result is that of looking at all of them.
+
+    Examples
+    --------
+    >>> from ahofm.explain import top_interactions
+    >>> top_interactions(model, 1).terms
+    (('rain', 'sun'),)
     """
     model = model_of(fitted)
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:

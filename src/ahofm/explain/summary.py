@@ -134,7 +134,17 @@ def p_text(value: float) -> str:
 
 
 def summary(fitted: Fitted) -> Summary:
-    """Summarise a fitted estimator, or a model: without rows of training the latter knows less."""
+    """Summarise a fitted estimator, or a model: without rows of training the latter knows less.
+
+    Examples
+    --------
+    >>> from ahofm.explain import summary
+    >>> said = summary(model)
+    >>> print(said)  # doctest: +ELLIPSIS
+    Gaussian(link='identity'), order 2, 300 rows; solver block: ...
+    >>> bool(said.p_main[0] < 0.001)
+    True
+    """
     model = model_of(fitted, band=True)
     training = getattr(fitted, "_training", None)
     parts = [variances(purify(model, k)) for k in range(model.family.n_predictors)]

@@ -96,10 +96,17 @@ def marginals(
     fitted : estimator or model
     columns : sequence of names or numbers, at least two
     grid : int or dict, optional
-        As for :func:`effect`.
+        As for ``effect``.
     alone : bool
         Whether to take the interaction of all of them alone; by default everything that depends on no other column.
     predictor : int or class, optional
+
+    Examples
+    --------
+    >>> from ahofm.explain import marginals
+    >>> found = marginals(model, ["rain", "sun"], {"rain": [0.0, 1.0], "sun": [0.0, 1.0]})
+    >>> bool(found.spread[0][1] > 5 * found.spread[0][0])  # what sun adds matters where it rains
+    True
     """
     model = model_of(fitted)
     pure = purify(model, predictor_of(model, predictor))
@@ -146,6 +153,13 @@ def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any 
     Factors of pairs may be rotated without changing the model: they are turned to the principal axes of all their
     curves together, the largest first. Those of higher orders are unique and sorted by the variance of their products.
     Signs are such that the column with the largest curve ends higher than it begins (odd orders: as they are).
+
+    Examples
+    --------
+    >>> from ahofm.explain import factors
+    >>> latent = factors(model, order=2, grid=20)
+    >>> latent.columns, latent.curves[0].shape[0] == 20
+    (('wind', 'rain', 'sun'), True)
     """
     model = model_of(fitted)
     pure = purify(model, predictor_of(model, predictor))

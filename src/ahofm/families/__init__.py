@@ -58,7 +58,16 @@ FAMILIES: Mapping[str, type[Family]] = MappingProxyType(
 
 
 def find_family(family: str | Family) -> Family:
-    """The family of that name with its default settings; a family is returned as it is."""
+    """The family of that name with its default settings; a family is returned as it is.
+
+    Examples
+    --------
+    >>> find_family("poisson")
+    Poisson(link='log', quasi=False)
+    >>> find_family("poison")
+    Traceback (most recent call last):
+    ValueError: family 'poison' is unknown; did you mean 'poisson'?
+    """
     if isinstance(family, Family):
         return family
     if isinstance(family, type) and issubclass(family, Family):

@@ -28,6 +28,14 @@ class Bernoulli(Family):
     quasi : bool
         Whether the variance is a multiple of the binomial one, by a dispersion that is estimated: trials that go
         together.
+
+    Examples
+    --------
+    >>> trials = rng.integers(1, 20, 300)
+    >>> share = rng.binomial(trials, 1 / (1 + np.exp(-2 * X.wind))) / trials
+    >>> chance = AHOFMRegressor(family="binomial", order=1, random_state=0).fit(X, share, sample_weight=trials)
+    >>> bool(np.all((chance.predict(X) > 0) & (chance.predict(X) < 1)))
+    True
     """
 
     quasi: bool = False

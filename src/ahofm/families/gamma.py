@@ -25,6 +25,13 @@ class Gamma(Family):
     ----------
     link : "log", "inverse" or "identity"
         The latter two have no value for ``eta <= 0``.
+
+    Examples
+    --------
+    >>> costs = rng.gamma(2.0, 0.5 * np.exp(X.wind))
+    >>> amounts = AHOFMRegressor(family="gamma", order=1, random_state=0).fit(X, costs)
+    >>> 0.3 < amounts.model_.dispersion < 0.7  # the squared coefficient of variation, 1 / 2
+    True
     """
 
     link: str = "log"

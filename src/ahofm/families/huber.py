@@ -35,6 +35,14 @@ class Huber(Family):
     References
     ----------
     Huber, P. J. (1964). Robust estimation of a location parameter. Ann. Math. Statist. 35.
+
+    Examples
+    --------
+    >>> wild = X.wind + 0.1 * rng.normal(size=300)
+    >>> wild[:5] += 50.0
+    >>> robust = AHOFMRegressor(family="huber", order=1, random_state=0).fit(X, wild)
+    >>> bool(np.abs(robust.predict(X) - X.wind).max() < 0.5)
+    True
     """
 
     delta: float | None = None

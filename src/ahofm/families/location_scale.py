@@ -26,6 +26,14 @@ class GaussianLocationScale(Family):
     References
     ----------
     Rigby, R. A., Stasinopoulos, D. M. (2005). Generalized additive models for location, scale and shape. JRSS C 54.
+
+    Examples
+    --------
+    >>> noisy = X.wind + np.exp(X.rain) * rng.normal(size=300)
+    >>> both = AHOFMRegressor(family="gaussian_location_scale", order=1, random_state=0).fit(X, noisy)
+    >>> low, high = both.predict_interval(X, kind="new").T
+    >>> bool(np.corrcoef(high - low, np.exp(X.rain))[0, 1] > 0.9)
+    True
     """
 
     target: ClassVar[TargetRange] = TargetRange()

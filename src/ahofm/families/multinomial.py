@@ -26,6 +26,14 @@ class Multinomial(Family):
     Parameters
     ----------
     n_classes : int
+
+    Examples
+    --------
+    >>> from ahofm import AHOFMClassifier
+    >>> colour = np.where(X.wind > rng.normal(size=300), "red", rng.choice(["green", "blue"], 300))
+    >>> classes = AHOFMClassifier(order=1, random_state=0).fit(X, colour)  # finds the family itself
+    >>> classes.predict_proba(X[:2]).shape
+    (2, 3)
     """
 
     n_classes: int

@@ -32,6 +32,14 @@ class NegativeBinomial(Family):
         by maximum likelihood given the means as ``solver="block"`` goes on.
     open : bool
         Whether ``size`` is an estimate, to be estimated again.
+
+    Examples
+    --------
+    >>> mean = np.exp(1 + X.wind)
+    >>> counts = rng.negative_binomial(2.0, 2.0 / (2.0 + mean))
+    >>> spread = AHOFMRegressor(family="negative_binomial", order=1, random_state=0).fit(X, counts)
+    >>> 1.0 < spread.model_.family.size < 4.0  # it was 2
+    True
     """
 
     size: float | None = None

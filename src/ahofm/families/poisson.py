@@ -26,6 +26,15 @@ class Poisson(Family):
     quasi : bool
         Whether the variance is a multiple of the mean, by a dispersion that is estimated. Targets need not be whole
         numbers then: rates, with exposures as weights.
+
+    Examples
+    --------
+    >>> years = rng.uniform(0.5, 1.0, 300)
+    >>> claims = rng.poisson(years * np.exp(1.0 + X.wind))
+    >>> counts = AHOFMRegressor(family="poisson", order=1, random_state=0).fit(X, claims, offset=np.log(years))
+    >>> rate = counts.predict(X)  # per year: without an offset
+    >>> bool(np.corrcoef(np.log(rate), X.wind)[0, 1] > 0.95)
+    True
     """
 
     link: str = "log"

@@ -39,6 +39,13 @@ class Quantile(Family):
     References
     ----------
     Fernandes, M., Guerre, E., Horta, E. (2021). Smoothing quantile regressions. J. Business & Economic Statistics 39.
+
+    Examples
+    --------
+    >>> from ahofm.families import Quantile
+    >>> high = AHOFMRegressor(family=Quantile(0.9), order=1, random_state=0).fit(X, y)
+    >>> round(float(np.mean(y < high.predict(X))), 1)
+    0.9
     """
 
     level: float = 0.5
@@ -115,6 +122,14 @@ class Laplace(Family):
     ----------
     smoothing : float, optional
         s in the units of y; the loss is at most ``2 s log 2`` above the absolute error. None is as for ``Quantile``.
+
+    Examples
+    --------
+    >>> from ahofm.families import Laplace
+    >>> wild = np.where(rng.uniform(size=300) < 0.05, 100.0, X.wind)  # a few values are far off
+    >>> median = AHOFMRegressor(family=Laplace(), order=1, random_state=0).fit(X, wild)
+    >>> bool(np.abs(median.predict(X) - X.wind).max() < 0.5)
+    True
     """
 
     smoothing: float | None = None

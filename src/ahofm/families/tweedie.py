@@ -38,6 +38,15 @@ class Tweedie(Family):
     Jørgensen, B. (1987). Exponential dispersion models. JRSS B 49.
     Dunn, P. K., Smyth, G. K. (2005). Series evaluation of Tweedie exponential dispersion model densities. Statistics
     and Computing 15.
+
+    Examples
+    --------
+    >>> from ahofm.families import Tweedie
+    >>> claims = rng.poisson(np.exp(X.wind))
+    >>> amounts = np.array([rng.gamma(2.0, 1.0, count).sum() for count in claims])  # many zeros
+    >>> total = AHOFMRegressor(family=Tweedie(power=1.3), order=1, random_state=0).fit(X, amounts)
+    >>> bool(total.predict(X).min() > 0)
+    True
     """
 
     power: float | None = 1.5

@@ -3,6 +3,7 @@
 from ahofm.fit.adam import Adam
 from ahofm.fit.bcd import Bcd
 from ahofm.fit.capacity import OrderWarning
+from ahofm.fit.forecast import Forecast, forecast_fit
 from ahofm.fit.lbfgs import Lbfgs
 from ahofm.fit.objective import Objective
 from ahofm.fit.settings import SOLVERS, Settings
@@ -16,6 +17,7 @@ __all__ = [
     "Adam",
     "Bcd",
     "Callback",
+    "Forecast",
     "Lbfgs",
     "Objective",
     "OrderWarning",
@@ -24,6 +26,7 @@ __all__ = [
     "State",
     "degrees_of_freedom",
     "fit_model",
+    "forecast_fit",
     "minimise",
     "random_start",
     "strength_of",

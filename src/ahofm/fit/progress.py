@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from ahofm.model import Record
 
 
 class Progress:
-    """Shows iterations, the objective and the time; used as ``with Progress(max_iter) as callback``."""
+    """Shows how far a fit is, the objective, the time and what is left of it; ``with Progress(max_iter) as callback``.
+
+    What is left can be told where a fit knows what it is going to do; otherwise the bar counts iterations.
+    """
 
     def __init__(self, max_iter: int | None, console: Console | None = None) -> None:
         self._bar = Bar(
             TextColumn("fit"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[iteration]}"),
             TextColumn("objective {task.fields[objective]}"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             console=console or Console(stderr=True),
         )
-        self._task = self._bar.add_task("fit", total=max_iter, objective="-")
+        self._max_iter = max_iter
+        self._task = self._bar.add_task("fit", total=None, iteration="0", objective="-", left="")
 
     def __enter__(self) -> Progress:
         """Start drawing."""
@@ -41,4 +47,18 @@ class Progress:
         text = f"{record.objective:.6g}"
         if record.validation is not None:
             text += f", validation {record.validation:.6g}"
-        self._bar.update(self._task, completed=record.iteration, objective=text)
+        if record.share is None:
+            total, completed, left = self._max_iter, float(record.iteration), ""
+        else:
+            total, completed, left = 1, record.share, _left(record.seconds, record.share)
+        self._bar.update(
+            self._task, total=total, completed=completed, iteration=str(record.iteration), objective=text, left=left
+        )
+
+
+def _left(seconds: float, share: float) -> str:
+    """At the pace so far."""
+    if not share > 0.02:
+        return ""
+    left = timedelta(seconds=round(seconds * (1.0 - share) / share))
+    return f"about {left} left" if left else "nearly done"

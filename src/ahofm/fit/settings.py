@@ -25,7 +25,7 @@ INTERACTIONS = ("auto", "smooth", "walk", "mixed")
 
 @dataclass(frozen=True)
 class Settings:
-    """How to fit. Documented at :class:`ahofm.AHOFMRegressor`."""
+    """How to fit. Documented at ``ahofm.AHOFMRegressor``."""
 
     order: int | str | None = None
     rank: Any = "auto"

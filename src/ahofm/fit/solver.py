@@ -113,7 +113,7 @@ def minimise(
     ----------
     max_iter : int
     tol : float, optional
-        See :func:`has_converged`; without it the solver decides.
+        See ``has_converged``; without it the solver decides.
     callbacks : functions of a Record
         Called after every iteration; the fit stops when one returns True.
     saved : Saved, optional

@@ -8,17 +8,16 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, Mixed
-from ahofm.columns.table import read_table
+from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
-from ahofm.fit.data import counted_rows, prepare, prepare_dataset
+from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
@@ -60,42 +59,18 @@ def fit_model(
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
-    block = _uses_block(settings)
     begun = time.perf_counter()
     if isinstance(X, Dataset):
-        encoder = (
-            Encoder.of(X.columns, settings.columns, default=_default(block, X.source.n_rows), named=X.named)
-            if earlier is None
-            else _coded_alike(earlier.encoder, X)
-        )
-        data = prepare_dataset(X, family, encoder, classes, n_threads=settings.n_threads)
+        data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
         table, rows = counted_rows(read_table(X), y, weight, offset, family)
-        encoder = (
-            Encoder.learn(
-                table,
-                settings.columns,
-                default=_default(block, table.n_rows),
-                max_codes=most_codes(settings),
-                sample_weight=rows.weight,
-                n_threads=settings.n_threads,
-            )
-            if earlier is None
-            else earlier.encoder
-        )
-        everything = settings.solver == "block"
-        data = prepare(table, rows, encoder, family, all_known=everything, n_threads=settings.n_threads)
+        data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
-    varying = sum(book.size > 0 for book in data.encoder.codebooks)
-    asked = _asked_order(settings, varying, block)
-    order = check_order(asked, varying, data.n_rows)
-    if block and order > MAX_BLOCK_ORDER:
-        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
-    ranks = check_ranks(settings.rank, int(asked), order, data.n_rows if block else None)
+    ranks = ranks_for(data, settings, data.n_rows)
     saved = (
         None if settings.checkpoint is None else Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings))
     )
-    if block:
+    if learns_strengths(settings):
         model = fit_block(data, ranks, settings, classes, saved)
     else:
         model = fit_penalised(data, ranks, settings, classes, saved, earlier)
@@ -107,24 +82,59 @@ def fit_model(
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
 
 
-def _coded_alike(encoder: Encoder, rows: Dataset) -> Encoder:
-    """Codebooks of an earlier fit, for rows that were coded by them."""
-    for mine, theirs in zip_longest(encoder.learned, rows.columns):
-        same = mine is not None and theirs is not None and mine.name == theirs.name
-        if not same or not np.array_equal(mine.support.values, theirs.support.values) or mine.n_codes != theirs.n_codes:
-            raise ValueError(
-                "X was coded by other codebooks than those of the earlier fit: give these when it is coded"
-            )
-    return encoder
+def prepared(
+    table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, earlier: Model | None = None
+) -> Data:
+    """Columns learned and encoded as a fit of so many rows would; those given may be some of them."""
+    encoder = (
+        Encoder.learn(
+            table,
+            settings.columns,
+            default=_default(settings, n_rows),
+            max_codes=most_codes(settings),
+            sample_weight=rows.weight,
+            n_threads=settings.n_threads,
+        )
+        if earlier is None
+        else earlier.encoder
+    )
+    everything = settings.solver == "block"
+    return prepare(table, rows, encoder, family, all_known=everything, n_threads=settings.n_threads)
+
+
+def _prepared_dataset(
+    rows: Dataset, family: Family, settings: Settings, classes: tuple[Any, ...] | None, earlier: Model | None
+) -> Data:
+    """The same for rows that are coded; by the codebooks of an earlier fit, if there is one."""
+    if earlier is None:
+        default = _default(settings, rows.source.n_rows)
+        encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
+    else:
+        encoder = earlier.encoder
+        pairs = zip_longest(encoder.learned, rows.columns)
+        if not all(mine is not None and theirs is not None and mine.codes_like(theirs) for mine, theirs in pairs):
+            raise ValueError("X was coded by other codebooks than those of the earlier fit; give these when coding it")
+    return prepare_dataset(rows, family, encoder, classes, n_threads=settings.n_threads)
+
+
+def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
+    """Ranks by order in a fit of so many rows."""
+    block = learns_strengths(settings)
+    varying = sum(book.size > 0 for book in data.encoder.codebooks)
+    asked = _asked_order(settings, varying, block)
+    order = check_order(asked, varying, n_rows)
+    if block and order > MAX_BLOCK_ORDER:
+        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
+    return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
 
 
 def most_codes(settings: Settings) -> int | None:
     """Codes of a column of numbers; None: by how its values repeat."""
-    return settings.max_codes if _uses_block(settings) or settings.max_codes is not None else MAX_CODES
+    return settings.max_codes if learns_strengths(settings) or settings.max_codes is not None else MAX_CODES
 
 
-def _uses_block(settings: Settings) -> bool:
-    """Whether strengths are learned."""
+def learns_strengths(settings: Settings) -> bool:
+    """Whether strengths are learned, not given."""
     if settings.solver == "auto":
         return settings.smoothing == "auto" and settings.df is None
     return settings.solver in LEARNING
@@ -141,9 +151,9 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     return settings.order
 
 
-def _default(block: bool, n_rows: int) -> ColumnKind | None:
+def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where strengths are learned."""
-    return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if block else None
+    return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if learns_strengths(settings) else None
 
 
 def _warn_unless_finished(trace: Trace, settings: Settings) -> None:

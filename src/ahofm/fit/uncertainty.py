@@ -21,13 +21,14 @@ from ahofm.columns.table import Table
 from ahofm.fit.block.column import BlockColumn, block_column
 from ahofm.kernels import Chunk, Tables
 from ahofm.model import Model, check_offset, check_weight
-from ahofm.model.band import Band, jacobian, tables_at
+from ahofm.model.band import Band, jacobian, pulled_back, tables_at
 
 KAPPA = 0.1
 """Share of the penalties that counts."""
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
-"""Coordinates of a predictor; rows that are looked at: more are sampled."""
+"""Coordinates of a predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a
+sample's would move the centre of the band by the sample's noise."""
 
 _SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
 """Bounds of strengths. In the covariance the upper one is lower: what was shrunk away keeps some variance."""
@@ -47,14 +48,15 @@ def band_of(
     target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, table.n_rows)
     shifts = None if offset is None else check_offset(offset, table.n_rows, model.family)
     kept = np.flatnonzero(weights)
-    scale = 1.0
-    if len(kept) > MOST_ROWS:
-        chosen = np.sort(np.random.default_rng(seed).permutation(kept)[:MOST_ROWS])
-        scale, kept = float(weights.sum() / weights[chosen].sum()), chosen
-    codes = model.encoder.encode(table.take(kept))
-    eta = model.eta(table.take(kept), None if shifts is None else shifts[kept])
+    rows = table if len(kept) == table.n_rows else table.take(kept)
+    codes = model.encoder.encode(rows)
+    eta = model.eta(rows, None if shifts is None else shifts[kept])
     _, g, h = model.family.loss(target[kept], eta)
-    unit = weights[kept] * scale / _dispersion(model, target[kept], eta, weights[kept])
+    unit = weights[kept] / _dispersion(model, target[kept], eta, weights[kept])
+    seen = np.arange(len(kept))
+    if len(kept) > MOST_ROWS:
+        seen = np.sort(np.random.default_rng(seed).permutation(len(kept))[:MOST_ROWS])
+    curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     predictors = model.tables()
     columns = [
         None if book.size == 0 else block_column(book, "smooth", center=True) for book in model.encoder.codebooks
@@ -64,12 +66,12 @@ def band_of(
     for k, at_codes in enumerate(predictors):
         theta, strength = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
         tables = tables_at(theta, mains, factors, model.ranks)
-        information, pull = np.zeros((len(theta), len(theta))), np.zeros(len(theta))
-        for start in range(0, len(kept), 1_000):
-            rows = slice(start, min(start + 1_000, len(kept)))
-            J = jacobian(Chunk(codes.rows(rows.start, rows.stop)), tables, mains, factors)
-            information += J.T @ (J * (unit[rows] * h[rows, k])[:, np.newaxis])
-            pull -= J.T @ (unit[rows] * g[rows, k])
+        information = np.zeros((len(theta), len(theta)))
+        for start in range(0, len(seen), 1_000):
+            some = slice(start, start + 1_000)
+            J = jacobian(Chunk(codes.take(seen[some])), tables, mains, factors)
+            information += J.T @ (J * curvature[some, k, np.newaxis])
+        pull = -pulled_back(Chunk(codes), tables, mains, factors, unit * g[:, k])
         root = _root(information, kappa * strength)
         thetas.append(theta)
         roots.append(root)

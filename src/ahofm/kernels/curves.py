@@ -3,7 +3,7 @@
     eta(x) = intercept + sum_j main_j(x_j) + sum_d sum_f e_d(phi_{1,f}(x_1), ..., phi_{p,f}(x_p))
 
 Every column has ``width`` functions: its main effect first, then its factors of each order, in the order of ``ranks``.
-Functions of a number are polynomials between breaks (:class:`ahofm.columns.Pieces`), those of a level a table by code.
+Functions of a number are polynomials between breaks (``ahofm.columns.Pieces``), those of a level a table by code.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class CurveKernel(Protocol):
         Parameters
         ----------
         columns : sequence of arrays of shape (n,)
-            As :meth:`ahofm.columns.Codebook.places` gives them: numbers with NaN where missing, codes of levels.
+            As ``ahofm.columns.Codebook.places`` gives them: numbers with NaN where missing, codes of levels.
         """
         ...
 

@@ -55,7 +55,7 @@ class NativeCurves:
         Parameters
         ----------
         columns : sequence of arrays of shape (n,)
-            As :meth:`ahofm.columns.Codebook.places` gives them: numbers with NaN where missing (columns of a row-major
+            As ``ahofm.columns.Codebook.places`` gives them: numbers with NaN where missing (columns of a row-major
             matrix are read in place), codes of levels.
         n_threads : int, optional
             All cores by default.

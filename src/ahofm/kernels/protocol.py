@@ -1,6 +1,6 @@
 """What a kernel computes on one chunk of rows, and what it is given. Knows codes and tables; no names, no splines.
 
-A predictor is given by its values at the codes (:class:`Tables`):
+A predictor is given by its values at the codes (``Tables``):
 
     eta = intercept + sum_j main[c_j] + sum_d sum_f e_d(factors[d][c_1, f], ..., factors[d][c_p, f])
 

@@ -108,6 +108,12 @@ class Model:
         """The model without terms above an order, as the fit left it behind on its way.
 
         Its main effects and factors are those that fit best without the higher orders, not this model's.
+
+        Examples
+        --------
+        >>> additive = model.model_.at_order(1)
+        >>> additive.order, bool(additive.deviance_explained(X, y) < model.score(X, y))
+        (1, True)
         """
         if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 1:
             raise ValueError(f"order must be an integer of at least 1, got {order!r}")
@@ -211,7 +217,7 @@ class Model:
         return tuple(self._tables(terms) for terms in self.predictors)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file that :func:`ahofm.load` reads."""
+        """Write the model to a file that ``ahofm.load`` reads."""
         from ahofm.model.files import save  # noqa: PLC0415 - files know models
 
         save(self, path)

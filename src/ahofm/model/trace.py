@@ -45,6 +45,8 @@ class Record:
         Since the start.
     validation : float or None
         Loss per unit of weight on rows set aside, for solvers that use them.
+    share : float or None
+        Of the work that the fit is likely to take, so far; None where nobody can tell.
     """
 
     iteration: int
@@ -53,6 +55,7 @@ class Record:
     passes: float
     seconds: float
     validation: float | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True)

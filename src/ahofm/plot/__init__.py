@@ -1,4 +1,4 @@
-"""Figures of what :mod:`ahofm.explain` says, with matplotlib, which is imported only when something is drawn."""
+"""Figures of what ``ahofm.explain`` says, with matplotlib, which is imported only when something is drawn."""
 
 from ahofm.plot.effects import EffectDisplay, FactorsDisplay, MarginalsDisplay, SurfaceDisplay
 from ahofm.plot.fits import DiagnosticsDisplay, ExplanationDisplay, SharesDisplay, TraceDisplay

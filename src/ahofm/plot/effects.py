@@ -31,13 +31,21 @@ Labels = Mapping[str, str] | None
 
 @dataclass
 class EffectDisplay:
-    """One column's curve with its bands, or one dot per level."""
+    """One column's curve with its bands, or one dot per level.
+
+    Examples
+    --------
+    >>> from ahofm.plot import EffectDisplay
+    >>> display = EffectDisplay.from_estimator(model, "wind", labels={"wind": "wind (m/s)"})
+    >>> display.ax_.get_xlabel()
+    'wind (m/s)'
+    """
 
     effect: Effect
 
     @classmethod
     def from_estimator(cls, estimator: Any, column: Any, *, ax: Any = None, labels: Labels = None, **asked: Any) -> Any:
-        """Work the effect out (``asked`` goes to :func:`ahofm.explain.effect`) and draw it."""
+        """Work the effect out (``asked`` goes to ``ahofm.explain.effect``) and draw it."""
         return cls(effect(estimator, column, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, everywhere: bool = True) -> Any:
@@ -91,7 +99,15 @@ class EffectDisplay:
 
 @dataclass
 class SurfaceDisplay:
-    """Two columns' surface; pale where there is hardly any data."""
+    """Two columns' surface; pale where there is hardly any data.
+
+    Examples
+    --------
+    >>> from ahofm.plot import SurfaceDisplay
+    >>> display = SurfaceDisplay.from_estimator(model, ["rain", "sun"])
+    >>> display.ax_.get_ylabel()
+    'sun'
+    """
 
     effect: Effect
 
@@ -99,7 +115,7 @@ class SurfaceDisplay:
     def from_estimator(
         cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work the effect out (``asked`` goes to :func:`ahofm.explain.effect`) and draw it."""
+        """Work the effect out (``asked`` goes to ``ahofm.explain.effect``) and draw it."""
         return cls(effect(estimator, columns, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, colorbar: bool = True) -> Any:
@@ -137,7 +153,15 @@ class SurfaceDisplay:
 
 @dataclass
 class MarginalsDisplay:
-    """A function of several columns along each of them: its mean, and bars as long as it spreads over the others."""
+    """A function of several columns along each of them: its mean, and bars as long as it spreads over the others.
+
+    Examples
+    --------
+    >>> from ahofm.plot import MarginalsDisplay
+    >>> display = MarginalsDisplay.from_estimator(model, ["rain", "sun"])
+    >>> len(display.axes_)
+    2
+    """
 
     marginals: Marginals
 
@@ -145,7 +169,7 @@ class MarginalsDisplay:
     def from_estimator(
         cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work them out (``asked`` goes to :func:`ahofm.explain.marginals`) and draw them."""
+        """Work them out (``asked`` goes to ``ahofm.explain.marginals``) and draw them."""
         return cls(marginals(estimator, columns, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, label: str | None = None) -> Any:
@@ -170,7 +194,15 @@ class MarginalsDisplay:
 
 @dataclass
 class FactorsDisplay:
-    """Latent curves: one picture per column, one line per factor, the strongest factors only."""
+    """Latent curves: one picture per column, one line per factor, the strongest factors only.
+
+    Examples
+    --------
+    >>> from ahofm.plot import FactorsDisplay
+    >>> display = FactorsDisplay.from_estimator(model, order=2)
+    >>> len(display.axes_)
+    3
+    """
 
     factors: Factors
 
@@ -178,7 +210,7 @@ class FactorsDisplay:
     def from_estimator(
         cls, estimator: Any, order: int = 2, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work them out (``asked`` goes to :func:`ahofm.explain.factors`) and draw them."""
+        """Work them out (``asked`` goes to ``ahofm.explain.factors``) and draw them."""
         return cls(factors(estimator, order, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, most: int = 5) -> Any:

@@ -26,7 +26,15 @@ from ahofm.plot.canvas import BLUE, GREY, ORANGE, axes, many_axes, tidy
 
 @dataclass
 class SharesDisplay:
-    """Shares of the variance: columns (main effects and interactions), and the strongest interactions."""
+    """Shares of the variance: columns (main effects and interactions), and the strongest interactions.
+
+    Examples
+    --------
+    >>> from ahofm.plot import SharesDisplay
+    >>> display = SharesDisplay.from_estimator(model)
+    >>> [ax.get_title() for ax in display.axes_]
+    ['columns', 'interactions']
+    """
 
     shares: VarianceShares
     top: TopInteractions
@@ -61,7 +69,15 @@ class SharesDisplay:
 
 @dataclass
 class ExplanationDisplay:
-    """One row: what adds up to its predictor, the largest parts first."""
+    """One row: what adds up to its predictor, the largest parts first.
+
+    Examples
+    --------
+    >>> from ahofm.plot import ExplanationDisplay
+    >>> display = ExplanationDisplay.from_estimator(model, X, row=3)
+    >>> display.ax_.get_xlabel()
+    'predictor'
+    """
 
     names: tuple[str, ...]
     values: Floats
@@ -122,7 +138,15 @@ class ExplanationDisplay:
 
 @dataclass
 class TraceDisplay:
-    """How the fit went: its objective, and the loss on rows set aside, if there were any."""
+    """How the fit went: its objective, and the loss on rows set aside, if there were any.
+
+    Examples
+    --------
+    >>> from ahofm.plot import TraceDisplay
+    >>> display = TraceDisplay.from_estimator(model)
+    >>> display.ax_.get_xlabel()
+    'sweep'
+    """
 
     trace: Trace
 
@@ -156,6 +180,13 @@ class DiagnosticsDisplay:
 
     Quantile residuals are normal when the model is right, whatever the family: where targets lie in their fitted
     distributions, through the normal quantile.
+
+    Examples
+    --------
+    >>> from ahofm.plot import DiagnosticsDisplay
+    >>> display = DiagnosticsDisplay.from_estimator(model, X, y)
+    >>> len(display.axes_)
+    3
     """
 
     predicted: Floats

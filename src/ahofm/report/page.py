@@ -41,7 +41,15 @@ def page(fitted: Fitted, *, title: str | None = None, target: str = "the target"
 
 
 def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
-    """Write the page to a file, which is there in full or not at all; where it is."""
+    """Write the page to a file, which is there in full or not at all; where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from ahofm.report import write
+    >>> write(model, tempfile.mkdtemp() + "/report.html", target="yield").name
+    'report.html'
+    """
     target = Path(path)
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"path must be a file in a folder that exists, got {str(path)!r}")

@@ -13,10 +13,11 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.many import goes_on_a_sample, refined_fits, sample_of
 from ahofm.fit.block.merge import merged
+from ahofm.fit.block.plan import Plan, search_settings
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit, Snapshot
-from ahofm.fit.block.weigh import Scores, folds, predict
-from ahofm.fit.block.work import FEW_ROWS, RECIPES, Recipe, Work, member_count, recipes_for
+from ahofm.fit.block.weigh import Scores, predict, set_aside
+from ahofm.fit.block.work import RECIPES, Recipe, Work, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solver import Saved
@@ -24,9 +25,6 @@ from ahofm.model import Choice, Lower, Model, Reason, Trace
 
 _FAR, _SILENT = 20.0, 1e-8
 """Predictors on a logarithmic scale, and shares of the mean curvature, that are worth a warning."""
-
-_SEARCH_ROWS, _SEARCH_SWEEPS = 8_000, 22
-"""For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
 
 _MUCH_WORSE = 1.25
 """Times the least noise among fits by the same recipe."""
@@ -41,7 +39,6 @@ def fit_block(
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     work = Work.of(data, ranks, settings)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved)
     many = goes_on_a_sample(settings, data.n_rows)
     if not many and not data.all_known:
         raise ValueError(
@@ -49,8 +46,10 @@ def fit_block(
             "use 'newton' or 'auto'"
         )
     recipes = recipes_for(work, settings)
-    count = member_count(settings, data.n_rows) if ranks else 1  # main effects have one start
-    if len(recipes) > 1 or settings.order == "auto":
+    plan = Plan.of(work, len(recipes), data.n_rows)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
+    count = len(plan.members)
+    if plan.search:
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
             ranks = {order: rank for order, rank in ranks.items() if order <= scores.needed(max(ranks))}
@@ -84,16 +83,9 @@ def fit_block(
 
 def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
     """Errors on rows set aside, and the fits to the rest."""
-    n, settings = work.response.n_rows, work.settings
-    if n <= FEW_ROWS:
-        parts = folds(n, settings.seed)
-    else:
-        fitted = _SEARCH_ROWS if work.response.family.dispersed else 2 * _SEARCH_ROWS
-        order = np.random.default_rng(settings.seed).permutation(n)
-        parts = [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + FEW_ROWS]))]
-        if work.response.family.dispersed:
-            sweeps = min(settings.max_iter or _SEARCH_SWEEPS, _SEARCH_SWEEPS)
-            work = replace(work, settings=replace(settings, max_iter=sweeps))
+    n, dispersed = work.response.n_rows, work.response.family.dispersed
+    parts = set_aside(n, work.settings.seed, dispersed=dispersed)
+    work = replace(work, settings=search_settings(work.settings, n, dispersed=dispersed))
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
     found = runner(members, "search")

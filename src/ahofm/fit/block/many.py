@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.problem import Rows
 from ahofm.fit.block.refine import refined
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import Fit, Snapshot
+from ahofm.fit.block.stages import Fit, Snapshot, pass_work
 from ahofm.fit.block.work import Work
 from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeKernel
@@ -23,7 +25,7 @@ NEWTON_ROWS = KNOWN_ROWS
 
 _FLOAT64_ROWS = 200_000
 
-_PASSES, _PASSES_BELOW = 25, 8
+PASSES, PASSES_BELOW = 25, 8
 """Over all rows, at most: at the highest order, and at each of those below."""
 
 
@@ -55,16 +57,17 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             fits.append(member.fits[at])
             continue
         last = at == len(member.beliefs) - 1
+        cost = pass_work(work.response.n_rows, work.ranks, (1, *work.ranks)[at])
         try:
             new = refined(
                 beliefs,
                 member.additive,
-                _all_rows(work, member),
-                _sample_rows(sample, member),
+                all_rows(work, member),
+                rows_of(sample, member),
                 member.believed(beliefs),
                 member.fits[at][0].noise,
-                most_passes=(work.settings.max_iter or _PASSES) if last else _PASSES_BELOW,
-                progress=lambda value, promise: runner.report(value, promise, 1.0),
+                most_passes=(work.settings.max_iter or PASSES) if last else PASSES_BELOW,
+                progress=partial(runner.report, passes=1.0, work=cost),
                 saved=saved,
                 name=f"{place} on its way",
             )
@@ -79,13 +82,15 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
     return fits
 
 
-def _all_rows(work: Work, member: Member) -> Rows:
+def all_rows(work: Work, member: Member) -> Rows:
+    """For passes over all rows, wherever they are."""
     data = work.data
     source = selected(data.source, [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0])
     return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
 
 
-def _sample_rows(sample: Work, member: Member) -> Rows:
+def rows_of(sample: Work, member: Member) -> Rows:
+    """For passes over the rows that are known."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)

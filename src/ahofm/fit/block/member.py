@@ -169,8 +169,7 @@ class Member:
     def _stage(self, order: int, report: Report) -> bool:
         """Sweep until the loss settles; whether somebody asked to stop."""
         schedule, state = self.schedule, self._state
-        highest = order == max(self.ranks, default=1)
-        limit = schedule.main if order == 1 else schedule.last if highest else schedule.inner
+        limit = schedule.most(order, max(self.ranks, default=1))
         used, settled, stopped, change = -1.0, 0, False, np.inf
         for number in range(limit):
             warm = order > 1 and number < schedule.warm

@@ -12,7 +12,7 @@ from dataclasses import replace
 from threadpoolctl import threadpool_limits
 
 from ahofm.fit.block.member import Member
-from ahofm.fit.block.stages import Fit, Snapshot
+from ahofm.fit.block.stages import Fit, Job, Snapshot, Sweep
 from ahofm.fit.solver import Callback, Saved
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
@@ -31,12 +31,19 @@ class Runner:
         Of all data: a sweep over some of them counts for its share of a pass.
     callbacks : functions of a Record
         Called after every sweep of any member, one at a time; all members stop when one returns True.
+    expected : float or None
+        All work that is likely to come, as jobs count it; records then say how much of it is done.
     saved : Saved, optional
         Where fits of members are kept, once they are complete.
     """
 
     def __init__(
-        self, n_threads: int | None, n_rows: int, callbacks: Sequence[Callback], saved: Saved | None = None
+        self,
+        n_threads: int | None,
+        n_rows: int,
+        callbacks: Sequence[Callback],
+        expected: float | None = None,
+        saved: Saved | None = None,
     ) -> None:
         """Nothing has run yet."""
         self.saved = saved
@@ -45,7 +52,8 @@ class Runner:
         self._callbacks = callbacks
         self._lock = threading.Lock()
         self._begun = time.perf_counter()
-        self._passes = 0.0
+        self._passes = self._done = 0.0
+        self._expected = expected
         self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
         self.reason: Reason | None = None
         self.damped = 0
@@ -79,9 +87,17 @@ class Runner:
                 return member.fits
         try:
             share = member.response.n_rows / self._n_rows
-            fits = member.run(lambda sweep: self.report(sweep.level, sweep.change, share))
+            job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
+
+            def report(sweep: Sweep) -> bool:
+                nonlocal done
+                before, done = done, job.done(sweep.order, sweep.number)
+                return self.report(sweep.level, sweep.change, share, done - before)
+
+            fits = member.run(report)
             with self._lock:
                 self.damped += member.damped
+                self._done += job.total - done
             if place is not None and self.saved is not None and self.reason is None:
                 self.saved.put(place, (fits, member.settled, member.response.family, member.damped))
             return fits
@@ -89,12 +105,14 @@ class Runner:
             self.reason = Reason.INTERRUPTED
             return [*member.fits, member.fit()] if member.fits else []
 
-    def report(self, level: float, change: float, passes: float) -> bool:
+    def report(self, level: float, change: float, passes: float, work: float = 0.0) -> bool:
         """Keep a record, tell the callbacks; whether to stop."""
         with self._lock:
             self._passes += passes
+            self._done += work
             seconds = time.perf_counter() - self._begun
-            record = Record(len(self.records), level, change, self._passes, seconds)
+            share = None if self._expected is None else min(self._done / self._expected, 1.0)
+            record = Record(len(self.records), level, change, self._passes, seconds, share=share)
             self.records.append(record)
             wishes = [callback(record) for callback in self._callbacks]
             if any(wishes) and self.reason is None:

@@ -11,6 +11,16 @@ from ahofm.columns.basis import Floats
 MANY_ROWS = 2_000
 """From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
 
+_MAIN, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.9, 0.85, 0.7
+"""Shares of the most sweeps that stages usually make: of main effects, below the last order, at the last order, and at
+it when that many sweeps are allowed as for few rows.
+"""
+
+_ROWS, _FUNCTIONS, _PASS = 1_000, 2, 1 / 12
+"""A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
+pass over the rows for gradients costs this share of a sweep.
+"""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -45,6 +55,57 @@ class Schedule:
         plain = replace(plain, warm=0) if rare else plain
         last = plain.last if last is None else last
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
+
+    def most(self, order: int, highest: int) -> int:
+        """Sweeps that a stage may make."""
+        return self.main if order == 1 else self.last if order == highest else self.inner
+
+    def likely(self, order: int, highest: int) -> float:
+        """Sweeps that a stage usually makes."""
+        last = _LAST if self.last <= Schedule.last // 2 else _LAST_OF_MANY
+        return (_MAIN if order == 1 else last if order == highest else _INNER) * self.most(order, highest)
+
+
+@dataclass(frozen=True)
+class Job:
+    """How much there is to do for a member, before it is known: in rows times functions."""
+
+    n_rows: int
+    ranks: Mapping[int, int]
+    schedule: Schedule
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """One stage each."""
+        return (1, *self.ranks)
+
+    def sweeps(self, order: int) -> float:
+        """How many a stage will likely make."""
+        return self.schedule.likely(order, self.orders[-1])
+
+    def work(self, order: int, sweeps: float) -> float:
+        """Of sweeps in a stage."""
+        return sweeps * (self.n_rows + _ROWS) * (_FUNCTIONS + width(self.ranks, order))
+
+    def done(self, order: int, number: int) -> float:
+        """After a sweep: stages below are over, however many sweeps they made."""
+        below = sum(self.work(other, self.sweeps(other)) for other in self.orders if other < order)
+        return below + self.work(order, min(number + 1, self.sweeps(order)))
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(self.work(order, self.sweeps(order)) for order in self.orders)
+
+
+def pass_work(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
+    """Of a pass over rows for gradients, in the same units."""
+    return _PASS * n_rows * (_FUNCTIONS + width(ranks, order))
+
+
+def width(ranks: Mapping[int, int], order: int) -> int:
+    """Factors that are there in the stage of an order."""
+    return sum(rank for other, rank in ranks.items() if other <= order)
 
 
 @dataclass(frozen=True)

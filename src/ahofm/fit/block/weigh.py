@@ -16,6 +16,12 @@ from ahofm.fit.block.response import Response, Touch
 from ahofm.fit.block.stages import Fit
 from ahofm.kernels import Curves, NativeCurves, column_curves
 
+FEW_ROWS = 20_000
+"""Up to here recipes are weighed by all rows, and three members are fitted."""
+
+SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
+"""For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
+
 _LEAST = 0.05
 """Smaller shares are left out: a member costs rank."""
 
@@ -157,6 +163,15 @@ def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.in
     count = 3 if n_rows <= 3000 else 1
     parts = np.array_split(order, count if count > 1 else 5)[:count]
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+
+
+def set_aside(n_rows: int, seed: int, *, dispersed: bool) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to fit and rows to predict for a search: all of them, or some when they are many."""
+    if n_rows <= FEW_ROWS:
+        return folds(n_rows, seed)
+    fitted = SEARCH_ROWS if dispersed else 2 * SEARCH_ROWS
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + FEW_ROWS]))]
 
 
 def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:

@@ -17,6 +17,7 @@ from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.stages import MANY_ROWS, Schedule
+from ahofm.fit.block.weigh import FEW_ROWS
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeBlockKernel
@@ -24,9 +25,6 @@ from ahofm.rows import SerialExecutor
 
 FEWEST_ROWS = 100
 """Below, no rows are set aside and interactions are smooth."""
-
-FEW_ROWS = 20_000
-"""Up to here three members are fitted; the recipe for more rows is chosen on so many of them."""
 
 FLOAT64_ROWS = 50_000
 """Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""

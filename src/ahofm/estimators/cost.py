@@ -1,0 +1,40 @@
+"""What a fit would cost, in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ahofm.estimators.regressor import AHOFMRegressor
+from ahofm.fit import Forecast
+
+
+def forecast(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    **settings: Any,
+) -> Forecast:
+    """What the fit of a regressor would cost in time and memory, from its sizes and a second's work on some rows.
+
+    Parameters
+    ----------
+    X : table
+    y : array of shape (n,), optional
+        Not needed for a Gaussian fit.
+    sample_weight, offset : arrays, optional
+    settings
+        Of :class:`AHOFMRegressor`: ``order``, ``rank``, ``columns``, ``family``, ``n_jobs`` and so on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ahofm
+    >>> cost = ahofm.forecast(np.random.default_rng(0).normal(size=(500, 3)), order=2, n_members=1)
+    >>> cost.seconds < 600, cost.memory < 1e9
+    (True, True)
+    """
+    return AHOFMRegressor(**settings).forecast(X, y, sample_weight, offset)

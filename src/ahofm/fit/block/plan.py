@@ -1,0 +1,73 @@
+"""What a fit is going to do: which members, on how many rows, and how many passes over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ahofm.fit.block.many import PASSES, PASSES_BELOW, SAMPLE_ROWS, goes_on_a_sample
+from ahofm.fit.block.stages import Job, Schedule, pass_work
+from ahofm.fit.block.weigh import FEW_ROWS, SEARCH_SWEEPS, set_aside
+from ahofm.fit.block.work import Work, member_count
+from ahofm.fit.settings import Settings
+from ahofm.rows import KNOWN_ROWS
+
+_LIKELY = 0.65
+"""Share of the most passes that are usually made."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A fit to come.
+
+    Attributes
+    ----------
+    search : tuple of Job
+        For every part of the rows one by each recipe.
+    members : tuple of Job
+    passes : dict of order to number
+        That refine a member on all rows, likely.
+    n_rows : int
+    """
+
+    search: tuple[Job, ...]
+    members: tuple[Job, ...]
+    passes: Mapping[int, float]
+    n_rows: int
+
+    @classmethod
+    def of(cls, work: Work, n_recipes: int, n_rows: int) -> Plan:
+        """For so many rows like those of ``work``."""
+        settings, ranks, response = work.settings, work.ranks, work.response
+        information = work.n_rows / response.n_rows * n_rows
+
+        def job(rows: int, settings: Settings) -> Job:
+            schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare)
+            return Job(rows, ranks, schedule)
+
+        search: list[Job] = []
+        if n_recipes > 1 or settings.order == "auto":
+            dispersed = response.family.dispersed
+            shorter = search_settings(settings, n_rows, dispersed=dispersed)
+            parts = set_aside(min(n_rows, KNOWN_ROWS), settings.seed, dispersed=dispersed)
+            search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_recipes)]
+        many = goes_on_a_sample(settings, n_rows)
+        count = member_count(settings, n_rows) if ranks else 1  # main effects have one start
+        members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
+        most = dict.fromkeys((1, *ranks), PASSES_BELOW)
+        most[max(ranks, default=1)] = settings.max_iter or PASSES
+        passes = {order: _LIKELY * number for order, number in most.items()} if many else {}
+        return cls(tuple(search), tuple(members), passes, n_rows)
+
+    @property
+    def total(self) -> float:
+        """All work, as jobs count it."""
+        passes = sum(n * pass_work(self.n_rows, self.members[0].ranks, order) for order, n in self.passes.items())
+        return sum(job.total for job in (*self.search, *self.members)) + len(self.members) * passes
+
+
+def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:
+    """With fewer sweeps where rows are many, and one tells as much as a measurement."""
+    if n_rows <= FEW_ROWS or not dispersed:
+        return settings
+    return replace(settings, max_iter=min(settings.max_iter or SEARCH_SWEEPS, SEARCH_SWEEPS))

@@ -1,0 +1,188 @@
+"""A few sweeps and passes over a few rows, to learn what many of them over all rows will cost."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ahofm.fit.block.many import rows_of
+from ahofm.fit.block.member import Member
+from ahofm.fit.block.problem import Problem
+from ahofm.fit.block.stages import Job, Schedule, Sweep
+from ahofm.fit.block.work import Recipe, Work
+from ahofm.kernels import NativeBlockKernel
+
+T = TypeVar("T")
+
+PASSED = 20_000
+"""Rows of the larger one of two passes."""
+
+_SMALL, _LARGE = 1_000, 4_000
+"""Rows that are swept over."""
+
+_SWEEPS = 3
+"""Of every stage. The first of them also makes the stage's factors."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cost that grows with the rows."""
+
+    fixed: float
+    per_row: float
+
+    @classmethod
+    def through(cls, small: tuple[int, float], large: tuple[int, float]) -> Line:
+        """Two measurements of (rows, cost)."""
+        if large[0] < 2 * small[0]:  # all rows there are: nothing else will be asked for
+            return cls(0.0, large[1] / large[0])
+        slope = max(large[1] - small[1], 0.0) / (large[0] - small[0])
+        return cls(max(small[1] - slope * small[0], 0.0), slope)
+
+    def at(self, n_rows: float, threads: int = 1) -> float:
+        """With so many rows, which threads share."""
+        return self.fixed + self.per_row * n_rows / threads
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of a stage's first sweep, and of a later one, by order."""
+
+    first: Mapping[int, Line]
+    later: Mapping[int, Line]
+
+    @classmethod
+    def of(cls, work: Work, recipe: Recipe, *, single: bool) -> Speed:
+        """Of members by a recipe, with row states in single or double precision."""
+        small, large = _sizes(work, _SMALL, _LARGE)
+        few, many = (_sweep_times(work, recipe, size, single=single) for size in (small, large))
+        lines = [
+            {order: Line.through((small, few[order][at]), (large, many[order][at])) for order in few} for at in (0, 1)
+        ]
+        return cls(lines[0], lines[1])
+
+    def like(self, work: Work, recipe: Recipe, *, single: bool) -> Speed:
+        """Of another recipe: a row costs the same, the rest does not."""
+        small, _ = _sizes(work, _SMALL, _LARGE)
+        few = _sweep_times(work, recipe, small, single=single)
+        lines = [
+            {order: Line(max(few[order][at] - line.per_row * small, 0.0), line.per_row) for order, line in own.items()}
+            for at, own in enumerate((self.first, self.later))
+        ]
+        return Speed(lines[0], lines[1])
+
+    def seconds(self, job: Job, threads: int = 1) -> float:
+        """Of a member."""
+        return sum(
+            self.first[order].at(job.n_rows, threads)
+            + (job.sweeps(order) - 1.0) * self.later[order].at(job.n_rows, threads)
+            for order in job.orders
+        )
+
+
+def crowding(work: Work, recipe: Recipe, threads: int) -> float:
+    """How much longer members take side by side than alone: they share memory, Python's lock, and a busy machine."""
+    members = [_member(work, recipe, _sizes(work, _SMALL, _LARGE)[1], 1) for _ in range(1 + threads)]
+
+    def run(member: Member) -> None:
+        member.run(lambda _: False)
+
+    def together() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, members[1:]))
+
+    with threadpool_limits(1, user_api="blas"):
+        alone = timed(lambda: run(members[0]))[1]
+        return max(timed(together)[1] / alone, 1.0)
+
+
+def pass_times(work: Work, recipe: Recipe) -> dict[int, Line]:
+    """Seconds of a pass over rows for gradients, by order."""
+    member = _member(work, recipe, min(work.response.n_rows, _LARGE), 1)
+    with threadpool_limits(1, user_api="blas"):
+        member.run(lambda _: False)
+    sizes, found = _sizes(work, _LARGE, PASSED), {}
+    for order, beliefs in zip((1, *work.ranks), member.beliefs, strict=True):
+        believed, costs = member.believed(beliefs), []
+        for size in sizes:
+            rows = rows_of(_some(work, size), member)
+            problem = Problem(beliefs, member.additive, rows, rows, believed, 1.0)
+            task = partial(problem.value, problem.start)
+            task()
+            costs.append((size, timed(task)[1]))
+        found[order] = Line.through(*costs)
+    return found
+
+
+def member_memory(work: Work, recipe: Recipe) -> Line:
+    """Bytes that a member takes at most."""
+
+    def peak(size: int) -> tuple[int, float]:
+        return size, traced(lambda: _member(work, recipe, size, 1).run(lambda _: False))[1]
+
+    return Line.through(*map(peak, _sizes(work, _SMALL, _LARGE)))
+
+
+def timed(task: Callable[[], T]) -> tuple[T, float]:
+    """A result, and the seconds it took."""
+    begun = time.perf_counter()
+    return task(), time.perf_counter() - begun
+
+
+def traced(task: Callable[[], T]) -> tuple[float, float]:
+    """Bytes that a result keeps, and bytes that making it took at most."""
+    ours = not tracemalloc.is_tracing()
+    if ours:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        result = task()
+        after, peak = tracemalloc.get_traced_memory()
+        del result
+        return after - before, peak - before
+    finally:
+        if ours:
+            tracemalloc.stop()
+
+
+def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> dict[int, tuple[float, float]]:
+    """Seconds of the first sweep, and of a later one, by order."""
+    member = _member(work, recipe, n_rows, _SWEEPS)
+    if single:
+        member.kernel = NativeBlockKernel("float32")
+    times: dict[int, list[float]] = {order: [] for order in (1, *work.ranks)}
+    last = time.perf_counter()
+
+    def report(sweep: Sweep) -> bool:
+        nonlocal last
+        before, last = last, time.perf_counter()
+        times[sweep.order].append(last - before)
+        return False
+
+    with threadpool_limits(1, user_api="blas"):
+        member.run(report)
+    return {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if own}
+
+
+def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
+    """To some of the rows, with so many sweeps in every stage."""
+    member = _some(work, n_rows).member(recipe, 0, 0)
+    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, warm=min(1, sweeps - 1))
+    return member
+
+
+def _some(work: Work, n_rows: int) -> Work:
+    return work.take(np.arange(n_rows))
+
+
+def _sizes(work: Work, small: int, large: int) -> list[int]:
+    return [min(work.response.n_rows, size) for size in (small, large)]

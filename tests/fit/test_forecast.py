@@ -1,0 +1,123 @@
+"""Forecasts: of the plan that a fit follows, of rows that grow, and of what cannot be told."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import ahofm
+from ahofm import AHOFMClassifier, AHOFMRegressor
+from ahofm.columns.table import read_table
+from ahofm.families import Gaussian
+from ahofm.fit.block.plan import Plan
+from ahofm.fit.block.probe import Line, traced
+from ahofm.fit.block.stages import Job, Schedule
+from ahofm.fit.block.work import Work, recipes_for
+from ahofm.fit.data import Rows
+from ahofm.fit.progress import Progress
+from ahofm.fit.settings import Settings
+from ahofm.fit.train import prepared, ranks_for
+
+
+def draw(n, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
+
+
+def plan_for(n, *, known=300, **settings):
+    X, y = draw(known)
+    asked = Settings(**settings)
+    data = prepared(read_table(X), Rows(y, np.ones(known), None), Gaussian(), asked, n)
+    work = Work.of(data, ranks_for(data, asked, n), asked)
+    return Plan.of(work, len(recipes_for(work, asked)), n)
+
+
+@pytest.mark.parametrize(
+    ("n", "search", "members"),
+    [
+        (900, [600] * 9, [900] * 3),  # three folds by three recipes
+        (10_000, [8_000] * 3, [10_000] * 3),
+        (100_000, [8_000] * 3, [100_000]),
+        (1_000_000, [8_000] * 3, [50_000]),  # on a sample
+    ],
+)
+def test_the_plan_knows_all_members(n, search, members):
+    plan = plan_for(n)
+    assert [job.n_rows for job in plan.search] == search
+    assert [job.n_rows for job in plan.members] == members
+    assert bool(plan.passes) == (n == 1_000_000)
+
+
+def test_nothing_is_searched_for_when_all_is_given():
+    plan = plan_for(900, interactions="smooth", n_members=2, order=2)
+    assert not plan.search
+    assert len(plan.members) == 2
+    assert plan.members[0].orders == (1, 2)
+
+
+@pytest.mark.parametrize("n", [150, 700])
+def test_a_fit_has_done_its_work_when_it_ends(n):
+    X, y = draw(n)
+    shares = []
+    AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.share)]).fit(X, y)
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] < 0.1
+    assert 0.7 < shares[-1] <= 1.0  # the last stage may end early
+
+
+def test_work_below_a_stage_is_done_when_the_stage_begins():
+    job = Job(500, {2: 4, 3: 4}, Schedule())
+    assert 0.0 < job.done(2, 3) < job.done(2, 10_000) < job.done(3, 0) < job.total
+    assert job.done(3, 10_000) == pytest.approx(job.total)
+
+
+def test_a_line_through_two_measurements():
+    line = Line.through((1_000, 3.0), (4_000, 6.0))
+    assert line.at(10_000) == pytest.approx(12.0)
+    assert line.at(10_000, threads=2) == pytest.approx(7.0)
+    assert Line.through((700, 2.0), (700, 2.0)).at(350) == pytest.approx(1.0)
+    assert Line.through((1_000, 3.0), (4_000, 2.0)).at(9_000) == pytest.approx(3.0)  # noise: a cost never falls
+
+
+def test_memory_is_traced():
+    kept, peak = traced(lambda: np.zeros(1_000_000) + np.ones(1_000_000))
+    assert kept == pytest.approx(8e6, rel=0.01)
+    assert 15e6 < peak < 25e6
+
+
+def test_a_forecast_grows_with_the_rows():
+    costs = [ahofm.forecast(draw(n)[0], order=2, n_members=1, interactions="smooth") for n in (2_000, 40_000)]
+    assert costs[1].parts["fit"] > 2.0 * costs[0].parts["fit"]
+    assert costs[1].memory > costs[0].memory
+    assert costs[1].seconds == pytest.approx(sum(costs[1].parts.values()))
+    assert "40,000 rows, 3 columns; rank: 12 at order 2; members: 1" in str(costs[1])
+
+
+def test_a_forecast_leaves_the_estimator_as_it_was():
+    X, y = draw(200)
+    model = AHOFMRegressor(order=2, random_state=0)
+    before = dict(vars(model))
+    model.forecast(X, y)
+    assert vars(model) == before
+    assert AHOFMClassifier(order=2).forecast(X, y > 0).ranks == {2: 4}
+
+
+def test_what_cannot_be_told():
+    X, _ = draw(200)
+    with pytest.raises(ValueError, match="smoothing='auto'"):
+        ahofm.forecast(X, smoothing="df")
+    with pytest.raises(ValueError, match="y is needed to forecast a fit of family Poisson"):
+        ahofm.forecast(X, family="poisson")
+    with pytest.raises(ValueError, match="how many classes"):
+        AHOFMClassifier().forecast(X)
+
+
+def test_the_bar_tells_the_time_left():
+    X, y = draw(300)
+    screen = io.StringIO()
+    with Progress(None, Console(file=screen, force_terminal=True, width=120)) as bar:
+        AHOFMRegressor(random_state=0, callbacks=[bar]).fit(X, y)
+    assert "left" in screen.getvalue()
+    assert "objective" in screen.getvalue()
