@@ -6,7 +6,7 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-explain                    Shapley values, interaction search and report page"
 	@echo "make bench-forecast                   forecasts of time and memory against fits"
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
+	@echo "make bench-scale                      20,000,000 rows from disk, and Dask workers (a quarter of an hour, 2.4 GB of disk)"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
 	@echo "make sanitize      kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -115,6 +116,10 @@ bench-forecast: $(VENV)/installed-bench
 
 bench-many-rows: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.many_rows
+
+bench-scale: $(VENV)/installed-bench
+	$(VENV)/bin/python -m pip install --quiet --editable '.[scale]'
+	$(VENV)/bin/python -m benchmarks.scale
 
 bench-paper-recipe: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where airfoil.csv, concrete.csv, energy.csv and yacht.csv are: DATA=folder"; exit 1; }

@@ -40,10 +40,9 @@ def draw(n: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32], F
     """Columns in single precision, targets with noise of standard deviation 1, and their means."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, size=(n, COLUMNS)).astype(np.float32)
-    single = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + X[:, 8]
-    single += np.sin(2 * X[:, 2]) * X[:, 3] + 2 * X[:, 4] * X[:, 5] + np.exp(-2 * (X[:, 6] - X[:, 7]) ** 2)
-    mean: Floats = single.astype(np.float64)
-    return X, (mean + rng.normal(size=n)).astype(np.float32), mean
+    mean = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + X[:, 8]
+    mean += np.sin(2 * X[:, 2]) * X[:, 3] + 2 * X[:, 4] * X[:, 5] + np.exp(-2 * (X[:, 6] - X[:, 7]) ** 2)
+    return X, (mean + rng.normal(size=n)).astype(np.float32), mean.astype(np.float64)
 
 
 def write(folder: Path, n_rows: int) -> None:

@@ -196,6 +196,8 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
         (["fit", "{d}/train.csv", "--target", "price", "--out", "{d}/no/m.ahofm"], "does not exist"),
         (["fit", "{d}/train.csv", "--target", "price", "--holdout", "2"], "--holdout must be at least 0"),
         (["fit", "{d}/train.csv"], "Missing option '--target'"),
+        (["fit", "{d}/train.csv", "--target", "price", "--out-of-core", "--exposure", "area"], "give them as --offset"),
+        (["fit", "{d}/train.csv", "--target", "cost", "--out-of-core"], "no column 'cost'; there are 'hour', 'wind'"),
         (["predict", "{d}/train.csv", "{d}/train.csv"], "no safetensors file"),
         (["predict", "{d}/model.ahofm", "{d}/short.csv"], "lacks the column(s) 'wind', 'town'"),
         (["predict", "{d}/model.ahofm", "{d}/train.csv"], "invalid value '?'"),
@@ -215,6 +217,26 @@ def test_what_is_wrong_is_said_in_one_line(folder, capsys, words, message, tmp_p
     assert "Traceback" not in captured.err
     assert len(captured.err.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_out_of_core(folder, tmp_path, capsys):
+    """The same model from a store; classes are told from the target; the store stays where it was asked for."""
+    options = ["--order", "1", "--out-of-core", "--fast"]
+    assert run(["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "m.ahofm"), *options]) == 0
+    assert run(["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "n.ahofm"), *options[:2], "--fast",
+                "--holdout", "0"]) == 0  # fmt: skip
+    out = [str(tmp_path / f"{name}.csv") for name in "mn"]
+    for name, path in zip("mn", out, strict=True):
+        model = str(tmp_path / f"{name}.ahofm")
+        assert run(["predict", model, str(folder / "train.csv"), "--missing", "?", "--out", path]) == 0
+    assert np.allclose(pd.read_csv(out[0]), pd.read_csv(out[1]))
+    words = ["--target", "sold", "--drop", "price", "--drop", "count", "--drop", "area", "--store", str(tmp_path / "s")]
+    assert (
+        run(["fit", str(folder / "train.parquet"), *words, *options, "--out", str(tmp_path / "c.ahofm"), "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["rows"] == 400
+    assert ahofm.load(tmp_path / "c.ahofm").classes == ("no", "yes")
+    assert (tmp_path / "s" / "manifest.json").is_file()
 
 
 def test_debug_shows_where(folder, capsys):

@@ -68,6 +68,7 @@ def in_memory(kind, settings, roles):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:predictors are beyond 20:RuntimeWarning")  # after a few passes
 @pytest.mark.parametrize("name", FITS)
 def test_many_rows_give_the_fit_in_memory(name, files, tmp_path, few_known):
     kind, settings, roles = FITS[name]

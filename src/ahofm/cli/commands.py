@@ -14,7 +14,7 @@ import typer
 
 from ahofm.cli.app import app, cell, err, out, show
 from ahofm.cli.demo import run_demo
-from ahofm.cli.fitting import estimator, held_out, job_of, kinds
+from ahofm.cli.fitting import estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.predicting import Wanted, predict_file
 from ahofm.cli.start import CommandError
 from ahofm.cli.tables import Writer, existing, format_of, replacing
@@ -56,6 +56,13 @@ def fit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would cost; nothing is written.")
     ] = False,
+    out_of_core: Annotated[
+        bool, typer.Option("--out-of-core", help="Code the file (or a folder of files) to disk, and fit in passes.")
+    ] = False,
+    store: Annotated[
+        Path | None, typer.Option(help="Where --out-of-core keeps codes; a temporary folder by default.")
+    ] = None,
+    memory_limit: Annotated[str, typer.Option(help="Of --out-of-core.")] = "2GB",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     threads: Annotated[int, typer.Option(help="-1: all cores.")] = -1,
     as_json: AsJson = False,
@@ -67,17 +74,15 @@ def fit(
     if not 0.0 <= holdout < 1.0:
         raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
     levels, begun = list(categorical or []), time.perf_counter()
-    job = job_of(
-        train,
-        target,
-        missing=missing or [],
-        categorical=levels,
-        drop=drop or [],
-        weight=weight,
-        offset=offset,
-        exposure=exposure,
-    )
-    columns = kinds(levels, cyclic or [], linear or [], job.X.column_names)
+    roles: dict[str, Any] = {"missing": missing or [], "categorical": levels, "drop": drop or []}
+    roles |= {"weight": weight, "offset": offset, "exposure": exposure}
+    quiet = as_json or not err.is_terminal
+    if out_of_core and dry_run:
+        raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
+    stored: dict[str, Any] = {"folder": store, "memory_limit": memory_limit, "threads": threads, "quiet": quiet}
+    job = (stored_job if out_of_core else job_of)(train, target, **roles, **(stored if out_of_core else {}))
+    holdout = 0.0 if out_of_core else holdout
+    columns = kinds(levels, cyclic or [], linear or [], job.names)
     settings = {
         "order": "auto" if order == "auto" else _integer(order, "--order"),
         "random_state": seed,
@@ -87,12 +92,11 @@ def fit(
         cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
         _say_cost(cost, holdout, as_json)
         return
-    quiet = as_json or not err.is_terminal
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = held_out(estimator(job, family, columns, settings), job, holdout, seed) if holdout else {}
         model = estimator(job, family, columns, {**settings, "verbose": 0 if quiet else 1})
-        model.fit(job.X, job.y, sample_weight=job.weight, offset=job.offset)
+        job.fit(model)
         if not fast:
             model.add_uncertainty()
     model.model_.save(out_path)
@@ -102,7 +106,7 @@ def fit(
     result = {
         "model": str(out_path),
         "report": None if report is None else str(report),
-        "rows": len(job.y),
+        "rows": job.n_rows,
         "family": model.model_.family.name,
         "columns": [book.describe() for book in model.model_.encoder.codebooks],
         "held out": found,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +21,34 @@ from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import FAMILIES
+from ahofm.scale import CodeStore
 
 
 @dataclass(frozen=True)
 class Job:
-    """Rows of a file, split into what the estimator wants."""
+    """Rows of a file, split into what the estimator wants; or a store of them, with the labels of its target."""
 
     X: Any
     y: NDArray[Any]
     weight: Floats | None
     offset: Floats | None
+
+    @property
+    def names(self) -> list[str]:
+        """Columns that predict."""
+        return [column.name for column in self.X.columns] if isinstance(self.X, CodeStore) else self.X.column_names
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.X.n_rows if isinstance(self.X, CodeStore) else len(self.y)
+
+    def fit(self, model: Any) -> None:
+        """Fit an estimator to the rows."""
+        if isinstance(self.X, CodeStore):
+            model.fit(self.X)
+        else:
+            model.fit(self.X, self.y, sample_weight=self.weight, offset=self.offset)
 
     def take(self, rows: NDArray[np.int64]) -> Job:
         """Some of the rows."""
@@ -78,6 +99,44 @@ def job_of(
             raise CommandError(f"{path}: --exposure '{exposure}' has values that are not positive; drop those rows")
         shift = np.log(values)
     return Job(X, _plain(y), _numbers(table, weight, path), shift)
+
+
+def stored_job(
+    path: Path,
+    target: str,
+    *,
+    folder: Path | None,
+    memory_limit: str,
+    threads: int,
+    quiet: bool,
+    missing: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    weight: str | None = None,
+    offset: str | None = None,
+    exposure: str | None = None,
+) -> Job:
+    """Code a file, or a folder of files, to disk."""
+    if exposure:
+        raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="ahofm-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    store = CodeStore.build(
+        folder,
+        path,
+        target=target,
+        weight=weight,
+        offset=offset,
+        drop=drop,
+        columns={name: Categorical() for name in categorical},
+        missing=missing,
+        memory_limit=memory_limit,
+        n_threads=None if threads == -1 else threads,
+        verbose=not quiet,
+    )
+    labels = store.target.labels
+    return Job(store, np.array([np.nan]) if labels is None else np.asarray(labels), None, None)
 
 
 def _plain(column: Any) -> NDArray[Any]:

@@ -58,6 +58,11 @@ class Learned:
         """Codes of the codebook: the support, missing when learned, and the neutral one."""
         return self.support.size + (self.missing > 0 and self.support.size > 0) + 1
 
+    def codes_like(self, other: Learned) -> bool:
+        """Whether values have the same codes."""
+        same = self.name == other.name and self.n_codes == other.n_codes
+        return same and np.array_equal(self.support.values, other.support.values)
+
     def _refuse(self, kind: ColumnKind | None) -> None:
         by_level, text = self.edges is None, not is_numeric(self.support.values)
         if by_level and isinstance(kind, NumericKind):

@@ -19,14 +19,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
-from ahofm.estimators.distributional import Distributional
-from ahofm.estimators.elsewhere import dataset_of, lazily, training_rows
+from ahofm.estimators.elsewhere import lazily, training_rows
 from ahofm.estimators.pieces import Pieces
 from ahofm.families import Family
 from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.model import Band, Model, Record, Removed, Trace
+from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask
 
@@ -34,7 +34,7 @@ Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
 
 
-class AHOFM(Distributional, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share."""
 
     model_: Model
@@ -159,6 +159,44 @@ class AHOFM(Distributional, BaseEstimator):  # type: ignore[misc]  # scikit-lear
             table, target, weight=sample_weight, offset=offset, family=family, settings=self._settings(())
         )
 
+    @property
+    def edf_(self) -> dict[int, Floats]:
+        """Effective degrees of freedom of every column, by order; of all predictors together."""
+        freedom = self._band().freedom
+        return {order: sum((part[order] for part in freedom), np.zeros(1)) for order in freedom[0]}
+
+    def sample(self, X: Any, n: int = 1, offset: ArrayLike | None = None, random_state: Any = None) -> Floats:
+        """Draw new targets from the fitted distribution: (n, rows); numbers of classes for a classifier."""
+        table = self._read(X)
+        return sample(self.model_, table, n, random_state, offset)
+
+    def log_likelihood(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> float:
+        """Weighted sum of the logarithms of the fitted densities, or probabilities, of targets."""
+        table = self._read(X)
+        return log_likelihood(self.model_, table, self._target(y), sample_weight, offset)
+
+    def aic(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> float:
+        """Minus twice the log-likelihood, plus twice the effective degrees of freedom, of the rows of training.
+
+        Intercepts, a dispersion and a parameter of the family count one each.
+        """
+        check_is_fitted(self, "model_")
+        extra = self.model_.family.n_predictors + self.model_.family.dispersed + self.model_.family.open
+        freedom = float(sum(part.sum() for part in self.edf_.values())) + extra
+        return -2.0 * self.log_likelihood(X, y, sample_weight, offset) + 2.0 * freedom
+
+    def pit(self, X: Any, y: ArrayLike, offset: ArrayLike | None = None, random_state: Any = 0) -> Floats:
+        """Where targets lie in their fitted distributions: uniform on (0, 1) when the model is right.
+
+        Counts and classes are spread at random over their step.
+        """
+        table = self._read(X)
+        return pit(self.model_, table, self._target(y), random_state, offset)
+
     def report(self, path: Any, *, title: str | None = None, target: str = "the target") -> Path:
         """Write a page that shows the model: self-contained, evaluates the model in the browser. Where it is.
 
@@ -225,7 +263,7 @@ class AHOFM(Distributional, BaseEstimator):  # type: ignore[misc]  # scikit-lear
         self.removed_ = model.removed()
 
     def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]] = ()) -> Settings:
-        """Everything that was asked for, with more callbacks."""
+        """What was asked for, with more callbacks."""
         names = {setting.name for setting in fields(Settings)} & self.get_params(deep=False).keys()
         return Settings(
             **{name: getattr(self, name) for name in names - {"callbacks"}},
@@ -237,28 +275,6 @@ class AHOFM(Distributional, BaseEstimator):  # type: ignore[misc]  # scikit-lear
     def _asked(self, y: Any) -> tuple[Floats | None, Family]:
         """The target of a fit to come, as numbers, and its family."""
         raise NotImplementedError
-
-    def _dataset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
-        """Rows that are coded elsewhere; None for a table."""
-        codebooks = self.model_.encoder.learned if self.warm_start and hasattr(self, "model_") else None
-        found = dataset_of(X, y, sample_weight, offset, self.get_params(deep=False), codebooks)
-        if found is not None:
-            self.n_features_in_ = len(found.columns)
-            if found.named:
-                self.feature_names_in_ = np.array([column.name for column in found.columns], dtype=object)
-        return found
-
-    def _fit_piece(
-        self, table: Table, y: Floats, weight: Any, offset: Any, family: Family, classes: Any = None
-    ) -> None:
-        """Fit one more piece with those before; the first one is a fit like any other."""
-        if not hasattr(self, "model_"):
-            self._fit(table, y, weight, offset, family, classes)
-            self._pieces = Pieces.of(self.model_.encoder, table, y, weight, offset, family)
-            return
-        before = self._pieces or Pieces.before(self.model_.encoder, getattr(self, "_training", None), family)
-        both = before.with_piece(table, y, weight, offset, family)
-        self._fit(both, None, None, None, family, classes, earlier=self.model_)
 
     def _read(self, X: Any, *, reset: bool = False) -> Table:
         """A table, with scikit-learn's checks of shapes and names."""

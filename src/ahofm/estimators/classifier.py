@@ -13,7 +13,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import lazily
+from ahofm.estimators.elsewhere import dataset_of, lazily
+from ahofm.estimators.pieces import fit_piece
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
 from ahofm.scale.partitions import is_dask
@@ -66,7 +67,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """
-        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.labels is None:
                 raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
             classes = self._classes(np.asarray(rows.target.labels))
@@ -101,7 +102,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         table, labels = self._checked(X, y, reset=first)
         found = self._classes(np.unique(labels if classes is None else np.asarray(classes))) if first else self.classes_
         at = _places(found, labels)
-        self._fit_piece(table, at, sample_weight, offset, self._family(len(found)), tuple(found))
+        fit_piece(self, table, at, sample_weight, offset, self._family(len(found)), tuple(found))
         self.classes_ = found
         return self
 

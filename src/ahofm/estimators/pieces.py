@@ -116,5 +116,18 @@ class Pieces:
         return ThreadExecutor(n_threads)
 
 
+def fit_piece(
+    fitted: Any, table: Table, y: Floats, weight: Any, offset: Any, family: Family, classes: Any = None
+) -> None:
+    """Fit an estimator to one more piece with those before; the first one is a fit like any other."""
+    if not hasattr(fitted, "model_"):
+        fitted._fit(table, y, weight, offset, family, classes)
+        fitted._pieces = Pieces.of(fitted.model_.encoder, table, y, weight, offset, family)
+        return
+    before = fitted._pieces or Pieces.before(fitted.model_.encoder, getattr(fitted, "_training", None), family)
+    both = before.with_piece(table, y, weight, offset, family)
+    fitted._fit(both, None, None, None, family, classes, earlier=fitted.model_)
+
+
 def _stacked(old: Floats | None, new: Floats | None) -> Floats | None:
     return None if old is None or new is None else np.concatenate([old, new])

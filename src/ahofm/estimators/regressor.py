@@ -12,8 +12,9 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import lazily
+from ahofm.estimators.elsewhere import dataset_of, lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
+from ahofm.estimators.pieces import fit_piece
 from ahofm.families import Family, Gaussian, find_family
 from ahofm.model import Band
 from ahofm.scale.partitions import is_dask
@@ -152,8 +153,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor, e.g. the log of an exposure.
         """
-        family = self._asked(None)[1]
-        if (rows := self._dataset(X, y, sample_weight, offset)) is not None:
+        _, family = self._asked(None)
+        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.text:
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
             self._fit(rows, None, None, None, family)
@@ -175,9 +176,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         X, y, sample_weight, offset
             As for :meth:`fit`; tables in memory.
         """
-        family = self._asked(None)[1]
+        _, family = self._asked(None)
         table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
-        self._fit_piece(table, target, sample_weight, offset, family)
+        fit_piece(self, table, target, sample_weight, offset, family)
         return self
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, Floats]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -62,11 +61,10 @@ def fit_model(
     check_settings(settings)
     begun = time.perf_counter()
     if isinstance(X, Dataset):
-        encoder = _encoder_of(X, settings) if earlier is None else _coded_alike(earlier.encoder, X)
-        data = prepare_dataset(X, family, encoder, classes, n_threads=settings.n_threads)
+        data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
         table, rows = counted_rows(read_table(X), y, weight, offset, family)
-        data = prepared(table, rows, family, settings, table.n_rows, None if earlier is None else earlier.encoder)
+        data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
     saved = (
@@ -85,11 +83,11 @@ def fit_model(
 
 
 def prepared(
-    table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, encoder: Encoder | None = None
+    table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, earlier: Model | None = None
 ) -> Data:
-    """Columns learned, unless that was done before, and encoded, as in a fit of so many rows: these may be some."""
-    if encoder is None:
-        encoder = Encoder.learn(
+    """Columns learned and encoded as a fit of so many rows would; those given may be some of them."""
+    encoder = (
+        Encoder.learn(
             table,
             settings.columns,
             default=_default(settings, n_rows),
@@ -97,7 +95,26 @@ def prepared(
             sample_weight=rows.weight,
             n_threads=settings.n_threads,
         )
-    return prepare(table, rows, encoder, family, all_known=settings.solver == "block", n_threads=settings.n_threads)
+        if earlier is None
+        else earlier.encoder
+    )
+    everything = settings.solver == "block"
+    return prepare(table, rows, encoder, family, all_known=everything, n_threads=settings.n_threads)
+
+
+def _prepared_dataset(
+    rows: Dataset, family: Family, settings: Settings, classes: tuple[Any, ...] | None, earlier: Model | None
+) -> Data:
+    """The same for rows that are coded; by the codebooks of an earlier fit, if there is one."""
+    if earlier is None:
+        default = _default(settings, rows.source.n_rows)
+        encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
+    else:
+        encoder = earlier.encoder
+        pairs = zip_longest(encoder.learned, rows.columns)
+        if not all(mine is not None and theirs is not None and mine.codes_like(theirs) for mine, theirs in pairs):
+            raise ValueError("X was coded by other codebooks than those of the earlier fit; give these when coding it")
+    return prepare_dataset(rows, family, encoder, classes, n_threads=settings.n_threads)
 
 
 def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
@@ -109,23 +126,6 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     if block and order > MAX_BLOCK_ORDER:
         raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
     return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
-
-
-def _encoder_of(rows: Dataset, settings: Settings) -> Encoder:
-    """For rows that are coded already."""
-    default = _default(settings, rows.source.n_rows)
-    return Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
-
-
-def _coded_alike(encoder: Encoder, rows: Dataset) -> Encoder:
-    """Codebooks of an earlier fit, for rows that were coded by them."""
-    for mine, theirs in zip_longest(encoder.learned, rows.columns):
-        same = mine is not None and theirs is not None and mine.name == theirs.name
-        if not same or not np.array_equal(mine.support.values, theirs.support.values) or mine.n_codes != theirs.n_codes:
-            raise ValueError(
-                "X was coded by other codebooks than those of the earlier fit: give these when it is coded"
-            )
-    return encoder
 
 
 def most_codes(settings: Settings) -> int | None:

@@ -10,7 +10,7 @@ from ahofm.columns import Encoder, Mixed
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.block import many
-from ahofm.fit.block.many import _all_rows, refined_fits
+from ahofm.fit.block.many import all_rows, refined_fits
 from ahofm.fit.block.prior import Part
 from ahofm.fit.block.problem import Problem, beliefs_of, tables_of
 from ahofm.fit.block.run import Runner
@@ -43,7 +43,7 @@ def small_work(family, interactions, n=400, seed=0):
 def problem_of(family, interactions):
     work, member = small_work(family, interactions)
     Runner(1, work.response.n_rows, ())([member])
-    beliefs, rows = member.beliefs[-1], _all_rows(work, member)
+    beliefs, rows = member.beliefs[-1], all_rows(work, member)
     return Problem(beliefs, member.additive, rows, rows, member.believed(beliefs), 0.7), member
 
 
@@ -111,7 +111,7 @@ def _minus(a, b):
 
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
-def test_with_all_rows_in_the_sample_little_changes(family):
+def test_withall_rows_in_the_sample_little_changes(family):
     work, member = small_work(family, "smooth", n=1500)
     runner = Runner(1, work.response.n_rows, ())
     runner([member])

@@ -39,15 +39,16 @@ def fit_block(
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     work = Work.of(data, ranks, settings)
-    recipes = recipes_for(work, settings)
-    plan = Plan.of(work, len(recipes), data.n_rows)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
-    many, count = goes_on_a_sample(settings, data.n_rows), len(plan.members)
+    many = goes_on_a_sample(settings, data.n_rows)
     if not many and not data.all_known:
         raise ValueError(
             f"solver='block' needs true values of all {data.n_rows} rows, which are known for {len(data.rows.y)}; "
             "use 'newton' or 'auto'"
         )
+    recipes = recipes_for(work, settings)
+    plan = Plan.of(work, len(recipes), data.n_rows)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
+    count = len(plan.members)
     if plan.search:
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:

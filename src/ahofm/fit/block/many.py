@@ -57,12 +57,12 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             fits.append(member.fits[at])
             continue
         last = at == len(member.beliefs) - 1
-        cost = pass_work(work.data.n_rows, work.ranks, (1, *work.ranks)[at])
+        cost = pass_work(work.response.n_rows, work.ranks, (1, *work.ranks)[at])
         try:
             new = refined(
                 beliefs,
                 member.additive,
-                _all_rows(work, member),
+                all_rows(work, member),
                 rows_of(sample, member),
                 member.believed(beliefs),
                 member.fits[at][0].noise,
@@ -82,14 +82,15 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
     return fits
 
 
-def _all_rows(work: Work, member: Member) -> Rows:
+def all_rows(work: Work, member: Member) -> Rows:
+    """For passes over all rows, wherever they are."""
     data = work.data
     source = selected(data.source, [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0])
     return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
 
 
 def rows_of(sample: Work, member: Member) -> Rows:
-    """For passes over rows that are at hand."""
+    """For passes over the rows that are known."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)

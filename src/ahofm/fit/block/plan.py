@@ -10,6 +10,7 @@ from ahofm.fit.block.stages import Job, Schedule, pass_work
 from ahofm.fit.block.weigh import FEW_ROWS, SEARCH_SWEEPS, set_aside
 from ahofm.fit.block.work import Work, member_count
 from ahofm.fit.settings import Settings
+from ahofm.rows import KNOWN_ROWS
 
 _LIKELY = 0.65
 """Share of the most passes that are usually made."""
@@ -38,7 +39,7 @@ class Plan:
     def of(cls, work: Work, n_recipes: int, n_rows: int) -> Plan:
         """For so many rows like those of ``work``."""
         settings, ranks, response = work.settings, work.ranks, work.response
-        information = work.n_rows / work.data.n_rows * n_rows
+        information = work.n_rows / response.n_rows * n_rows
 
         def job(rows: int, settings: Settings) -> Job:
             schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare)
@@ -48,7 +49,7 @@ class Plan:
         if n_recipes > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
             shorter = search_settings(settings, n_rows, dispersed=dispersed)
-            parts = set_aside(n_rows, settings.seed, dispersed=dispersed)
+            parts = set_aside(min(n_rows, KNOWN_ROWS), settings.seed, dispersed=dispersed)
             search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_recipes)]
         many = goes_on_a_sample(settings, n_rows)
         count = member_count(settings, n_rows) if ranks else 1  # main effects have one start

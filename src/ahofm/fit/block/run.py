@@ -78,18 +78,16 @@ class Runner:
                 return [future.result() for future in futures]
 
     def _run(self, member: Member, place: str | None) -> list[Fit]:
-        job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
         if place is not None and self.saved is not None:
             found = self.saved.get(place, Snapshot, member.response.family)
             if found is not None:
                 member.fits, member.settled, family, damped = found
                 member.response = replace(member.response, family=family)
-                with self._lock:
-                    self.damped += damped
-                    self._done += job.total
+                self.damped += damped
                 return member.fits
         try:
             share = member.response.n_rows / self._n_rows
+            job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
 
             def report(sweep: Sweep) -> bool:
                 nonlocal done

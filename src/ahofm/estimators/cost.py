@@ -1,4 +1,4 @@
-"""What a fit would cost, without an estimator at hand."""
+"""What a fit would cost, in one call."""
 
 from __future__ import annotations
 
