@@ -56,7 +56,9 @@ def reachable_df(X: pd.DataFrame, kind: Spline | Linear, df: float = 15.0) -> di
     return found
 
 
-def fit(X: pd.DataFrame, y: Floats, order: int, kind: Spline | Linear, seed: int) -> tuple[AHOFMRegressor, float]:
+def fit(
+    X: pd.DataFrame, y: Floats, order: int, kind: Spline | Linear, seed: int, n_jobs: int | None = None
+) -> tuple[AHOFMRegressor, float]:
     """The fit with the best loss on its own validation rows, and the seconds of all."""
     begun = time.perf_counter()
     best, best_loss = None, np.inf
@@ -69,6 +71,7 @@ def fit(X: pd.DataFrame, y: Floats, order: int, kind: Spline | Linear, seed: int
             solver="adam",
             max_iter=2000,
             patience=50,
+            n_jobs=n_jobs,
             random_state=seed,
         ).fit(X, y)
         loss = min(record.validation for record in model.trace_.records if record.validation is not None)
