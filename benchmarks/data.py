@@ -115,8 +115,8 @@ def levels(table: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFram
     """Text as categories, as trees want it: those of the training rows."""
     out = table.copy()
     for name in filter(lambda name: is_text(table[name]), table.columns):
-        known = (table if like is None else like)[name].astype(str).unique()
-        out[name] = pd.Categorical(table[name].astype(str), categories=sorted(known))
+        known, values = (table if like is None else like)[name].astype(str).unique(), table[name].astype(str)
+        out[name] = pd.Categorical(values.where(values.isin(known)), categories=sorted(known))
     return out
 
 

@@ -23,9 +23,16 @@ from benchmarks.table import RESULTS
 
 
 def conduct(
-    name: str, folder: Path, data: Path | None = None, *, quick: bool, cap: float = CAP, wanted: Sequence[str] = ()
+    name: str,
+    folder: Path,
+    data: Path | None = None,
+    *,
+    quick: bool,
+    cap: float = CAP,
+    wanted: Sequence[str] = (),
+    retry: bool = False,
 ) -> Store:
-    """Run what an experiment still lacks; ``wanted`` are parts of the names of units."""
+    """Run what an experiment still lacks, or also what failed; ``wanted`` are parts of the names of units."""
     experiment = EXPERIMENTS[name]
     store = Store(name, folder, experiment.packages)
     planned = [one for one in experiment.plan(quick) if all(part in str(one.unit) for part in wanted)]
@@ -34,11 +41,12 @@ def conduct(
         task = bar.add_task(name, total=len(planned))
         for one in planned:
             bar.update(task, description=f"{name}: {one.unit}", refresh=True)
-            if one.unit not in store:
+            if one.unit not in store or (retry and store.get(one.unit)["status"].startswith("failed")):
                 obstacle = one.obstacle(store, cap)
                 work = partial(experiment.run, one.unit, data)
                 found = {"status": obstacle} if obstacle else apart(work, cap)
-                store.add(one.unit, found)
+                if not str(found["status"]).startswith("missing"):
+                    store.add(one.unit, found)
                 if found["status"] != "done":
                     bar.console.print(f"{name}, {one.unit}: {found['status']}", markup=False)
             bar.advance(task)
@@ -53,11 +61,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a small version, written to benchmarks/results/quick")
     parser.add_argument("--cap", type=float, default=CAP, help="seconds of processor time that a unit may take")
     parser.add_argument("--units", nargs="*", default=[], help="only units whose names have all of these in them")
+    parser.add_argument("--retry", action="store_true", help="run units again that failed")
     given = parser.parse_args()
     failed = 0
     for name in given.experiments:
         folder = RESULTS / "quick" if given.quick else RESULTS
-        store = conduct(name, folder, given.data_dir, quick=given.quick, cap=given.cap, wanted=given.units)
+        options = {"quick": given.quick, "cap": given.cap, "wanted": given.units, "retry": given.retry}
+        store = conduct(name, folder, given.data_dir, **options)
         failed += sum(found.get("status", "").startswith("failed") for _, found in store)
     return 1 if failed else 0
 

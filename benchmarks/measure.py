@@ -31,6 +31,10 @@ class OverCapError(RuntimeError):
     """The processor time allowed is used up."""
 
 
+class MissingPeerError(RuntimeError):
+    """A peer is not installed; the message says what installs it."""
+
+
 def taken(task: Callable[[], T]) -> tuple[T, dict[str, float]]:
     """A result, with the seconds it took, those of the processor, and the memory it needed on top of what was there."""
     with suppress(OSError):
@@ -45,7 +49,7 @@ def apart(task: Callable[[], Measures], cap: float = CAP) -> Measures:
     """Run a task in a process of its own, on one thread: a copy of this one, so that nothing is loaded again.
 
     A process that uses more than ``cap`` seconds of processor time is ended: its only measure is then
-    ``status``, "over 1200 s". One that fails has its error there.
+    ``status``, "over 1200 s". One that fails has its error there, and one whose peer is not installed says so.
     """
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
@@ -77,6 +81,8 @@ def _child(task: Callable[[], Measures], cap: float, there: Connection) -> None:
             there.send({"status": "done", **task()})
     except OverCapError:
         there.send({"status": f"over {cap:g} s"})
+    except (MissingPeerError, ModuleNotFoundError) as error:
+        there.send({"status": f"missing: {error}"})
     except Exception as error:  # a unit that fails is a result, and does not stop the others
         there.send({"status": f"failed: {type(error).__name__}: {' '.join(str(error).split())}"[:300]})
 

@@ -84,7 +84,8 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             writer.writeheader()
         if not (about := self.path.with_suffix(".json")).exists():
-            about.write_text(json.dumps(machine.describe(self.packages), indent=2) + "\n")
+            facts = machine.describe(self.packages) | ({"R": r} if (r := machine.r_version()) else {})
+            about.write_text(json.dumps(facts, indent=2) + "\n")
         kept = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in measures.items()}
         writer.writerows({**asdict(unit), "measure": name, "value": value} for name, value in kept.items())
         with self.path.open("a", newline="") as file:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ahofm.columns.basis import Floats
-from benchmarks.measure import ONE_THREAD, OVER, OverCapError
+from benchmarks.measure import ONE_THREAD, OVER, MissingPeerError, OverCapError
 from benchmarks.peers.task import Outcome, Task
 from benchmarks.surfaces import NODES, Design, Pair
 
@@ -33,19 +33,6 @@ class Fit:
     surfaces: dict[Pair, Floats]
 
 
-def available() -> bool:
-    """Whether R and mgcv are installed."""
-    if shutil.which("Rscript") is None:
-        return False
-    return subprocess.run(["Rscript", "-e", "library(mgcv)"], capture_output=True, check=False).returncode == 0
-
-
-def version() -> str:
-    """Of R and mgcv."""
-    ask = "cat(R.version.string, ', mgcv ', format(packageVersion('mgcv')), sep = '')"
-    return subprocess.run(["Rscript", "-e", ask], capture_output=True, text=True, check=True).stdout
-
-
 def fit(
     task: Task,
     how: How,
@@ -58,6 +45,8 @@ def fit(
 
     Cubic regression splines; strengths by REML for gam and by fREML for bam. ``discrete`` is bam with binned columns.
     """
+    if shutil.which("Rscript") is None:
+        raise MissingPeerError("R with mgcv is not installed; make bench-deps installs it from Debian's packages")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table = task.train.X.assign(y=task.train.y)
