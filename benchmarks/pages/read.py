@@ -10,6 +10,8 @@ from benchmarks.store import Store
 from benchmarks.table import RESULTS
 
 TEXT = ("problem", "method", "setting", "status", "tempering", "from")
+ALWAYS = ("p", "n", "order", "rank", "tempering", "status", "seconds", "cpu", "megabytes", "rmse")
+"""Columns that are there even if no unit has them yet."""
 
 
 def units(name: str, folder: Path = RESULTS) -> pd.DataFrame:
@@ -19,6 +21,7 @@ def units(name: str, folder: Path = RESULTS) -> pd.DataFrame:
         named = {"problem": unit.problem, "method": unit.method, "setting": unit.setting, "split": unit.replication}
         rows.append({**named, **unit.options(), **measures})
     table = pd.DataFrame(rows)
+    table = table.reindex(columns=list(dict.fromkeys([*table.columns, *ALWAYS])))
     for column in table.columns:
         if column not in TEXT and not column.startswith("grid"):
             table[column] = pd.to_numeric(table[column])
