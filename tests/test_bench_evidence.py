@@ -188,7 +188,7 @@ def test_boosting_in_cross_products_is_boosting(kind):
 
 def test_boosting_predicts():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc")).assign(same=1.0)
     y = np.sin(2 * X.a.to_numpy()) + 0.1 * rng.normal(size=400)
     task = Task(Rows(X[:300], y[:300]), X[300:])
     smooth = method(lambda task: boosting.boost(task, Spline(n_basis=20)))(task)

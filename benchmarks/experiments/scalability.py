@@ -14,7 +14,14 @@ import numpy as np
 import pandas as pd
 
 from ahofm.columns.basis import Floats
-from benchmarks.experiments.estimation import N_BASIS, TEMPERINGS, by_ahofm, by_mgcv, number_or_auto
+from benchmarks.experiments.estimation import (
+    N_BASIS,
+    TEMPERINGS,
+    USUAL_BASIS,
+    by_ahofm,
+    by_mgcv,
+    number_or_auto,
+)
 from benchmarks.experiments.plan import Experiment, Planned
 from benchmarks.measure import taken
 from benchmarks.peers import own
@@ -31,6 +38,7 @@ def plan(quick: bool) -> Iterator[Planned]:
         for n in rows:
             for tempering in TEMPERINGS:
                 yield Planned(Unit("pairs", "ahofm", f"p={p} n={n} tempering={tempering}"))
+            yield Planned(Unit("pairs", "ahofm", f"p={p} n={n} tempering={TEMPERINGS[1]} basis={USUAL_BASIS}"))
     for method in ("bam discrete", "bam"):
         for p in columns:
             for n in rows:
@@ -63,12 +71,12 @@ def run(unit: Unit, _: Path | None) -> Measures:
     return _pairs(unit.method, tempering, **sizes) if unit.problem == "pairs" else _beyond_pairs(**sizes)
 
 
-def _pairs(method: str, tempering: float | None, p: int, n: int) -> Measures:
+def _pairs(method: str, tempering: float | None, p: int, n: int, basis: int = N_BASIS) -> Measures:
     design = Design(p, features="normal")
     X, y, _ = design.draw(n, 0)
     new, _y, mean = design.draw(10_000, 1_000)
     if method == "ahofm":
-        surfaces, predicted, cost = by_ahofm(design, X, y, new, RANK, tempering)
+        surfaces, predicted, cost = by_ahofm(design, X, y, new, RANK, tempering, basis)
     else:
         surfaces, predicted, cost = by_mgcv(design, X, y, new, "discrete" if method == "bam discrete" else "bam")
     errors = list(design.errors(surfaces).values())

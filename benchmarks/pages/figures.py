@@ -14,6 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from benchmarks.experiments.estimation import unpacked
+from benchmarks.pages.simulated import VARIANTS, variant
 from benchmarks.surfaces import Design
 
 BLUE, ORANGE, GREEN, GREY = "#3465a4", "#e07b00", "#2e8b57", "#777777"
@@ -25,7 +26,7 @@ def contours(table: pd.DataFrame, path: Path) -> None:
     first = table[(table.problem == "general") & (table.n == 2000) & (table.split == 0)]
     fits = {
         "mgcv": first[first.method == "mgcv"],
-        "ahofm, F = 15": first[first.setting.str.endswith("rank=15 tempering=0.1")],
+        "ahofm, F = 15": first[first.setting.str.endswith("rank=15 tempering=0.1 basis=20")],
     }
     design = Design(5)
     truth = design.truth()
@@ -54,25 +55,25 @@ def contours(table: pd.DataFrame, path: Path) -> None:
 def differences(table: pd.DataFrame, path: Path) -> None:
     """Error of every surface minus mgcv's, by rank; panels are sizes and kinds of surfaces."""
     names = [name for name in table.columns if name.startswith("surface ")]
+    ranks = sorted(table["rank"].dropna().unique())
     kinds, sizes = sorted(table.problem.unique()), sorted(table.n.unique())
     figure, axes = plt.subplots(len(kinds), len(sizes), figsize=(9.5, 5.6), sharex=True, sharey="row", squeeze=False)
     for row, kind in enumerate(kinds):
         for panel, n in zip(axes[row], sizes, strict=True):
             part = table[(table.problem == kind) & (table.n == n)]
             exact = part[part.method == "mgcv"].set_index("split")[names]
-            for tempering, colour, shift in (("auto", BLUE, -0.16), ("0.1", ORANGE, 0.16)):
-                own = part[part.tempering == tempering]
-                ranks = sorted(own["rank"].unique())
+            for name, colour, shift in zip(VARIANTS, (BLUE, ORANGE, GREEN), (-0.25, 0.0, 0.25), strict=True):
+                own = variant(part, name)
                 middle = []
-                for place, rank in enumerate(ranks):
+                for rank in sorted(own["rank"].unique()):
+                    place = ranks.index(rank)
                     gap = own[own["rank"] == rank].set_index("split")[names] - exact
                     values = gap.to_numpy().ravel()
                     values = values[~np.isnan(values)]
-                    jitter = np.random.default_rng(0).uniform(-0.1, 0.1, len(values))
+                    jitter = np.random.default_rng(0).uniform(-0.08, 0.08, len(values))
                     panel.plot(place + shift + jitter, values, ".", color=colour, alpha=0.25, markersize=3)
-                    middle.append(values.mean())
-                places = np.arange(len(ranks)) + shift
-                panel.plot(places, middle, "o-", color=colour, markersize=5, label=f"tempering {tempering}")
+                    middle.append((place + shift, values.mean()))
+                panel.plot(*np.transpose(middle), "o-", color=colour, markersize=5, label=name)
             panel.axhline(0.0, color=GREY, linewidth=0.8)
             panel.set_xticks(range(len(ranks)), [f"{rank:.0f}" for rank in ranks])
             panel.set_title(f"{kind}, n = {n}", fontsize=10)
@@ -87,9 +88,10 @@ def differences(table: pd.DataFrame, path: Path) -> None:
 def predictions(table: pd.DataFrame, path: Path) -> None:
     """Error of the mean at new rows, by rows and rank; mgcv beside it."""
     kinds, sizes = sorted(table.problem.unique()), sorted(table.n.unique())
+    usual = variant(table, "20 functions, tempering .1")
     figure, axes = plt.subplots(1, len(kinds), figsize=(9.5, 3.6), squeeze=False)
     for panel, kind in zip(axes[0], kinds, strict=True):
-        part = table[(table.problem == kind) & ((table.method == "mgcv") | (table.tempering == "0.1"))]
+        part = table[(table.problem == kind) & ((table.method == "mgcv") | table.index.isin(usual.index))]
         for name, fits in part.groupby(part["rank"].fillna(0)):
             mean = fits.groupby("n").prediction.mean()
             colour = ORANGE if name == 0 else RANK_COLOURS[int(name)]

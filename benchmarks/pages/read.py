@@ -10,7 +10,7 @@ from benchmarks.store import Store
 from benchmarks.table import RESULTS
 
 TEXT = ("problem", "method", "setting", "status", "tempering", "from")
-ALWAYS = ("p", "n", "order", "rank", "tempering", "status", "seconds", "cpu", "megabytes", "rmse")
+ALWAYS = ("p", "n", "order", "rank", "tempering", "basis", "status", "seconds", "cpu", "megabytes", "rmse")
 """Columns that are there even if no unit has them yet."""
 
 

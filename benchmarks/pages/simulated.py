@@ -7,36 +7,31 @@ import pandas as pd
 
 from benchmarks.pages.read import markdown, short
 
-METHODS = {"bam": "`bam`", "bam discrete": "`bam`, discrete"}
+VARIANTS = {
+    "8 functions": ("auto", 8),
+    "8 functions, tempering .1": ("0.1", 8),
+    "20 functions, tempering .1": ("0.1", 20),
+}
+"""Of this library's fits: tempering and functions a column."""
+
+
+def variant(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Fits of one variant."""
+    tempering, basis = VARIANTS[name]
+    return table[(table.tempering == tempering) & (table.basis.fillna(8) == basis)]
 
 
 def estimation(table: pd.DataFrame, measure: str) -> str:
-    """Means over replications; in brackets those of mgcv's that this library's is."""
+    """Means over replications; in brackets how many times mgcv's this library's is."""
+    ranks = sorted(table["rank"].dropna().unique())
     rows = []
     for (problem, n), part in table.groupby(["problem", "n"]):
         exact = part.loc[part.method == "mgcv", measure]
-        for tempering in ("auto", "0.1"):
-            own = part[part.tempering == tempering].groupby("rank")[measure].mean()
-            cells = [f"{short(value)} ({value / exact.mean():.2f})" for value in own]
-            rows.append([problem, f"{n}", f"{exact.size}", tempering, short(exact.mean()), *cells])
-    ranks = sorted(table["rank"].dropna().unique())
-    return markdown(
-        ["surfaces", "rows", "replications", "tempering", "mgcv", *[f"F = {rank:.0f}" for rank in ranks]], rows
-    )
-
-
-def wins(table: pd.DataFrame) -> str:
-    """In how many replications the mean error of the surfaces is at most mgcv's."""
-    rows = []
-    for (problem, n), part in table.groupby(["problem", "n"]):
-        exact = part[part.method == "mgcv"].set_index("split")["surfaces"]
-        for tempering in ("auto", "0.1"):
-            own = part[part.tempering == tempering].pivot(index="split", columns="rank", values="surfaces")
-            both = own.index.intersection(exact.index)
-            better = own.loc[both].le(exact[both], axis=0).sum()
-            rows.append([problem, f"{n}", tempering, *[f"{count} of {len(both)}" for count in better]])
-    ranks = sorted(table["rank"].dropna().unique())
-    return markdown(["surfaces", "rows", "tempering", *[f"F = {rank:.0f}" for rank in ranks]], rows)
+        for name in VARIANTS:
+            own = variant(part, name).groupby("rank")[measure].mean().reindex(ranks)
+            cells = ["–" if np.isnan(value) else f"{short(value)} ({value / exact.mean():.2f})" for value in own]
+            rows.append([problem, f"{n}", short(exact.mean()), name, *cells])
+    return markdown(["surfaces", "rows", "mgcv", "ahofm", *[f"F = {rank:.0f}" for rank in ranks]], rows)
 
 
 def scalability(table: pd.DataFrame) -> str:
@@ -47,10 +42,10 @@ def scalability(table: pd.DataFrame) -> str:
         cells = [f"{p:.0f}", f"{n}"]
         for method in ("bam", "bam discrete"):
             cells.append(_cell(sizes[sizes.method == method]))
-        for tempering in ("auto", "0.1"):
-            cells.append(_cell(sizes[sizes.tempering == tempering]))
+        for name in VARIANTS:
+            cells.append(_cell(variant(sizes, name)))
         rows.append(cells)
-    return markdown(["p", "n", "`bam`", "`bam`, discrete", "ahofm", "ahofm, tempering .1"], rows)
+    return markdown(["p", "n", "`bam`", "`bam`, discrete", *[f"ahofm, {name}" for name in VARIANTS]], rows)
 
 
 def _cell(found: pd.DataFrame) -> str:

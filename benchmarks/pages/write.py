@@ -21,7 +21,6 @@ def tables(results: Path) -> dict[str, str]:
     have = {name: units(name, results) for name in EXPERIMENTS if (results / f"{name}.csv").exists()}
     if (table := have.get("estimation")) is not None:
         found["estimation"] = simulated.estimation(table, "surfaces")
-        found["wins"] = simulated.wins(table)
         found["prediction"] = simulated.estimation(table, "prediction")
     if (table := have.get("scalability")) is not None:
         found["scalability"] = simulated.scalability(table)

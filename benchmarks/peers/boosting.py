@@ -40,7 +40,7 @@ class Learners:
         found, shrink = [], []
         for book in encoder.codebooks:
             found.append(coordinates(book, center=True))
-            s = eigenvalues(book)
+            s = eigenvalues(book) if book.size else np.zeros(0)
             free = np.count_nonzero(s == 0.0)
             strength = 0.0
             if isinstance(kind, Spline) and len(s) > DF > free:
