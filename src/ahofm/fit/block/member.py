@@ -30,9 +30,10 @@ from ahofm.rows import ArraySource, Executor
 _LEARNING = (0, 1, 2, 6, 12, 24)
 """Sweeps of a stage before which a family's own parameters are estimated."""
 
-_ASTRAY, _WORSE = 4.0, 1.25
-"""Times the noise before a stage: in the middle of it sweeps diverge, at its end the factors have done harm.
+_ASTRAY, _WORSE = 100.0, 1.25
+"""Times the noise before a stage: sweeps that pass it diverge; factors that end with so much have done harm.
 
+When the partners' uncertainty begins to count, the noise may rise to seven times what it was, and then falls.
 Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
 values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean.
 """
