@@ -98,6 +98,7 @@ def predictions(table: pd.DataFrame, path: Path) -> None:
             panel.plot(mean.index, mean, "o-", color=colour, label="mgcv" if name == 0 else f"ahofm, F = {name:.0f}")
         panel.set(xscale="log", yscale="log", xlabel="rows", title=kind)
         panel.set_xticks(sizes, [f"{n}" for n in sizes])
+        panel.set_yticks([0.3, 0.5, 1.0, 1.5], ["0.3", "0.5", "1", "1.5"])
         panel.minorticks_off()
     axes[0, 0].set_ylabel("MSE of the mean at new rows")
     axes[0, -1].legend(fontsize=8, frameon=False)
