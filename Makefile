@@ -6,7 +6,7 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -27,6 +27,10 @@ help:
 	@echo "make bench-scale                      20,000,000 rows from disk, and Dask workers (a quarter of an hour, 2.4 GB of disk)"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
+	@echo "make paper DATA=folder                every experiment of the paper, and peers: hours; goes on where it was stopped"
+	@echo "make paper-quick                      a small version of it, in minutes (benchmarks/results/quick/)"
+	@echo "make paper-docs                       tables and figures of docs/benchmarks.md, from benchmarks/results/"
+	@echo "make bench-deps                       R and mgcv, for make paper (Debian; may ask for root)"
 	@echo "make sanitize      kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make clean         remove environments and build products"
 
@@ -124,6 +128,19 @@ bench-scale: $(VENV)/installed-bench
 bench-paper-recipe: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where airfoil.csv, concrete.csv, energy.csv and yacht.csv are: DATA=folder"; exit 1; }
 	$(VENV)/bin/python -m benchmarks.paper_recipe --data $(DATA)
+
+# DATA may be left out: data sets that OpenML or scikit-learn have come from there.
+paper: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.evidence $(if $(DATA),--data-dir $(DATA))
+
+paper-quick: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.evidence --quick $(if $(DATA),--data-dir $(DATA))
+
+paper-docs: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.pages.write
+
+bench-deps:
+	@Rscript -e 'library(mgcv)' > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq r-base-core r-cran-mgcv; }
 
 # Python itself is not instrumented, hence the preloaded runtime and no leak check (the interpreter leaks by design).
 sanitize: $(SANITIZE)/installed

@@ -22,6 +22,7 @@ from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
+from benchmarks.data import levels
 from benchmarks.table import Row, finish, require, show
 
 
@@ -133,15 +134,6 @@ def lightgbm(kind: str, **settings: Any) -> Any:
     import lightgbm as package  # noqa: PLC0415 - an optional peer
 
     return getattr(package, f"LGBM{kind}")(verbose=-1, random_state=0, **settings)
-
-
-def levels(table: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Text as categories, as LightGBM wants it: those of the training rows."""
-    out = table.copy()
-    for name in table.columns[table.dtypes.map(lambda kind: not pd.api.types.is_numeric_dtype(kind))]:
-        known = (table if like is None else like)[name].astype(str).unique()
-        out[name] = pd.Categorical(table[name].astype(str), categories=sorted(known))
-    return out
 
 
 SETS = {"adult": adult, "claims": claims, "bikes": bikes, "wine": wine}

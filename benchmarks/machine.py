@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,14 @@ def describe(packages: Sequence[str] = ()) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             facts[package] = "not installed"
     return facts
+
+
+def r_version() -> str:
+    """Of R and mgcv; empty where they are not installed."""
+    if shutil.which("Rscript") is None:
+        return ""
+    ask = "cat(R.version.string, ', mgcv ', format(packageVersion('mgcv')), sep = '')"
+    return subprocess.run(["Rscript", "-e", ask], capture_output=True, text=True, check=False).stdout
 
 
 def _processor() -> str:

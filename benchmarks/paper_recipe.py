@@ -14,34 +14,21 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import train_test_split
 
 from ahofm import AHOFMRegressor, Linear, Spline
 from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.model import eigenvalues
+from benchmarks.data import DATA
+from benchmarks.printed import PRINTED
 from benchmarks.table import keep
 
-TARGETS = {"airfoil": -1, "concrete": -1, "energy": -2, "yacht": -1}  # energy has two targets; the first is Y1
 RANKS = (1, 5, 10, 15)
-PAPER: Mapping[str, Mapping[str, float]] = {
-    "airfoil": {"FM": 90.70, "HOFM(3)": 79.03, "AFM": 4.314, "AHOFM(3)": 4.181},
-    "concrete": {"FM": 10.55, "HOFM(3)": 10.56, "AFM": 6.100, "AHOFM(3)": 6.127},
-    "energy": {"FM": 7.487, "HOFM(3)": 7.480, "AFM": 3.137, "AHOFM(3)": 3.183},
-    "yacht": {"FM": 8.883, "HOFM(3)": 8.898, "AFM": 2.401, "AHOFM(3)": 1.743},
-}
-
-
-def read(data: Path, name: str) -> tuple[pd.DataFrame, Floats]:
-    """Columns and target of a data set."""
-    table = pd.read_csv(data / f"{name}.csv")
-    features = table.columns[: -1 if TARGETS[name] == -1 else -2]
-    return table[features], table.iloc[:, TARGETS[name]].to_numpy(np.float64)
+SETS = ("airfoil", "concrete", "energy", "yacht")
 
 
 def reachable_df(X: pd.DataFrame, kind: Spline | Linear, df: float = 15.0) -> dict[str, float] | None:
@@ -56,7 +43,9 @@ def reachable_df(X: pd.DataFrame, kind: Spline | Linear, df: float = 15.0) -> di
     return found
 
 
-def fit(X: pd.DataFrame, y: Floats, order: int, kind: Spline | Linear, seed: int) -> tuple[AHOFMRegressor, float]:
+def fit(
+    X: pd.DataFrame, y: Floats, order: int, kind: Spline | Linear, seed: int, n_jobs: int | None = None
+) -> tuple[AHOFMRegressor, float]:
     """The fit with the best loss on its own validation rows, and the seconds of all."""
     begun = time.perf_counter()
     best, best_loss = None, np.inf
@@ -69,6 +58,7 @@ def fit(X: pd.DataFrame, y: Floats, order: int, kind: Spline | Linear, seed: int
             solver="adam",
             max_iter=2000,
             patience=50,
+            n_jobs=n_jobs,
             random_state=seed,
         ).fit(X, y)
         loss = min(record.validation for record in model.trace_.records if record.validation is not None)
@@ -87,17 +77,16 @@ def measure(data: Path, splits: int) -> list[dict[str, object]]:
         "AFM": (2, Spline(n_basis=20)),
         "AHOFM(3)": (3, Spline(n_basis=20)),
     }
-    for name in TARGETS:
-        X, y = read(data, name)
+    for name in SETS:
         for method, (order, kind) in methods.items():
             errors = []
             for split in range(splits):
-                X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.1, random_state=split)
-                model, seconds = fit(X_train, y_train, order, kind, split)
-                errors.append(float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))))
+                train, test = DATA[name].split(split, data)
+                model, seconds = fit(train.X, train.y, order, kind, split)
+                errors.append(float(np.sqrt(np.mean((model.predict(test.X) - test.y) ** 2))))
                 chosen = {"rank": model.rank, "epochs": model.n_iter_, "seconds": seconds}
                 records.append({"data": name, "method": method, "split": split, "rmse": errors[-1], **chosen})
-            paper = PAPER[name][method]
+            paper = PRINTED[name][method][0]
             print(f"{name:<10} {method:<9} {np.mean(errors):7.3f} ({np.std(errors):.3f})   paper {paper}", flush=True)
     return records
 

@@ -1,0 +1,1 @@
+"""Tables and figures of docs/benchmarks.md, made from the files of results."""

@@ -1,0 +1,105 @@
+"""Boosted trees: LightGBM, XGBoost and EBM, on one thread, at their defaults or stopped early.
+
+Early stopping: 10 % of the training rows are set aside, up to 2,000 rounds at the default learning rate are tried, and
+50 without improvement end it. Exposures are weights, and rates the targets, which is the same likelihood as an offset.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from ahofm.columns.basis import Floats
+from benchmarks.data import Rows, is_text, levels
+from benchmarks.peers.task import Predict, Task
+
+ROUNDS, PATIENCE = 2000, 50
+
+
+def lightgbm(task: Task, *, stopped: bool) -> Predict:
+    """LightGBM."""
+    import lightgbm as package  # noqa: PLC0415 - an optional peer
+
+    objective = {"gaussian": "regression", "poisson": "poisson", "binomial": "binary"}[task.family]
+    settings: dict[str, Any] = {"objective": objective, "random_state": task.seed, "n_jobs": 1, "verbose": -1}
+    make = package.LGBMClassifier if task.family == "binomial" else package.LGBMRegressor
+    train, aside = _parts(task) if stopped else (task.train, None)
+    like = task.train.X
+    y, weight = _rates(train)
+    if aside is None:
+        model = make(**settings).fit(levels(train.X, like), y, sample_weight=weight)
+    else:
+        y_aside, weight_aside = _rates(aside)
+        model = make(**settings, n_estimators=ROUNDS).fit(
+            levels(train.X, like),
+            y,
+            sample_weight=weight,
+            eval_set=[(levels(aside.X, like), y_aside)],
+            eval_sample_weight=None if weight_aside is None else [weight_aside],
+            callbacks=[package.early_stopping(PATIENCE, verbose=False)],
+        )
+    return lambda X: _mean(model, levels(X, like), task)
+
+
+def xgboost(task: Task, *, stopped: bool) -> Predict:
+    """XGBoost."""
+    import xgboost as package  # noqa: PLC0415 - an optional peer
+
+    objective = {"gaussian": "reg:squarederror", "poisson": "count:poisson", "binomial": "binary:logistic"}[task.family]
+    settings: dict[str, Any] = {"objective": objective, "random_state": task.seed, "n_jobs": 1}
+    settings["enable_categorical"] = True
+    make = package.XGBClassifier if task.family == "binomial" else package.XGBRegressor
+    train, aside = _parts(task) if stopped else (task.train, None)
+    like = task.train.X
+    y, weight = _rates(train)
+    if aside is None:
+        model = make(**settings).fit(levels(train.X, like), y, sample_weight=weight)
+    else:
+        y_aside, weight_aside = _rates(aside)
+        model = make(**settings, n_estimators=ROUNDS, early_stopping_rounds=PATIENCE).fit(
+            levels(train.X, like),
+            y,
+            sample_weight=weight,
+            eval_set=[(levels(aside.X, like), y_aside)],
+            sample_weight_eval_set=None if weight_aside is None else [weight_aside],
+            verbose=False,
+        )
+    return lambda X: _mean(model, levels(X, like), task)
+
+
+def ebm(task: Task) -> Predict:
+    """EBM, whose default has pairs and stops early."""
+    from interpret.glassbox import (  # noqa: PLC0415 - an optional peer
+        ExplainableBoostingClassifier,
+        ExplainableBoostingRegressor,
+    )
+
+    settings: dict[str, Any] = {"random_state": task.seed, "n_jobs": 1}
+    if task.family == "poisson":
+        settings["objective"] = "poisson_deviance"
+    make = ExplainableBoostingClassifier if task.family == "binomial" else ExplainableBoostingRegressor
+    y, weight = _rates(task.train)
+    model = make(**settings).fit(text(task.train.X), y, sample_weight=weight)
+    return lambda X: _mean(model, text(X), task)
+
+
+def text(table: pd.DataFrame) -> pd.DataFrame:
+    """Levels as plain strings, which EBM takes for nominal."""
+    return table.astype({name: object for name in table.columns if is_text(table[name])})
+
+
+def _parts(task: Task) -> tuple[Rows, Rows]:
+    """Rows to fit, and rows that say when to stop."""
+    fit, aside = train_test_split(np.arange(len(task.train.y)), test_size=0.1, random_state=task.seed)
+    return task.train.take(fit), task.train.take(aside)
+
+
+def _rates(rows: Rows) -> tuple[Floats, Floats | None]:
+    return (rows.y, None) if rows.exposure is None else (rows.y / rows.exposure, rows.exposure)
+
+
+def _mean(model: Any, X: pd.DataFrame, task: Task) -> Floats:
+    return np.asarray(model.predict_proba(X)[:, 1] if task.family == "binomial" else model.predict(X), dtype=np.float64)
