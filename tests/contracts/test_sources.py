@@ -1,5 +1,7 @@
 """Every source yields the same rows in fixed chunks. A new source is tested by its line in SOURCES."""
 
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -23,6 +25,7 @@ def store_source(table, chunk_rows):
     """Chunks that were written to files; two of them are read ahead."""
     parts = pytest.importorskip("ahofm.scale.parts", reason="a store needs pyarrow")
     folder, whole = Path(tempfile.mkdtemp(prefix="ahofm-")), array_source(table, chunk_rows)
+    atexit.register(shutil.rmtree, folder)
     for part in range(-(-whole.n_chunks // parts.CHUNKS)):
         numbers = range(part * parts.CHUNKS, min((part + 1) * parts.CHUNKS, whole.n_chunks))
         parts.write_part(parts.part_path(folder, part), (whole.chunk(index) for index in numbers), "test")
