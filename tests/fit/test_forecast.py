@@ -11,7 +11,7 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian
 from ahofm.fit.block.plan import Plan
-from ahofm.fit.block.probe import Line, traced
+from ahofm.fit.block.probe import Line, Speed, traced
 from ahofm.fit.block.stages import Job, Schedule
 from ahofm.fit.block.work import Work, recipes_for
 from ahofm.fit.data import Rows
@@ -87,11 +87,17 @@ def test_memory_is_traced():
     assert 15e6 < peak < 25e6
 
 
-def test_a_forecast_grows_with_the_rows():
-    costs = [ahofm.forecast(draw(n)[0], order=2, n_members=1, interactions="smooth") for n in (2_000, 40_000)]
-    assert costs[1].parts["fit"] > 2.0 * costs[0].parts["fit"]
+def test_a_forecast_grows_with_the_rows(monkeypatch):
+    lines = {1: Line(0.0, 1e-5), 2: Line(0.1, 2e-5)}  # seconds of a sweep, in the place of measured ones
+    monkeypatch.setattr(Speed, "of", lambda *_, **__: Speed(lines, lines))
+    given = {"order": 2, "n_members": 1, "interactions": "smooth", "n_jobs": 2}
+    costs = [ahofm.forecast(draw(n)[0], **given) for n in (2_000, 40_000)]
+    for cost, threads in zip(costs, (1, 2), strict=True):  # few rows are not shared out
+        sweeps = {1: 8, 2: 0.85 * 30}
+        expected = sum(count * lines[order].at(cost.n_rows, threads) for order, count in sweeps.items())
+        assert cost.parts["fit"] == pytest.approx(expected)
+        assert cost.seconds == pytest.approx(sum(cost.parts.values()))
     assert costs[1].memory > costs[0].memory
-    assert costs[1].seconds == pytest.approx(sum(costs[1].parts.values()))
     assert "40,000 rows, 3 columns; rank: 12 at order 2; members: 1" in str(costs[1])
 
 
