@@ -63,7 +63,7 @@ demo: $(VENV)/installed
 	$(VENV)/bin/ahofm demo --out demo
 
 test: $(VENV)/installed-dev
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --numprocesses auto --dist worksteal
 
 docs: $(VENV)/installed
 	$(VENV)/bin/python -m pip install --quiet --editable '.[cli,docs]'
