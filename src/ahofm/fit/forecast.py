@@ -102,8 +102,9 @@ def forecast_fit(
         "fit": float(np.mean([_seconds(plan.members, [speed], threads, crowded) for speed in speeds])),
         "passes": len(plan.members) * each,
     }
-    own = member_memory(work, recipes[0])
-    memory = _OVERHEAD + max(peak, kept + max(_bytes(jobs, own, threads) for jobs in (plan.search, plan.members)))
+    own, shared = member_memory(work, recipes[0]), Line(0.0, 8.0 * work.additive.size)
+    at_work = max(_bytes(jobs, own, shared, threads) for jobs in (plan.search, plan.members))
+    memory = _OVERHEAD + max(peak, kept + at_work)
     return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), work.ranks, len(plan.members))
 
 
@@ -117,9 +118,12 @@ def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded
     return crowded * max(sum(each) / share, *each)
 
 
-def _bytes(jobs: Sequence[Job], own: Line, threads: int) -> float:
-    """Of the jobs that are at work at a time."""
-    return sum(sorted(own.at(job.n_rows) for job in jobs)[-_side_by_side(jobs, threads) :]) if jobs else 0.0
+def _bytes(jobs: Sequence[Job], own: Line, shared: Line, threads: int) -> float:
+    """Of the jobs that are at work at a time, which share the design of the smooth main effects."""
+    if not jobs:
+        return 0.0
+    n = max(job.n_rows for job in jobs)
+    return shared.at(n) + _side_by_side(jobs, threads) * max(own.at(n) - shared.at(n), 0.0)
 
 
 def _side_by_side(jobs: Sequence[Job], threads: int) -> int:

@@ -25,11 +25,17 @@ T = TypeVar("T")
 PASSED = 20_000
 """Rows of the larger one of two passes."""
 
-_SMALL, _LARGE = 1_000, 4_000
-"""Rows that are swept over."""
+_SMALL, _LARGE = 4_000, 12_000
+"""Rows that are swept over: enough for all codes to be there, or the small solves would seem to grow with the rows."""
 
-_SWEEPS = 3
-"""Of every stage. The first of them also makes the stage's factors."""
+_FEW = 1_000
+"""Rows of the smaller one of two members whose memory is traced."""
+
+_SWEEPS = 2
+"""Of every stage. The first of them also makes the stage's factors, and the rows' states from scratch."""
+
+_FIRST = 2.0
+"""Sweeps of a stage that cost as much as the first: states are made again now and then."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +88,15 @@ class Speed:
     def seconds(self, job: Job, threads: int = 1) -> float:
         """Of a member."""
         return sum(
-            self.first[order].at(job.n_rows, threads)
-            + (job.sweeps(order) - 1.0) * self.later[order].at(job.n_rows, threads)
+            _FIRST * self.first[order].at(job.n_rows, threads)
+            + (job.sweeps(order) - _FIRST) * self.later[order].at(job.n_rows, threads)
             for order in job.orders
         )
 
 
 def crowding(work: Work, recipe: Recipe, threads: int) -> float:
     """How much longer members take side by side than alone: they share memory, Python's lock, and a busy machine."""
-    members = [_member(work, recipe, _sizes(work, _SMALL, _LARGE)[1], 1) for _ in range(1 + threads)]
+    members = [_member(work, recipe, _sizes(work, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
 
     def run(member: Member) -> None:
         member.run(lambda _: False)
@@ -106,10 +112,10 @@ def crowding(work: Work, recipe: Recipe, threads: int) -> float:
 
 def pass_times(work: Work, recipe: Recipe) -> dict[int, Line]:
     """Seconds of a pass over rows for gradients, by order."""
-    member = _member(work, recipe, min(work.response.n_rows, _LARGE), 1)
+    member = _member(work, recipe, min(work.response.n_rows, _SMALL), 1)
     with threadpool_limits(1, user_api="blas"):
         member.run(lambda _: False)
-    sizes, found = _sizes(work, _LARGE, PASSED), {}
+    sizes, found = _sizes(work, _SMALL, PASSED), {}
     for order, beliefs in zip((1, *work.ranks), member.beliefs, strict=True):
         believed, costs = member.believed(beliefs), []
         for size in sizes:
@@ -128,7 +134,7 @@ def member_memory(work: Work, recipe: Recipe) -> Line:
     def peak(size: int) -> tuple[int, float]:
         return size, traced(lambda: _member(work, recipe, size, 1).run(lambda _: False))[1]
 
-    return Line.through(*map(peak, _sizes(work, _SMALL, _LARGE)))
+    return Line.through(*map(peak, _sizes(work, _FEW, _SMALL)))
 
 
 def timed(task: Callable[[], T]) -> tuple[T, float]:
@@ -176,7 +182,7 @@ def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> di
 def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
     """To some of the rows, with so many sweeps in every stage."""
     member = _some(work, n_rows).member(recipe, 0, 0)
-    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, warm=min(1, sweeps - 1))
+    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, warm=0)
     return member
 
 
