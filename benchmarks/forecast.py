@@ -1,7 +1,7 @@
 """Forecasts of time and memory against fits, from 1,000 to 1,000,000 rows.
 
-``make bench-forecast`` prints ratios of forecast to fit and writes benchmarks/results/forecast.csv. Each of them runs in
-a process of its own; memory is what the peak of the fit adds to what is there before it.
+``make bench-forecast`` prints ratios of forecast to fit and writes benchmarks/results/forecast.csv. Each runs in a
+process of its own; memory is what the peak of the fit adds to what is there before it.
 """
 
 from __future__ import annotations
