@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
+from ahofm.fit.block.additive import MOST_CELLS
 from ahofm.fit.block.plan import Plan
 from ahofm.fit.block.probe import PASSED, Line, Speed, crowding, member_memory, pass_times, timed, traced
 from ahofm.fit.block.run import FEWEST_ROWS_FOR_THREADS
@@ -102,8 +103,8 @@ def forecast_fit(
         "fit": float(np.mean([_seconds(plan.members, [speed], threads, crowded) for speed in speeds])),
         "passes": len(plan.members) * each,
     }
-    own, shared = member_memory(work, recipes[0]), Line(0.0, 8.0 * work.additive.size)
-    at_work = max(_bytes(jobs, own, shared, threads) for jobs in (plan.search, plan.members))
+    own, size = member_memory(work, recipes[0]), work.additive.size
+    at_work = max(_bytes(jobs, own, size, threads) for jobs in (plan.search, plan.members))
     memory = _OVERHEAD + max(peak, kept + at_work)
     return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), work.ranks, len(plan.members))
 
@@ -118,12 +119,14 @@ def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded
     return crowded * max(sum(each) / share, *each)
 
 
-def _bytes(jobs: Sequence[Job], own: Line, shared: Line, threads: int) -> float:
-    """Of the jobs that are at work at a time, which share the design of the smooth main effects."""
+def _bytes(jobs: Sequence[Job], own: Line, size: int, threads: int) -> float:
+    """Of the jobs that are at work at a time, which share the design of the smooth main effects if there is one."""
     if not jobs:
         return 0.0
     n = max(job.n_rows for job in jobs)
-    return shared.at(n) + _side_by_side(jobs, threads) * max(own.at(n) - shared.at(n), 0.0)
+    design = 8.0 * size * n
+    shared = design if size * n <= MOST_CELLS else 0.0
+    return shared + _side_by_side(jobs, threads) * max(own.at(n) - design, 0.0)
 
 
 def _side_by_side(jobs: Sequence[Job], threads: int) -> int:
