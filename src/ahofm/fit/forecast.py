@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
-from ahofm.fit.block.additive import MOST_CELLS
 from ahofm.fit.block.plan import Plan
-from ahofm.fit.block.probe import PASSED, Line, Speed, crowding, member_memory, pass_times, timed, traced
+from ahofm.fit.block.probe import PASSED, Memory, Speed, crowding, pass_times, timed, traced
 from ahofm.fit.block.run import FEWEST_ROWS_FOR_THREADS
 from ahofm.fit.block.stages import Job
 from ahofm.fit.block.work import FLOAT64_ROWS, Work, recipes_for
@@ -103,9 +102,8 @@ def forecast_fit(
         "fit": float(np.mean([_seconds(plan.members, [speed], threads, crowded) for speed in speeds])),
         "passes": len(plan.members) * each,
     }
-    own, size = member_memory(work, recipes[0]), work.additive.size
-    at_work = max(_bytes(jobs, own, size, threads) for jobs in (plan.search, plan.members))
-    memory = _OVERHEAD + max(peak, kept + at_work)
+    of_members = Memory.of(work, recipes[0], single=single)
+    memory = _OVERHEAD + max(peak, kept + _bytes(plan, len(recipes), of_members, threads))
     return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), work.ranks, len(plan.members))
 
 
@@ -119,14 +117,15 @@ def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded
     return crowded * max(sum(each) / share, *each)
 
 
-def _bytes(jobs: Sequence[Job], own: Line, size: int, threads: int) -> float:
-    """Of the jobs that are at work at a time, which share the design of the smooth main effects if there is one."""
-    if not jobs:
-        return 0.0
-    n = max(job.n_rows for job in jobs)
-    design = 8.0 * size * n
-    shared = design if size * n <= MOST_CELLS else 0.0
-    return shared + _side_by_side(jobs, threads) * max(own.at(n) - design, 0.0)
+def _bytes(plan: Plan, n_recipes: int, memory: Memory, threads: int) -> float:
+    """Of the search, or of the members after it: what it took is not given back to the machine."""
+    most, done = 0.0, 0
+    for jobs, recipes in ((plan.search, n_recipes), (plan.members, len(plan.members))):
+        if jobs:
+            beside, n = _side_by_side(jobs, threads), max(job.n_rows for job in jobs)
+            before, parts = done + len(jobs) - beside, len(jobs) // recipes
+            most, done = max(most, memory.at(n, beside=beside, before=before, parts=parts)), done + len(jobs)
+    return most
 
 
 def _side_by_side(jobs: Sequence[Job], threads: int) -> int:

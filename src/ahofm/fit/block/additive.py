@@ -25,7 +25,10 @@ from ahofm.fit.block.response import Parabolas
 MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
 """Of the design; beyond, main effects are left to the blocks."""
 
-_FIRST_STEPS, _GRAM_ROWS = 30, 8_192
+GRAM_ROWS = 8_192
+"""Of the design that are weighted at a time: a weighted copy of it all would double the memory."""
+
+_FIRST_STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -188,9 +191,9 @@ class Additive:
 
 def _gram(design: Floats, weight: Floats) -> Floats:
     total = np.zeros((design.shape[1], design.shape[1]))
-    for start in range(0, len(design), _GRAM_ROWS):  # a weighted copy of it all would double the memory
-        part = design[start : start + _GRAM_ROWS]
-        total += (part * weight[start : start + _GRAM_ROWS, np.newaxis]).T @ part
+    for start in range(0, len(design), GRAM_ROWS):
+        part = design[start : start + GRAM_ROWS]
+        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
     return total
 
 

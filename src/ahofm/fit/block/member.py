@@ -106,7 +106,13 @@ class Member:
             if stopped:
                 break
         self.response = self._state.response
+        self._state = self._state.copy()  # the rows' states take memory that other members need
         return self.fits
+
+    def forget(self) -> None:
+        """Everything but the fits."""
+        self.beliefs = []
+        del self._state
 
     def fit(self) -> Fit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""

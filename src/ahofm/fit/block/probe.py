@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ahofm.fit.block.additive import GRAM_ROWS, MOST_CELLS
 from ahofm.fit.block.many import rows_of
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.problem import Problem
@@ -27,9 +28,6 @@ PASSED = 20_000
 
 _SMALL, _LARGE = 4_000, 12_000
 """Rows that are swept over: enough for all codes to be there, or the small solves would seem to grow with the rows."""
-
-_FEW = 1_000
-"""Rows of the smaller one of two members whose memory is traced."""
 
 _SWEEPS = 2
 """Of every stage. The first of them also makes the stage's factors, and the rows' states from scratch."""
@@ -94,6 +92,44 @@ class Speed:
         )
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of members.
+
+    Attributes
+    ----------
+    kept, own : Line
+        What is left of a member, and what it takes at most while it is at work.
+    design : float
+        What a row of the smooth main effects takes, which all members of the same rows share.
+    """
+
+    kept: Line
+    own: Line
+    design: float
+
+    @classmethod
+    def of(cls, work: Work, recipe: Recipe, *, single: bool) -> Memory:
+        """Of members by a recipe, with row states in single or double precision."""
+        sizes, found = _sizes(work, _SMALL, _LARGE), []
+        for size in sizes:
+            some = _some(work, size)
+            some.additive.start(some.response.target)  # and all that is made once for it
+            member = _short(some.member(recipe, 0, 0), 1)
+            if single:
+                member.kernel = NativeBlockKernel("float32")
+            with threadpool_limits(1, user_api="blas"):
+                found.append(traced(partial(member.run, lambda _: False)))
+        kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
+        return cls(kept, own, 8.0 * work.additive.size)
+
+    def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
+        """With so many members side by side and so many done before them, on so many parts of the rows."""
+        design = self.design if self.design * n_rows <= 8.0 * MOST_CELLS else 0.0
+        own = max(self.own.at(n_rows), design * min(n_rows, GRAM_ROWS))
+        return parts * design * n_rows + beside * own + before * self.kept.at(n_rows)
+
+
 def crowding(work: Work, recipe: Recipe, threads: int) -> float:
     """How much longer members take side by side than alone: they share memory, Python's lock, and a busy machine."""
     members = [_member(work, recipe, _sizes(work, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
@@ -126,15 +162,6 @@ def pass_times(work: Work, recipe: Recipe) -> dict[int, Line]:
             costs.append((size, timed(task)[1]))
         found[order] = Line.through(*costs)
     return found
-
-
-def member_memory(work: Work, recipe: Recipe) -> Line:
-    """Bytes that a member takes at most."""
-
-    def peak(size: int) -> tuple[int, float]:
-        return size, traced(lambda: _member(work, recipe, size, 1).run(lambda _: False))[1]
-
-    return Line.through(*map(peak, _sizes(work, _FEW, _SMALL)))
 
 
 def timed(task: Callable[[], T]) -> tuple[T, float]:
@@ -181,7 +208,10 @@ def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> di
 
 def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
     """To some of the rows, with so many sweeps in every stage."""
-    member = _some(work, n_rows).member(recipe, 0, 0)
+    return _short(_some(work, n_rows).member(recipe, 0, 0), sweeps)
+
+
+def _short(member: Member, sweeps: int) -> Member:
     member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, warm=0)
     return member
 

@@ -59,7 +59,10 @@ class Runner:
         self.damped = 0
 
     def __call__(self, members: Sequence[Member], name: str | None = None) -> list[list[Fit]]:
-        """Fits of every member; of stages that were not reached there are none. With a name they are kept."""
+        """Fits of every member; of stages that were not reached there are none.
+
+        With a name the fits are saved, and all else that members have learned is forgotten.
+        """
         few = all(member.response.n_rows < FEWEST_ROWS_FOR_THREADS for member in members)
         share = 1 if few else min(self._n_threads, len(members))
         executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
@@ -98,8 +101,10 @@ class Runner:
             with self._lock:
                 self.damped += member.damped
                 self._done += job.total - done
-            if place is not None and self.saved is not None and self.reason is None:
-                self.saved.put(place, (fits, member.settled, member.response.family, member.damped))
+            if place is not None:
+                if self.saved is not None and self.reason is None:
+                    self.saved.put(place, (fits, member.settled, member.response.family, member.damped))
+                member.forget()
             return fits
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
