@@ -148,7 +148,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
     ) -> Forecast:
-        """What ``fit`` would cost in time and memory: a second's work on some of the rows.
+        """What ``fit`` would cost in time and memory: a few seconds' work on some of the rows.
 
         Good to a factor of two as a rule. ``print`` it, or read ``seconds`` and ``memory``. A Gaussian fit needs no
         target for it; the others, and classifiers, do.
