@@ -68,7 +68,7 @@ test: $(VENV)/installed-dev
 docs: $(VENV)/installed
 	$(VENV)/bin/python -m pip install --quiet --editable '.[cli,docs]'
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
-	@echo "build/site/index.html"
+	@echo "build/site/index.html (to search in it: python3 -m http.server --directory build/site)"
 
 gallery: $(VENV)/installed-dev
 	$(VENV)/bin/python docs/figures/model.py
