@@ -23,6 +23,7 @@ from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Fit, Report, Schedule, Sweep
 from ahofm.fit.block.start import random_factors, spectral_factors
 from ahofm.fit.block.state import State
+from ahofm.fit.block.tempering import Tempering
 from ahofm.kernels import BlockKernel, BlockSums
 from ahofm.model.shares import symmetric
 from ahofm.rows import ArraySource, Executor
@@ -56,9 +57,8 @@ class Member:
     additive : Additive
         Smooth main effects at the true values of the rows.
     ranks : dict of order to rank
-    tempering : float or None
-        Share of the partners' variance that counts: 1 is mean field, 0 takes partners as known. None: one and a half
-        times the root of the share of the loss that is left, between a quarter and one.
+    tempering : function
+        Which share of the partners' variance counts, by the part of the loss that is left.
     rng : Generator
     reweighted : bool
         Whether factors start from randomly reweighted rows, so that another member is another one.
@@ -69,7 +69,7 @@ class Member:
     response: Response
     additive: Additive
     ranks: Mapping[int, int]
-    tempering: float | None
+    tempering: Tempering
     rng: np.random.Generator
     reweighted: bool
     kernel: BlockKernel
@@ -212,7 +212,4 @@ class Member:
         return BlockRows(ArraySource(self.codes), self.executor, self.kernel, predictor.belief.ranks)
 
     def _tempering(self) -> float:
-        if self.tempering is not None:
-            return self.tempering
-        left = self._state.level() if self.response.floor is not None else 1.0
-        return float(np.clip(1.5 * np.sqrt(max(left, 0.0)), 0.25, 1.0))
+        return self.tempering(self._state.level() if self.response.floor is not None else 1.0)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import Codebook, Codes, Mixed
+from ahofm.columns import Categorical, Codebook, Codes, Mixed, Walk
 from ahofm.columns.encode import requested_kinds
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.stages import MANY_ROWS, Schedule
+from ahofm.fit.block.tempering import Tempering, against_noise, constant, with_noise
 from ahofm.fit.block.weigh import FEW_ROWS
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
@@ -43,7 +44,7 @@ class Recipe:
     with_many: float
 
 
-RECIPES = (Recipe("mixed", 0.7, 0.7), Recipe("smooth", 0.5, 0.5), Recipe("walk", 0.7, 1.0))
+RECIPES = (Recipe("mixed", 0.55, 0.7), Recipe("smooth", 0.5, 0.5), Recipe("walk", 0.7, 1.0))
 
 _TEMPERED_ROWS = 12_000
 
@@ -94,15 +95,18 @@ class Work:
         center = self.settings.center
         return block_columns(self.books, self.automatic, recipe.interactions, center=center)
 
-    def tempering(self, recipe: Recipe) -> float | None:
+    def tempering(self, recipe: Recipe) -> Tempering:
         """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
         if self.settings.tempering != "auto":
-            return float(self.settings.tempering)
+            return constant(float(self.settings.tempering))
         if self.response.rare:
-            return 1.0
+            return constant(1.0)
         if self.n_rows < MANY_ROWS:
-            return None
-        return recipe.tempering if self.n_rows < _TEMPERED_ROWS else recipe.with_many
+            return with_noise
+        share = recipe.tempering if self.n_rows < _TEMPERED_ROWS else recipe.with_many
+        if recipe.interactions == "smooth" and self.response.quadratic:
+            return partial(against_noise, share)
+        return constant(share)
 
     def member(self, recipe: Recipe, number: int, copy: int) -> Member:
         """A fit of these rows by a recipe."""
@@ -132,10 +136,15 @@ def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
     if settings.interactions != "auto":
         recipes = [recipe for recipe in RECIPES if recipe.interactions == settings.interactions]
     elif not open_choice or not work.ranks:
-        recipes = RECIPES[:1]
+        wanted = "smooth" if all(_is_smooth(book) for book in work.books) else "mixed"
+        recipes = [recipe for recipe in RECIPES if recipe.interactions == wanted]
     elif work.response.n_rows < FEWEST_ROWS:
         recipes = [recipe for recipe in RECIPES if recipe.interactions == "smooth"]
     return recipes
+
+
+def _is_smooth(book: Codebook) -> bool:
+    return not isinstance(book.kind, (Categorical, Mixed, Walk))
 
 
 def member_count(settings: Settings, n_rows: int) -> int:

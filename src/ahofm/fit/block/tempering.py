@@ -1,0 +1,34 @@
+"""Which share of the partners' variance counts: 1 is mean field, 0 takes partners as known.
+
+More of it prunes more. What is best depends on how much of the target is left to explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+Tempering: TypeAlias = Callable[[float], float]
+"""The share, given which part of the loss is left: 1 where nobody knows."""
+
+
+def constant(share: float) -> Tempering:
+    """The same whatever is left."""
+    return partial(_first, share)
+
+
+def with_noise(left: float) -> float:
+    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
+    return float(np.clip(1.5 * np.sqrt(max(left, 0.0)), 0.25, 1.0))
+
+
+def against_noise(most: float, left: float) -> float:
+    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
+    return most * float(np.clip(1.0 - left, 0.2, 1.0))
+
+
+def _first(share: float, _: float) -> float:
+    return share
