@@ -14,14 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ahofm.columns.basis import Floats
-from benchmarks.experiments.estimation import (
-    N_BASIS,
-    TEMPERINGS,
-    USUAL_BASIS,
-    by_ahofm,
-    by_mgcv,
-    number_or_auto,
-)
+from benchmarks.experiments.estimation import N_BASIS, USUAL_BASIS, by_ahofm, by_mgcv
 from benchmarks.experiments.plan import Experiment, Planned
 from benchmarks.measure import taken
 from benchmarks.peers import own
@@ -36,9 +29,8 @@ def plan(quick: bool) -> Iterator[Planned]:
     columns, rows = ((3, 4), (1000,)) if quick else ((3, 6, 9, 12), (6000, 12000, 18000))
     for p in columns:
         for n in rows:
-            for tempering in TEMPERINGS:
-                yield Planned(Unit("pairs", "ahofm", f"p={p} n={n} tempering={tempering}"))
-            yield Planned(Unit("pairs", "ahofm", f"p={p} n={n} tempering={TEMPERINGS[1]} basis={USUAL_BASIS}"))
+            yield Planned(Unit("pairs", "ahofm", f"p={p} n={n}"))
+            yield Planned(Unit("pairs", "ahofm", f"p={p} n={n} basis={USUAL_BASIS}"))
     for method in ("bam discrete", "bam"):
         for p in columns:
             for n in rows:
@@ -65,18 +57,16 @@ def _chain(p: int, n: int, order: int, rank: int = 8) -> Unit:
 
 def run(unit: Unit, _: Path | None) -> Measures:
     """Errors and cost."""
-    options = unit.options()
-    tempering = number_or_auto(options.pop("tempering", "auto"))
-    sizes = {name: int(value) for name, value in options.items()}
-    return _pairs(unit.method, tempering, **sizes) if unit.problem == "pairs" else _beyond_pairs(**sizes)
+    sizes = {name: int(value) for name, value in unit.options().items()}
+    return _pairs(unit.method, **sizes) if unit.problem == "pairs" else _beyond_pairs(**sizes)
 
 
-def _pairs(method: str, tempering: float | None, p: int, n: int, basis: int = N_BASIS) -> Measures:
+def _pairs(method: str, p: int, n: int, basis: int = N_BASIS) -> Measures:
     design = Design(p, features="normal")
     X, y, _ = design.draw(n, 0)
     new, _y, mean = design.draw(10_000, 1_000)
     if method == "ahofm":
-        surfaces, predicted, cost = by_ahofm(design, X, y, new, RANK, tempering, basis)
+        surfaces, predicted, cost = by_ahofm(design, X, y, new, RANK, basis)
     else:
         surfaces, predicted, cost = by_mgcv(design, X, y, new, "discrete" if method == "bam discrete" else "bam")
     errors = list(design.errors(surfaces).values())

@@ -26,7 +26,7 @@ def contours(table: pd.DataFrame, path: Path) -> None:
     first = table[(table.problem == "general") & (table.n == 2000) & (table.split == 0)]
     fits = {
         "mgcv": first[first.method == "mgcv"],
-        "ahofm, F = 15": first[first.setting.str.endswith("rank=15 tempering=0.1 basis=20")],
+        "ahofm, F = 15": first[first.setting.str.endswith("rank=15 basis=20")],
     }
     design = Design(5)
     truth = design.truth()
@@ -62,7 +62,7 @@ def differences(table: pd.DataFrame, path: Path) -> None:
         for panel, n in zip(axes[row], sizes, strict=True):
             part = table[(table.problem == kind) & (table.n == n)]
             exact = part[part.method == "mgcv"].set_index("split")[names]
-            for name, colour, shift in zip(VARIANTS, (BLUE, ORANGE, GREEN), (-0.25, 0.0, 0.25), strict=True):
+            for name, colour, shift in zip(VARIANTS, (BLUE, GREEN), (-0.15, 0.15), strict=True):
                 own = variant(part, name)
                 middle = []
                 for rank in sorted(own["rank"].unique()):
@@ -88,7 +88,7 @@ def differences(table: pd.DataFrame, path: Path) -> None:
 def predictions(table: pd.DataFrame, path: Path) -> None:
     """Error of the mean at new rows, by rows and rank; mgcv beside it."""
     kinds, sizes = sorted(table.problem.unique()), sorted(table.n.unique())
-    usual = variant(table, "20 functions, tempering .1")
+    usual = variant(table, "20 functions")
     figure, axes = plt.subplots(1, len(kinds), figsize=(9.5, 3.6), squeeze=False)
     for panel, kind in zip(axes[0], kinds, strict=True):
         part = table[(table.problem == kind) & ((table.method == "mgcv") | table.index.isin(usual.index))]
@@ -107,7 +107,7 @@ def predictions(table: pd.DataFrame, path: Path) -> None:
 
 def scalability(table: pd.DataFrame, path: Path) -> None:
     """Seconds and megabytes against the number of columns; lines are methods, from thin to thick with the rows."""
-    pairs = table[(table.problem == "pairs") & (table.tempering.isna() | (table.tempering == "auto"))]
+    pairs = table[(table.problem == "pairs") & table.basis.isna()]
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.8))
     colours = {"bam": ORANGE, "bam discrete": GREEN, "ahofm": BLUE}
     measures = {"cpu": "seconds of one core", "megabytes": "MB on top of the data", "surfaces": "MSE of surfaces"}

@@ -9,8 +9,8 @@ import pandas as pd
 from benchmarks.store import Store
 from benchmarks.table import RESULTS
 
-TEXT = ("problem", "method", "setting", "status", "tempering", "from")
-ALWAYS = ("p", "n", "order", "rank", "tempering", "basis", "status", "seconds", "cpu", "megabytes", "rmse")
+TEXT = ("problem", "method", "setting", "status", "from")
+ALWAYS = ("p", "n", "order", "rank", "basis", "status", "seconds", "cpu", "megabytes", "rmse")
 """Columns that are there even if no unit has them yet."""
 
 

@@ -7,18 +7,13 @@ import pandas as pd
 
 from benchmarks.pages.read import markdown, short
 
-VARIANTS = {
-    "8 functions": ("auto", 8),
-    "8 functions, tempering .1": ("0.1", 8),
-    "20 functions, tempering .1": ("0.1", 20),
-}
-"""Of this library's fits: tempering and functions a column."""
+VARIANTS = {"8 functions": 8, "20 functions": 20}
+"""Of this library's fits: functions a column."""
 
 
 def variant(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Fits of one variant."""
-    tempering, basis = VARIANTS[name]
-    return table[(table.tempering == tempering) & (table.basis.fillna(8) == basis)]
+    return table[(table.method == "ahofm") & (table.basis.fillna(8) == VARIANTS[name])]
 
 
 def estimation(table: pd.DataFrame, measure: str) -> str:
@@ -78,7 +73,7 @@ def _beyond_cell(one: pd.Series) -> str:
 def exponents(table: pd.DataFrame) -> str:
     """Least-squares slopes of log seconds and log megabytes in the log of one size, the others as levels."""
     done = table[(table.status == "done") & (table.method == "ahofm")]
-    pairs, chain = done[(done.problem == "pairs") & (done.tempering == "auto")], done[done.problem == "chain"]
+    pairs, chain = variant(done[done.problem == "pairs"], "8 functions"), done[done.problem == "chain"]
     usual = chain[chain["rank"] == 8]
     asked = [
         ("columns, 3 to 12, all pairs", pairs, "p", ["n"]),

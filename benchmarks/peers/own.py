@@ -31,15 +31,12 @@ def recipe(task: Task, order: int, kind: Spline | Linear) -> Predict:
     return lambda X: np.asarray(model.predict(numbers(X, task.train.X)))
 
 
-def splines(
-    X: Floats, y: Floats, *, n_basis: int, rank: int, order: int = 2, tempering: float | None = None, seed: int = 0
-) -> AHOFMRegressor:
+def splines(X: Floats, y: Floats, *, n_basis: int, rank: int, order: int = 2, seed: int = 0) -> AHOFMRegressor:
     """One fit with splines of a given size and a given number of factors."""
     model = AHOFMRegressor(
         order=order,
         rank=rank,
         columns=Spline(n_basis=n_basis),
-        tempering="auto" if tempering is None else tempering,
         n_members=1,
         n_jobs=1,
         random_state=seed,

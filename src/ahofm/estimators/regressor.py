@@ -66,9 +66,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         effects are walks.
     tempering : float or "auto", default "auto"
         For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.
-        1 prunes most, 0 takes partners as known and overfits noisy data. "auto" follows the noise below 2,000 rows;
-        beyond it is 0.5 for smooth and 0.7 for mixed interactions and walks, 1 for walks from 12,000 rows on. Rare
-        events: 1.
+        1 prunes most, 0 takes partners as known and overfits noisy data. "auto" rises with the noise below 2,000
+        rows. Beyond, it is 0.5 for smooth interactions, and less where more noise is left (Gaussian targets: at least
+        0.1); 0.55 for mixed ones and 0.7 for walks, from 12,000 rows on 0.7 and 1. Rare events: 1.
     n_members : int or "auto", default "auto"
         For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
         model. It is one model, of the summed rank. "auto" is 3 from 100 to 20,000 rows, else 1.
