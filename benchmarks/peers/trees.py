@@ -26,22 +26,10 @@ def lightgbm(task: Task, *, stopped: bool) -> Predict:
     objective = {"gaussian": "regression", "poisson": "poisson", "binomial": "binary"}[task.family]
     settings: dict[str, Any] = {"objective": objective, "random_state": task.seed, "n_jobs": 1, "verbose": -1}
     make = package.LGBMClassifier if task.family == "binomial" else package.LGBMRegressor
-    train, aside = _parts(task) if stopped else (task.train, None)
-    like = task.train.X
-    y, weight = _rates(train)
-    if aside is None:
-        model = make(**settings).fit(levels(train.X, like), y, sample_weight=weight)
-    else:
-        y_aside, weight_aside = _rates(aside)
-        model = make(**settings, n_estimators=ROUNDS).fit(
-            levels(train.X, like),
-            y,
-            sample_weight=weight,
-            eval_set=[(levels(aside.X, like), y_aside)],
-            eval_sample_weight=None if weight_aside is None else [weight_aside],
-            callbacks=[package.early_stopping(PATIENCE, verbose=False)],
-        )
-    return lambda X: _mean(model, levels(X, like), task)
+    if not stopped:
+        return _fitted(task, make(**settings))
+    callbacks = [package.early_stopping(PATIENCE, verbose=False)]
+    return _stopped(task, make(**settings, n_estimators=ROUNDS), "eval_sample_weight", callbacks=callbacks)
 
 
 def xgboost(task: Task, *, stopped: bool) -> Predict:
@@ -52,21 +40,28 @@ def xgboost(task: Task, *, stopped: bool) -> Predict:
     settings: dict[str, Any] = {"objective": objective, "random_state": task.seed, "n_jobs": 1}
     settings["enable_categorical"] = True
     make = package.XGBClassifier if task.family == "binomial" else package.XGBRegressor
-    train, aside = _parts(task) if stopped else (task.train, None)
+    if not stopped:
+        return _fitted(task, make(**settings))
+    model = make(**settings, n_estimators=ROUNDS, early_stopping_rounds=PATIENCE)
+    return _stopped(task, model, "sample_weight_eval_set", verbose=False)
+
+
+def _fitted(task: Task, model: Any) -> Predict:
+    """To all rows."""
     like = task.train.X
-    y, weight = _rates(train)
-    if aside is None:
-        model = make(**settings).fit(levels(train.X, like), y, sample_weight=weight)
-    else:
-        y_aside, weight_aside = _rates(aside)
-        model = make(**settings, n_estimators=ROUNDS, early_stopping_rounds=PATIENCE).fit(
-            levels(train.X, like),
-            y,
-            sample_weight=weight,
-            eval_set=[(levels(aside.X, like), y_aside)],
-            sample_weight_eval_set=None if weight_aside is None else [weight_aside],
-            verbose=False,
-        )
+    y, weight = _rates(task.train)
+    model.fit(levels(like, like), y, sample_weight=weight)
+    return lambda X: _mean(model, levels(X, like), task)
+
+
+def _stopped(task: Task, model: Any, weight_aside: str, **settings: Any) -> Predict:
+    """By rows that are set aside, whose weights have that name."""
+    like = task.train.X
+    train, aside = _parts(task)
+    (y, weight), (y_aside, weights) = _rates(train), _rates(aside)
+    settings["eval_set"] = [(levels(aside.X, like), y_aside)]
+    settings[weight_aside] = None if weights is None else [weights]
+    model.fit(levels(train.X, like), y, sample_weight=weight, **settings)
     return lambda X: _mean(model, levels(X, like), task)
 
 
