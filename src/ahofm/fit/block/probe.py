@@ -114,11 +114,11 @@ class Memory:
         sizes, found = _sizes(work, _SMALL, _LARGE), []
         for size in sizes:
             some = _some(work, size)
-            some.additive.start(some.response.target)  # and all that is made once for it
             member = _short(some.member(recipe, 0, 0), 1)
             if single:
                 member.kernel = NativeBlockKernel("float32")
             with threadpool_limits(1, user_api="blas"):
+                some.additive.start(some.response.weight)  # makes, untraced, all that members share
                 found.append(traced(partial(member.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
         return cls(kept, own, 8.0 * work.additive.size)

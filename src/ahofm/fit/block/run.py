@@ -108,7 +108,8 @@ class Runner:
             return fits
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
-            return [*member.fits, member.fit()] if member.fits else []
+            finished = len(member.fits) == 1 + len(member.ranks)
+            return member.fits if finished or not member.fits else [*member.fits, member.fit()]
 
     def report(self, level: float, change: float, passes: float, work: float = 0.0) -> bool:
         """Keep a record, tell the callbacks; whether to stop."""

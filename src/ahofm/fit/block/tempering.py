@@ -6,7 +6,6 @@ More of it prunes more. What is best depends on how much of the target is left t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ Tempering: TypeAlias = Callable[[float], float]
 
 def constant(share: float) -> Tempering:
     """The same whatever is left."""
-    return partial(_first, share)
+    return lambda _: share
 
 
 def with_noise(left: float) -> float:
@@ -28,7 +27,3 @@ def with_noise(left: float) -> float:
 def against_noise(most: float, left: float) -> float:
     """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
     return most * float(np.clip(1.0 - left, 0.2, 1.0))
-
-
-def _first(share: float, _: float) -> float:
-    return share
