@@ -37,6 +37,8 @@ def reachable_df(X: pd.DataFrame, kind: Spline | Linear, df: float = 15.0) -> di
         return None
     found = {}
     for book in Encoder.learn(X, kind).codebooks:
+        if book.size == 0:  # a constant column has no functions, and no df
+            continue
         s = eigenvalues(book)
         free = np.count_nonzero(s == 0.0)
         found[book.name] = min(df, free + 0.75 * (len(s) - free))

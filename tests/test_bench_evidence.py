@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import paper_recipe
 from benchmarks.data import DATA, FOLDER, Rows, levels, numbers
 from benchmarks.evidence import conduct
 from benchmarks.experiments import EXPERIMENTS, estimation, scalability
@@ -196,6 +197,16 @@ def test_boosting_predicts():
     assert np.std(smooth.mean - y[300:]) < 0.2
     assert np.std(straight.mean - y[300:]) > 0.5
     assert set(smooth.cost) == {"seconds", "cpu", "megabytes", "predict_seconds"}
+
+
+def test_the_recipe_gives_constant_columns_no_df():
+    X = pd.DataFrame({"x": np.linspace(0.0, 1.0, 200), "same": 1.0, "few": np.arange(200.0) % 5})
+    with pytest.warns(UserWarning, match="constant"):
+        df = paper_recipe.reachable_df(X, Spline(n_basis=20))
+    assert df["x"] == 15.0
+    assert df["few"] < 5.0
+    assert "same" not in df
+    assert paper_recipe.reachable_df(X, Linear()) is None
 
 
 def test_data_sets_are_split_as_ever(monkeypatch):
