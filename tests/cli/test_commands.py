@@ -80,6 +80,43 @@ def test_a_dry_run_only_says_what_it_would_cost(folder, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("which", "said"), [(1, "the best so far"), (2, "the model is complete, its score is not")])
+def test_an_interrupt_keeps_the_model(folder, tmp_path, capsys, monkeypatch, which, said):
+    fits = []
+
+    class Impatient(ahofm.AHOFMRegressor):
+        def fit(self, X, y, **given):
+            fits.append(X.num_rows)
+
+            def stop(record):
+                if len(fits) == which and record.iteration == 4:
+                    raise KeyboardInterrupt
+
+            return self.set_params(callbacks=[stop]).fit_as_ever(X, y, **given)
+
+        fit_as_ever = ahofm.AHOFMRegressor.fit
+
+    monkeypatch.setattr("ahofm.cli.fitting.AHOFMRegressor", Impatient)
+    out = tmp_path / "m.ahofm"
+    assert run(["fit", *columns_of(folder / "train.csv"), "--out", str(out), "--order", "2"]) == 0
+    text = told(capsys)
+    assert said in text
+    assert "RMSE" not in text
+    assert fits == [400, 360][:which]
+    assert ahofm.load(out).encoder.names == ("hour", "wind", "town", "zone")
+
+
+def test_an_interrupt_before_anything_is_fitted_ends_the_score_only(folder, tmp_path, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ahofm.cli.commands.held_out", interrupted)
+    out = tmp_path / "m.ahofm"
+    assert run(["fit", *columns_of(folder / "train.csv"), "--out", str(out), "--order", "1"]) == 0
+    assert "its score is not" in told(capsys)
+    assert out.exists()
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_predictions_in_every_type_of_file(folder, tmp_path, ending, monkeypatch):
     monkeypatch.setattr("ahofm.cli.predicting.ROWS", 150)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ import typer
 
 from ahofm.cli.app import app, cell, err, out, show
 from ahofm.cli.demo import run_demo
-from ahofm.cli.fitting import estimator, held_out, job_of, kinds, stored_job
+from ahofm.cli.fitting import Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.predicting import Wanted, predict_file
 from ahofm.cli.start import CommandError
 from ahofm.cli.tables import Writer, existing, format_of, replacing
@@ -74,19 +75,21 @@ def fit(
     if not 0.0 <= holdout < 1.0:
         raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
     levels, begun = list(categorical or []), time.perf_counter()
-    roles: dict[str, Any] = {"missing": missing or [], "categorical": levels, "drop": drop or []}
-    roles |= {"weight": weight, "offset": offset, "exposure": exposure}
+    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
     quiet = as_json or not err.is_terminal
     if out_of_core and dry_run:
         raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
-    stored: dict[str, Any] = {"folder": store, "memory_limit": memory_limit, "threads": threads, "quiet": quiet}
-    job = (stored_job if out_of_core else job_of)(train, target, **roles, **(stored if out_of_core else {}))
+    if out_of_core:
+        job = stored_job(train, roles, folder=store, memory_limit=memory_limit, threads=threads, quiet=quiet)
+    else:
+        job = job_of(train, roles)
     holdout = 0.0 if out_of_core else holdout
     columns = kinds(levels, cyclic or [], linear or [], job.names)
     settings = {
         "order": "auto" if order == "auto" else _integer(order, "--order"),
         "random_state": seed,
         "n_jobs": threads,
+        "verbose": 0 if quiet else 1,
     }
     if dry_run:
         cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
@@ -94,15 +97,20 @@ def fit(
         return
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = held_out(estimator(job, family, columns, settings), job, holdout, seed) if holdout else {}
-        model = estimator(job, family, columns, {**settings, "verbose": 0 if quiet else 1})
+        model = estimator(job, family, columns, settings)
         job.fit(model)
         if not fast:
             model.add_uncertainty()
     model.model_.save(out_path)
     if report is not None:
         model.report(report, target=target)
-    stopped = model.trace_.reason is Reason.INTERRUPTED
+    found = {}
+    if holdout and model.trace_.reason is not Reason.INTERRUPTED:  # the model is safe by now
+        if not quiet:
+            err.print(f"Saved {out_path}. For a score: a fit without {holdout:.0%} of the rows.", highlight=False)
+        with warnings.catch_warnings(), suppress(KeyboardInterrupt):
+            warnings.simplefilter("ignore")  # they have been said of the model
+            found = held_out(estimator(job, family, columns, settings), job, holdout, seed)
     result = {
         "model": str(out_path),
         "report": None if report is None else str(report),
@@ -117,20 +125,7 @@ def fit(
     if as_json:
         print(json.dumps(result, default=str))
         return
-    names = ("column", "kind", "codes", "functions", "missing")
-    show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
-    out.print(str(summary(model)), markup=False, highlight=False, soft_wrap=True)
-    if found:
-        said = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
-    for text in result["warnings"]:
-        out.print(f"warning: {text}", markup=False, soft_wrap=True)
-    if stopped:
-        out.print("Interrupted: the model is the best so far.")
-    out.print(
-        f"{result['seconds']:.1f} s. Model: {out_path}" + ("" if report is None else f"  Report: {report}"),
-        soft_wrap=True,
-    )
+    _say_fit(model, result, holdout)
 
 
 @app.command()
@@ -247,6 +242,24 @@ def info(model: Annotated[Path, typer.Argument(help="A model that fit has writte
 def demo(out_path: Annotated[Path, typer.Option("--out", help="A folder for what it writes.")] = Path("demo")) -> None:
     """Fit simulated and real data, compare with the truth and with others, write figures and a report."""
     run_demo(out_path, out)
+
+
+def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
+    """Columns, summary, score and what went wrong."""
+    names = ("column", "kind", "codes", "functions", "missing")
+    show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
+    out.print(str(summary(model)), markup=False, highlight=False, soft_wrap=True)
+    if result["held out"]:
+        said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
+        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
+    for text in result["warnings"]:
+        out.print(f"warning: {text}", markup=False, soft_wrap=True)
+    if model.trace_.reason is Reason.INTERRUPTED:
+        out.print("Interrupted: the model is the best so far.")
+    elif holdout and not result["held out"]:
+        out.print("Interrupted: the model is complete, its score is not.")
+    report = "" if result["report"] is None else f"  Report: {result['report']}"
+    out.print(f"{result['seconds']:.1f} s. Model: {result['model']}{report}", soft_wrap=True)
 
 
 def _say_cost(cost: Forecast, holdout: float, as_json: bool) -> None:

@@ -21,7 +21,27 @@ from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import FAMILIES
+from ahofm.model import Reason
 from ahofm.scale import CodeStore
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a file are for; all others predict. ``missing`` are cells that mean nothing is known."""
+
+    target: str
+    weight: str | None
+    offset: str | None
+    exposure: str | None
+    drop: Sequence[str]
+    categorical: Sequence[str]
+    missing: Sequence[str]
+
+    def named(self) -> dict[str, list[str]]:
+        """Columns by the option that names them."""
+        single = {"target": self.target, "weight": self.weight, "offset": self.offset, "exposure": self.exposure}
+        found = {f"--{option}": [name] for option, name in single.items() if name}
+        return found | {"--categorical": list(self.categorical), "--drop": list(self.drop)}
 
 
 @dataclass(frozen=True)
@@ -56,68 +76,44 @@ class Job:
         return Job(self.X.take(rows), self.y[rows], weight, None if self.offset is None else self.offset[rows])
 
 
-def job_of(
-    path: Path,
-    target: str,
-    *,
-    missing: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    weight: str | None = None,
-    offset: str | None = None,
-    exposure: str | None = None,
-) -> Job:
+def job_of(path: Path, roles: Roles) -> Job:
     """Read a file and find its parts."""
-    table = read(path, missing)
-    named = {"--target": [target], "--categorical": categorical, "--drop": drop}
-    named |= {"--weight": [weight] if weight else [], "--offset": [offset] if offset else []}
-    named |= {"--exposure": [exposure] if exposure else []}
+    table, target = read(path, roles.missing), roles.target
+    named = roles.named()
     for option, names in named.items():
         for name in names:
             if name not in table.column_names:
                 raise CommandError(f"{path}: no column '{name}' ({option}); there are {', '.join(table.column_names)}")
-    if offset and exposure:
+    if roles.offset and roles.exposure:
         raise CommandError("--offset and --exposure are two ways to say the same; give one of them")
-    refuse_mixed(table, path, categorical)
+    refuse_mixed(table, path, roles.categorical)
     y = table[target]
     if y.null_count:
         row = pa.compute.index(y.is_null(), True).as_py()
         raise CommandError(
             f"{path}: the target '{target}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
         )
-    special = [name for name in (target, weight, offset, exposure, *drop) if name]
+    special = [name for option, names in named.items() if option != "--categorical" for name in names]
     X = table.drop_columns(list(dict.fromkeys(special)))
     if not X.column_names:
         raise CommandError(f"{path}: no column is left to predict '{target}' from")
-    for name in categorical:
+    for name in roles.categorical:
         at = X.column_names.index(name)
         X = X.set_column(at, name, X[name].cast(pa.string()))
-    shift = _numbers(table, offset, path)
-    if exposure:
-        values = _numbers(table, exposure, path)
+    shift = _numbers(table, roles.offset, path)
+    if roles.exposure:
+        values = _numbers(table, roles.exposure, path)
         if values is None or (values <= 0).any():
-            raise CommandError(f"{path}: --exposure '{exposure}' has values that are not positive; drop those rows")
+            raise CommandError(
+                f"{path}: --exposure '{roles.exposure}' has values that are not positive; drop those rows"
+            )
         shift = np.log(values)
-    return Job(X, _plain(y), _numbers(table, weight, path), shift)
+    return Job(X, _plain(y), _numbers(table, roles.weight, path), shift)
 
 
-def stored_job(
-    path: Path,
-    target: str,
-    *,
-    folder: Path | None,
-    memory_limit: str,
-    threads: int,
-    quiet: bool,
-    missing: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    weight: str | None = None,
-    offset: str | None = None,
-    exposure: str | None = None,
-) -> Job:
+def stored_job(path: Path, roles: Roles, *, folder: Path | None, memory_limit: str, threads: int, quiet: bool) -> Job:
     """Code a file, or a folder of files, to disk."""
-    if exposure:
+    if roles.exposure:
         raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="ahofm-"))
@@ -125,12 +121,12 @@ def stored_job(
     store = CodeStore.build(
         folder,
         path,
-        target=target,
-        weight=weight,
-        offset=offset,
-        drop=drop,
-        columns={name: Categorical() for name in categorical},
-        missing=missing,
+        target=roles.target,
+        weight=roles.weight,
+        offset=roles.offset,
+        drop=roles.drop,
+        columns={name: Categorical() for name in roles.categorical},
+        missing=roles.missing,
         memory_limit=memory_limit,
         n_threads=None if threads == -1 else threads,
         verbose=not quiet,
@@ -189,11 +185,11 @@ def _is_zero_one(y: NDArray[Any]) -> bool:
 
 
 def held_out(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
-    """Scores on rows set aside, of a fit to the others."""
+    """Scores on rows set aside, of a fit to the others; none of a fit that was interrupted."""
     rows = np.arange(len(job.y))
     train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=share, random_state=seed))
-    model.fit(train.X, train.y, sample_weight=train.weight, offset=train.offset)
-    return scores(model, test)
+    train.fit(model)
+    return {} if model.trace_.reason is Reason.INTERRUPTED else scores(model, test)
 
 
 def scores(model: Any, job: Job) -> dict[str, float]:
