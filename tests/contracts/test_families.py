@@ -178,6 +178,20 @@ def second_derivative(family, y, eta):
 
 
 @every_family
+def test_expected_losses(family, law):
+    """Of known predictors they are the losses; their slopes are theirs whatever the variance."""
+    y, eta = draw(family, law)
+    for given, expected in zip(family.loss(y, eta), family.expected(y, eta, np.zeros_like(eta)), strict=True):
+        np.testing.assert_array_equal(given, expected)
+    variance = np.random.default_rng(1).exponential(size=eta.shape)
+    g = family.expected(y, eta, variance)[1]
+    for k in range(family.n_predictors):
+        step = 1e-6 * np.eye(family.n_predictors)[k]
+        ends = [family.expected(y, eta + sign * step, variance)[0] for sign in (1, -1)]
+        np.testing.assert_allclose(g[:, k], (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-6)
+
+
+@every_family
 def test_h_is_what_curvature_says(family, law):
     y, eta = draw(family, law)
     value, g, h = family.loss(y, eta)

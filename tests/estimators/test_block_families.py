@@ -145,6 +145,29 @@ def test_mean_and_spread():
     assert np.exp(eta[:, 1].mean()) == pytest.approx(5 * np.exp(-0.5), rel=0.05)
 
 
+@pytest.mark.parametrize("n", [150, 400])
+def test_a_spread_does_not_vanish_where_means_follow_few_rows(n):
+    rng = np.random.default_rng(7)
+    X, new = rng.uniform(-1, 1, size=(n, 4)), rng.uniform(-1, 1, size=(2000, 4))
+
+    def truth(X):
+        return predictors(X), -1 + 0.7 * X[:, 3]
+
+    def draw(X):
+        mean, spread = truth(X)
+        return mean + np.exp(spread) * rng.normal(size=len(X))
+
+    y, targets = draw(X), draw(new)
+
+    def loss(mean, spread):
+        return float(np.mean(spread + 0.5 * ((targets - mean) / np.exp(spread)) ** 2))
+
+    for settings in (ONE, {"random_state": 0, "n_members": 1}):
+        eta = AHOFMRegressor(family=GaussianLocationScale(), **settings).fit(X, y).predict_eta(new)
+        assert loss(*eta.T) < loss(*truth(new)) + (0.7 if n == 150 else 0.15)  # was astronomical, or 1 for a constant
+        assert eta[:, 1].min() > -3.0
+
+
 def test_offsets_enter_the_mean_only():
     """Exposures that differ by a factor of a thousand leave the rate what it is."""
     rng = np.random.default_rng(4)

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.table import read_table
+from ahofm.explain import effect
 from ahofm.families import (
     Bernoulli,
     Gamma,
@@ -201,6 +202,31 @@ def test_intervals_of_other_families(family):
     targets = draw(new)
     assert np.mean((low <= targets) & (targets <= high)) > 0.93
     assert np.mean((low <= targets) & (targets <= high)) < (1.01 if family == "binomial" else 0.99)
+
+
+@pytest.mark.parametrize("family", ["gaussian", GaussianLocationScale(), Huber(), Quantile(0.8), "gamma"], ids=str)
+def test_units_of_the_target_do_not_matter(family):
+    rng = np.random.default_rng(7)
+    X, new = rng.uniform(-1, 1, size=(400, 4)), rng.uniform(-1, 1, size=(50, 4))
+    y = np.exp(0.5 * truth_of(X) + 0.2 * rng.normal(size=400))
+
+    def found(unit):
+        model = AHOFMRegressor(family=family, **ONE).fit(X, unit * y)
+        of_terms = 1.0 if family == "gamma" else unit  # on a logarithmic scale
+        spread = model.predict(new, return_std=True)[1]
+        pair = effect(model, (2, 3))
+        return {
+            "std": spread / unit,
+            "interval": model.predict_interval(new) / unit,
+            "pair": np.array([pair.std, pair.all_low, pair.all_high]) / of_terms,
+            "edf": np.concatenate(list(model.edf_.values())),
+        }
+
+    first = found(1.0)
+    assert first["pair"][0].max() > 0.0, "without pairs this says little"
+    for unit in (1e-6, 1e6):
+        for name, values in found(unit).items():
+            np.testing.assert_allclose(values, first[name], rtol=1e-5, atol=1e-7, err_msg=name)
 
 
 def test_classes():

@@ -386,3 +386,13 @@ def test_tweedie_density_has_the_right_moments(power, phi):
     assert moment(0) + density(0.0) == pytest.approx(1.0, abs=3e-3)
     assert moment(1) == pytest.approx(1.7, rel=5e-3)
     assert moment(2) - 1.7**2 == pytest.approx(phi * 1.7**power, rel=2e-2)
+
+
+def test_expected_loss_of_an_uncertain_mean(rng):
+    """The mean over what the mean may be, by quadrature; the spread known."""
+    family = GaussianLocationScale()
+    y, eta, variance = rng.normal(size=5), rng.normal(size=(5, 2)), rng.exponential(size=(5, 2))
+    points, weights = np.polynomial.hermite_e.hermegauss(20)
+    moved = [eta + np.outer(np.sqrt(variance[:, 0]), [point, 0.0]) for point in points]
+    mean = sum(w * family.loss(y, at)[0] for w, at in zip(weights, moved, strict=True)) / weights.sum()
+    np.testing.assert_allclose(family.expected(y, eta, variance)[0], mean, rtol=1e-10)

@@ -90,6 +90,14 @@ class Family(ABC):
         Infinite, never NaN, where the link has no value or the loss overflows.
         """
 
+    def expected(self, y: Floats, eta: Floats, variance: Floats) -> RowLoss:
+        """The same when predictors have variances (n, K), for a family that must not overlook them.
+
+        A spread is one that must not: rows whose means are fitted closely, and are not known that well, have none.
+        """
+        del variance
+        return self.loss(y, eta)
+
     @abstractmethod
     def mean(self, eta: Floats) -> Floats:
         """What is predicted: (n,), or (n, K) probabilities."""

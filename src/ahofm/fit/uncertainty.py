@@ -31,7 +31,8 @@ MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 sample's would move the centre of the band by the sample's noise."""
 
 _SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
-"""Bounds of strengths. In the covariance the upper one is lower: what was shrunk away keeps some variance."""
+"""Bounds of strengths, in the units that fits are made in. In the covariance the upper one is lower: what was shrunk
+away keeps some variance."""
 
 
 def band_of(
@@ -57,30 +58,47 @@ def band_of(
     if len(kept) > MOST_ROWS:
         seen = np.sort(np.random.default_rng(seed).permutation(len(kept))[:MOST_ROWS])
     curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
-    predictors = model.tables()
+    scales = model.family.standardised(target[kept], weights[kept])[1].factor
+    predictors = [_in_units(tables, scale) for tables, scale in zip(model.tables(), scales, strict=True)]
     columns = [
         None if book.size == 0 else block_column(book, "smooth", center=True) for book in model.encoder.codebooks
     ]
     mains, factors = _coordinates(columns, predictors[0].width - 1, model)
     thetas, roots, moved, freedom = [], [], [], []
-    for k, at_codes in enumerate(predictors):
+    for k, (at_codes, scale) in enumerate(zip(predictors, scales, strict=True)):
         theta, strength = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
         tables = tables_at(theta, mains, factors, model.ranks)
         information = np.zeros((len(theta), len(theta)))
         for start in range(0, len(seen), 1_000):
             some = slice(start, start + 1_000)
             J = jacobian(Chunk(codes.take(seen[some])), tables, mains, factors)
-            information += J.T @ (J * curvature[some, k, np.newaxis])
-        pull = -pulled_back(Chunk(codes), tables, mains, factors, unit * g[:, k])
+            information += J.T @ (J * (scale**2 * curvature[some, k, np.newaxis]))
+        pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
         root = _root(information, kappa * strength)
-        thetas.append(theta)
-        roots.append(root)
-        moved.append(scipy.linalg.cho_solve((root, True), pull - kappa * strength * theta))
+        units = _units(scale, mains, factors, model.ranks)
+        thetas.append(units * theta)
+        roots.append(root / units[:, np.newaxis])
+        moved.append(units * scipy.linalg.cho_solve((root, True), pull - kappa * strength * theta))
         _, firm = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
         freedom.append(_freedom(information, firm, mains, factors, model.ranks))
     return Band(
         tuple(mains), tuple(factors), dict(model.ranks), tuple(thetas), tuple(roots), tuple(moved), tuple(freedom)
     )
+
+
+def _in_units(tables: Tables, scale: float) -> Tables:
+    """A predictor divided by a number: each of d functions that are multiplied, by its d-th root."""
+    factors = {order: table / scale ** (1.0 / order) for order, table in tables.factors.items()}
+    return Tables(tables.intercept / scale, tables.main / scale, factors)
+
+
+def _units(scale: float, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Floats:
+    """What the coordinates of such a predictor have to be multiplied by, to be those of the predictor itself."""
+    roots = np.concatenate([np.full(rank, scale ** (1.0 / order)) for order, rank in ranks.items()] or [np.empty(0)])
+    parts = [np.array([scale])]
+    for main, factor in zip(mains, factors, strict=True):
+        parts += [np.full(main.shape[1], scale), np.tile(roots, factor.shape[1])]
+    return np.concatenate(parts)
 
 
 def _dispersion(model: Model, y: Floats, eta: Floats, weight: Floats) -> float:

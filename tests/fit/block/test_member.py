@@ -5,6 +5,7 @@ import pytest
 
 from ahofm import AHOFMRegressor
 from ahofm.fit.block import member
+from ahofm.fit.block.state import State
 
 
 def repeated_values(seed):
@@ -28,3 +29,12 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.1  # was a million
     monkeypatch.setattr(member, "_ASTRAY", 0.0)
     assert fitted().model_.order == 1
+
+
+def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    monkeypatch.setattr(State, "_bears_out", lambda *_: False)
+    model = AHOFMRegressor(family="poisson", order=2, interactions="smooth", n_members=1).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)

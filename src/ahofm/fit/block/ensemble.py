@@ -186,7 +186,7 @@ def _checked(model: Model, data: Data) -> Model:
     eta = model.eta(data.table)
     eta = eta if rows.offset is None else eta + rows.offset * np.asarray(units.factor)
     loss, _, curvature = family.loss(y, eta)
-    curvature = curvature.max(axis=1)
+    curvature = (curvature * np.square(units.factor)).max(axis=1)
     outside = int((~np.isfinite(loss)).sum())
     far = int((np.abs(eta).max(axis=1) > _FAR).sum()) if family.logarithmic else 0
     silent = int((curvature <= _SILENT * np.average(curvature, weights=rows.weight)).sum())

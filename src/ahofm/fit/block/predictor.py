@@ -89,6 +89,14 @@ class Block:
                 continue
         raise FailedError("a block is not positive definite")
 
+    def at_rest(self) -> Block:
+        """As it is, with no main effect if none has been found yet."""
+        if self.main is not None:
+            return self
+        codes, none = len(self.mean) - 1, np.zeros((self.column.main.n_groups, 1))
+        nothing = Posterior(np.zeros((codes, 1)), np.zeros((codes, 1)), None, None, none, none)
+        return replace(self, main=nothing)
+
     def _solved(self, gram: Floats, rhs: Floats, ranks: Sequence[int], *, learn: bool) -> Block:
         mean, variance = self.mean.copy(), self.variance.copy()
         own = rhs[:, :1] - np.einsum("bf,bf->b", gram[:, 0, 1:], mean[:-1, 1:])[:, np.newaxis]

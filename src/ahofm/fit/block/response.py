@@ -117,9 +117,16 @@ class Response:
         """Weighted mean over rows."""
         return float(self.weight @ values) / self.total
 
-    def touch(self, eta: Floats) -> Touch:
-        """Losses at predictors."""
-        return Touch(eta, *self.family.loss(self.y, self.shifted(eta)))
+    @cached_property
+    def minds_variance(self) -> bool:
+        """Whether losses depend on what is not known about the predictors."""
+        return type(self.family).expected is not Family.expected
+
+    def touch(self, eta: Floats, variance: Floats | None = None) -> Touch:
+        """Losses at predictors, which may be uncertain."""
+        if variance is None or not self.minds_variance:
+            return Touch(eta, *self.family.loss(self.y, self.shifted(eta)))
+        return Touch(eta, *self.family.expected(self.y, self.shifted(eta), variance))
 
     def shifted(self, eta: Floats) -> Floats:
         """Predictors with the offset in."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ahofm.columns.basis import Floats
+from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive, Smooth
 from ahofm.fit.block.column import BlockColumn
 from ahofm.fit.block.predictor import Belief, Block, FailedError, Predictor
@@ -42,7 +43,9 @@ class State:
     touch : Touch
         Losses at the predictors.
     variance : array of shape (n, K)
-        Of the predictors.
+        Of the predictors, without that of smooth main effects.
+    uncertain : array of shape (n, K)
+        With it: what losses were told, where they mind.
     noise : float
         The dispersion; 1 where it is known.
     careful : bool
@@ -56,6 +59,7 @@ class State:
     predictors: list[Predictor]
     touch: Touch
     variance: Floats
+    uncertain: Floats
     noise: float = 1.0
     careful: bool = False
     damped: int = 0
@@ -68,7 +72,7 @@ class State:
             beliefs[0] = replace(beliefs[0], smooth=additive.start(response.target - beliefs[0].intercept))
         predictors = [Predictor(belief, additive) for belief in beliefs]
         eta = np.stack([predictor.own_part for predictor in predictors], axis=1)
-        state = cls(response, additive, predictors, response.touch(eta), np.zeros_like(eta))
+        state = cls(response, additive, predictors, response.touch(eta), np.zeros_like(eta), np.zeros_like(eta))
         expected = 1.0
         if response.quadratic:
             square = 2.0 * response.mean_of(state.touch.value)
@@ -107,6 +111,8 @@ class State:
             spread = self.variance[:, 0]
         else:
             for k, predictor in enumerate(self.predictors):
+                if k and not learn and self.response.minds_variance:
+                    continue  # partners are taken as known, which would be taken for a smaller spread
                 order = range(len(predictor.blocks))
                 for j in reversed(order) if backwards else order:
                     self._guarded(k, j, learn=learn)
@@ -164,7 +170,7 @@ class State:
             bound = response.careful(self.touch, self.variance)
             if bound is not self.touch:
                 break
-        predictor.blocks[j] = old
+        predictor.blocks[j] = old.at_rest()
         predictor.rows.put_in(predictor.moments(j))
         if bound is not self.touch:
             predictor.blocks[j] = old.solved(self._sums(k, j, bound), self.noise, ranks, learn=learn)
@@ -176,10 +182,10 @@ class State:
         predictor.rows.put_in(predictor.moments(j))
         eta, variance = self.touch.eta.copy(), self.variance.copy()
         eta[:, k], variance[:, k] = predictor.fitted()
-        after = self.response.touch(eta)
+        after = self.response.touch(eta, self.uncertain)
         if borne or self._bears_out(after, k):
             self.variance = variance
-            self.touch = self._at(eta, after)
+            self.touch = self._at(eta, None if self.response.minds_variance else after)
             return True
         return False
 
@@ -196,12 +202,22 @@ class State:
 
     def _at(self, eta: Floats, touch: Touch | None = None) -> Touch:
         """Losses at predictors, with a family's own bounds where its curvatures vanish."""
-        touch = self.response.touch(eta) if touch is None else touch
+        if touch is None:
+            self.uncertain = self._uncertainty()
+            touch = self.response.touch(eta, self.uncertain)
         if self.careful or float(np.abs(eta).max(initial=0.0)) > _CAREFUL:
             careful = self.response.careful(touch, self.variance)
             self.careful = self.careful or careful is not touch
             return careful
         return touch
+
+    def _uncertainty(self) -> Floats:
+        """Variances of the predictors, the smooth main effects' spread evenly over what the rows tell."""
+        if not self.response.minds_variance:
+            return self.variance
+        smooth = np.array([predictor.belief.smooth.spread for predictor in self.predictors]) / self.response.total
+        with quiet():
+            return np.asarray(self.variance + np.where(smooth == 0.0, 0.0, smooth / self.touch.curvature))
 
     def _move_mains(self, k: int, fitted: Floats) -> None:
         """Intercept and smooth main effects given what the blocks have fitted, as far as losses bear it."""
@@ -217,9 +233,9 @@ class State:
             predictor.move(moved, Smooth(coef, smooth.strength, smooth.spread))
             eta = self.touch.eta.copy()
             eta[:, k] = fitted + predictor.own_part
-            after = response.touch(eta)
+            after = response.touch(eta, self.uncertain)
             if self._bears_out(after, k):
-                self.touch = self._at(eta, after)
+                self.touch = self._at(eta, None if response.minds_variance else after)
                 return
             self.damped += 1
             share *= 0.5
