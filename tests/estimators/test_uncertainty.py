@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.exceptions import NotFittedError
@@ -107,6 +108,26 @@ def test_an_additive_band_without_penalties_is_least_squares():
     np.testing.assert_allclose(shift[:, 0], best, atol=1e-4)
 
 
+def test_penalties_count_for_the_share_of_rows_that_is_used_up(fitted):
+    model, X, y = fitted
+    rng = np.random.default_rng(3)
+    few, new = rng.uniform(-1, 1, size=(2, 150, 8))
+    noise = 0.1 * rng.normal(size=(2, 150))
+    tight = AHOFMRegressor(random_state=0).fit(few, truth_of(few) + noise[0])
+    for one, table, target, within in ((model, X, y, (0.1, 0.1)), (tight, few, truth_of(few) + noise[0], (0.3, 1.0))):
+        used = min(max(sum(part.sum() for part in one.edf_.values()) / len(target), 0.1), 1.0)
+        assert within[0] <= used <= within[1]
+        same = band_of(one.model_, read_table(table), target, kappa=used)
+        for mine, other in zip(one.model_.band.roots, same.roots, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
+    low, high = tight.predict_interval(new, kind="new").T
+    wide = band_of(tight.model_, read_table(few), truth_of(few) + noise[0], kappa=0.1)
+    spread = wide.eta(tight.model_.encoder.encode(new))[1][:, 0]
+    targets = truth_of(new) + noise[1]
+    assert np.mean((low < targets) & (targets < high)) > 0.9
+    assert np.median(high - low) < 0.8 * np.median(2 * 1.96 * spread)
+
+
 def test_intervals_cover(fitted):
     model, _, _ = fitted
     rng = np.random.default_rng(4)
@@ -118,6 +139,23 @@ def test_intervals_cover(fitted):
     assert np.mean((low < targets) & (targets < high)) == pytest.approx(0.95, abs=0.03)
     narrow = model.predict_interval(new, level=0.5)
     assert (np.diff(narrow) < np.diff(model.predict_interval(new))).all()
+
+
+def test_intervals_of_many_levels_cover(monkeypatch):
+    rng = np.random.default_rng(8)
+    level, x = rng.integers(0, 120, size=1800), rng.uniform(-1, 1, 1800)
+    mean = rng.normal(size=120)[level] + np.sin(3 * x)
+    X = pd.DataFrame({"level": [f"l{value}" for value in level], "x": x})
+    model = AHOFMRegressor(order=1, random_state=0).fit(X[:800], (mean + rng.normal(size=1800))[:800])
+
+    def covered():
+        low, high = model.predict_interval(X[800:]).T
+        return np.mean((low < mean[800:]) & (mean[800:] < high))
+
+    assert 0.9 < covered() < 0.99
+    monkeypatch.setattr(uncertainty, "MOST_LEVELS", 24)
+    model.fit(X[:800], (mean + rng.normal(size=1800))[:800])
+    assert covered() < 0.7, "levels that are left out count as known"
 
 
 def test_standard_deviations_are_larger_where_there_are_few_rows(fitted):

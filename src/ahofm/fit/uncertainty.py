@@ -1,8 +1,8 @@
 """The band around a fit: Gauss–Newton, one step less smooth than the fit.
 
 Around a penalised fit the curvature of losses and penalties together gives a covariance, but directions that were
-shrunk away get a bias and no variance. Hence penalties count for a small share only, in the covariance and in one step
-that the centre of the band takes towards the data:
+shrunk away get a bias and no variance. Hence penalties count for a share only, in the covariance and in one step that
+the centre of the band takes towards the data:
 
     V = (H + kappa S)^-1        shift = V (J' score - kappa S theta)        H = sum omega J'J
 """
@@ -10,25 +10,31 @@ that the centre of the band takes towards the data:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from ahofm.columns import Categorical, Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.fit.block.column import BlockColumn, block_column
+from ahofm.fit.block.column import BlockColumn, block_column, level_functions
 from ahofm.kernels import Chunk, Tables
 from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, tables_at
 
 KAPPA = 0.1
-"""Share of the penalties that counts."""
+"""Least share of the penalties that counts. A fit that has used up more of the rows has less to gain from them: their
+degrees of freedom, per row, are the share then."""
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 """Coordinates of a predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a
 sample's would move the centre of the band by the sample's noise."""
+
+MOST_LEVELS = 1_000
+"""Of all columns together, the most frequent ones of each: main effects of the others count as known."""
 
 _SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
 """Bounds of strengths, in the units that fits are made in. In the covariance the upper one is lower: what was shrunk
@@ -42,10 +48,10 @@ def band_of(
     weight: ArrayLike | None = None,
     offset: ArrayLike | None = None,
     *,
-    kappa: float = KAPPA,
+    kappa: float | None = None,
     seed: int = 0,
 ) -> Band:
-    """The band of a model, from the rows it was fitted to."""
+    """The band of a model, from the rows it was fitted to; by default kappa follows from the degrees of freedom."""
     target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, table.n_rows)
     shifts = None if offset is None else check_offset(offset, table.n_rows, model.family)
     kept = np.flatnonzero(weights)
@@ -60,9 +66,7 @@ def band_of(
     curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
     predictors = [_in_units(tables, scale) for tables, scale in zip(model.tables(), scales, strict=True)]
-    columns = [
-        None if book.size == 0 else block_column(book, "smooth", center=True) for book in model.encoder.codebooks
-    ]
+    columns = _columns(model.encoder.codebooks)
     mains, factors = _coordinates(columns, predictors[0].width - 1, model)
     thetas, roots, moved, freedom = [], [], [], []
     for k, (at_codes, scale) in enumerate(zip(predictors, scales, strict=True)):
@@ -74,13 +78,15 @@ def band_of(
             J = jacobian(Chunk(codes.take(seen[some])), tables, mains, factors)
             information += J.T @ (J * (scale**2 * curvature[some, k, np.newaxis]))
         pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
-        root = _root(information, kappa * strength)
+        _, firm = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
+        freedom.append(_freedom(information, firm, mains, factors, model.ranks))
+        used = float(sum(part.sum() for part in freedom[-1].values()) / weights.sum())
+        softened = strength * (min(max(used, KAPPA), 1.0) if kappa is None else kappa)
+        root = _root(information, softened)
         units = _units(scale, mains, factors, model.ranks)
         thetas.append(units * theta)
         roots.append(root / units[:, np.newaxis])
-        moved.append(units * scipy.linalg.cho_solve((root, True), pull - kappa * strength * theta))
-        _, firm = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
-        freedom.append(_freedom(information, firm, mains, factors, model.ranks))
+        moved.append(units * scipy.linalg.cho_solve((root, True), pull - softened * theta))
     return Band(
         tuple(mains), tuple(factors), dict(model.ranks), tuple(thetas), tuple(roots), tuple(moved), tuple(freedom)
     )
@@ -107,6 +113,20 @@ def _dispersion(model: Model, y: Floats, eta: Floats, weight: Floats) -> float:
     if model.dispersion is not None:
         return model.dispersion
     return max(float(np.average(model.family.pearson(y, eta), weights=weight)), np.finfo(float).tiny)
+
+
+def _columns(books: Sequence[Codebook]) -> list[BlockColumn | None]:
+    """Smooth, or with more of its levels than factors start from; None for a constant."""
+    counts = [book.n_codes - 1 for book in books if book.size and isinstance(book.kind, Categorical)]
+    most = max((m for m in range(1, MOST_LEVELS + 1) if sum(min(n, m) for n in counts) <= MOST_LEVELS), default=1)
+    found: list[BlockColumn | None] = []
+    for book in books:
+        column = block_column(book, "smooth", center=True) if book.size else None
+        if column is not None and isinstance(book.kind, Categorical):
+            levels = level_functions(column.mass, most)
+            column = replace(column, start=levels, stiffness=np.zeros(levels.shape[1]))
+        found.append(column)
+    return found
 
 
 def _coordinates(columns: Sequence[BlockColumn | None], rank: int, model: Model) -> tuple[list[Floats], list[Floats]]:

@@ -121,9 +121,7 @@ def block_column(book: Codebook, interactions: Interactions | None, *, center: b
     share = book.mass[:-1] / book.mass.sum()
     mass = share if center else None
     if isinstance(book.kind, Categorical):
-        start = np.eye(len(share))[:, np.argsort(-share, kind="stable")[:_START_LEVELS]]
-        start = start / np.sqrt(np.maximum(share @ start, 1e-12))
-        start = start - share @ start
+        start = level_functions(share, _START_LEVELS)
         levels, centred = LevelPrior(len(share), mass), LevelPrior(len(share), share)
         return BlockColumn(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
@@ -143,6 +141,13 @@ def block_column(book: Codebook, interactions: Interactions | None, *, center: b
     else:
         main = _walk(book, share) if interactions is not None else MixedPrior(own.prior, share)
     return BlockColumn(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
+
+
+def level_functions(share: Floats, most: int) -> Floats:
+    """Indicators (codes, m) of the most frequent levels, of mean zero and, before that, mean square one."""
+    found = np.eye(len(share))[:, np.argsort(-share, kind="stable")[:most]]
+    found = found / np.sqrt(np.maximum(share @ found, 1e-12))
+    return np.asarray(found - share @ found)
 
 
 def _smooth_basis(book: Codebook) -> Basis | None:
