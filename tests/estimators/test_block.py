@@ -250,3 +250,18 @@ def test_settings_of_the_block_solver():
     ]:
         with pytest.raises(ValueError, match=message):
             AHOFMRegressor(**settings).fit(np.hstack([X, X]), np.abs(y))
+
+
+@pytest.mark.parametrize("column", ["names", "numbers that never repeat"])
+def test_what_single_rows_have_for_themselves_is_noise(column):
+    """A name for every row, or a value times a level, could fit every row by itself."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1200)
+    y = np.sin(x) + 0.3 * rng.normal(size=1200)
+    X = pd.DataFrame({"x": x, "level": pd.Categorical(np.arange(1200) % 3)})
+    if column == "names":
+        X["name"] = [f"row {i}" for i in range(1200)]
+    model = AHOFMRegressor(order=2, interactions="mixed", n_members=1, random_state=0).fit(X[:200], y[:200])
+    assert model.model_.dispersion == pytest.approx(0.09, rel=0.25)
+    low, high = model.predict_interval(X[200:], kind="new").T
+    assert np.mean((low < y[200:]) & (y[200:] < high)) > 0.9

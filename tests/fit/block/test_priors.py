@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from ahofm.fit.block.levels import LevelPrior
+from ahofm.fit.block.levels import LevelPrior, free_levels
 from ahofm.fit.block.mixed import MixedPrior
 from ahofm.fit.block.smooth import SmoothPrior
 from ahofm.fit.block.walk import WalkPrior
@@ -22,8 +22,11 @@ class Case:
     forms: list
 
 
+ALL = np.ones(CODES, dtype=bool)
+
+
 def levels(mass):
-    return Case(LevelPrior(CODES, mass), np.eye(CODES), [np.eye(CODES)])
+    return Case(LevelPrior(mass, ALL), np.eye(CODES), [np.eye(CODES)])
 
 
 def differences(edges, ends=(0, 0), closed=0.0):
@@ -50,7 +53,7 @@ def mixed(mass):
     inner = smooth(None)
     padded = [np.pad(form, (0, CODES)) for form in inner.forms]
     rough = np.pad(np.eye(CODES), (4, 0))
-    return Case(MixedPrior(inner.prior, mass), np.hstack([inner.design, np.eye(CODES)]), [*padded, rough])
+    return Case(MixedPrior(inner.prior, mass, ALL), np.hstack([inner.design, np.eye(CODES)]), [*padded, rough])
 
 
 CASES = {
@@ -230,6 +233,36 @@ def test_size_is_the_quadratic_form_of_the_mean(name, width):
 def test_size_of_centred_functions(name):
     problem = Problem.random(name, MASS, 3)
     assert_close(problem.solve().size, problem.size())
+
+
+@every(["levels", "mixed"])
+@pytest.mark.parametrize("mass", [None, MASS], ids=["free", "centred"])
+def test_codes_of_one_row_do_not_tell_how_far_levels_are_apart(name, mass):
+    """The posterior is the same; freedom and size of the levels are those of the other codes, added up to the whole."""
+    problem = Problem.random(name, mass, 3)
+    whole = problem.solve()
+    single = np.arange(CODES) % 3 == 0
+    parts = [
+        replace(problem, case=replace(problem.case, prior=replace(problem.case.prior, repeated=some))).solve()
+        for some in (single, ~single)
+    ]
+    for part in parts:
+        np.testing.assert_array_equal(part.mean, whole.mean)
+        np.testing.assert_array_equal(part.variance, whole.variance)
+        np.testing.assert_array_equal(part.freedom[:-1], whole.freedom[:-1])
+        assert (part.freedom[-1] > 0.0).all()
+    assert_close(parts[0].freedom[-1] + parts[1].freedom[-1], whole.freedom[-1])
+    assert_close(parts[1].size[-1], (whole.rough[~single] ** 2).sum(axis=0))
+
+
+@pytest.mark.parametrize("name", ["levels", "mixed"])
+def test_prior_variances_of_centred_levels(name):
+    """Given that their weighted mean is zero."""
+    prior = CASES[name](MASS).prior
+    some = np.arange(CODES) < 4
+    covariance = np.eye(CODES) - np.outer(MASS, MASS) / (MASS @ MASS)
+    assert free_levels(prior.mass, some) == pytest.approx(np.diag(covariance)[some].sum())
+    assert free_levels(None, some) == 4
 
 
 @every(CASES)

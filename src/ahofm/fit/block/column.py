@@ -25,6 +25,9 @@ Interactions: TypeAlias = Literal["smooth", "walk", "mixed"]
 _START_LEVELS = 24
 """So many of a column's levels, the most frequent ones, take part in the start of its factors."""
 
+_REPEATED = 1.5
+"""Rows of a code, for it to tell how far levels are apart."""
+
 _STIFFEST = 1e6
 """Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
 
@@ -120,9 +123,10 @@ def block_column(book: Codebook, interactions: Interactions | None, *, center: b
     """
     share = book.mass[:-1] / book.mass.sum()
     mass = share if center else None
+    repeated = book.mass[:-1] >= _REPEATED
     if isinstance(book.kind, Categorical):
         start = level_functions(share, _START_LEVELS)
-        levels, centred = LevelPrior(len(share), mass), LevelPrior(len(share), share)
+        levels, centred = LevelPrior(mass, repeated), LevelPrior(share, repeated)
         return BlockColumn(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
     own = None if basis is None else smooth_coordinates(book, basis, center=True)
@@ -134,12 +138,12 @@ def block_column(book: Codebook, interactions: Interactions | None, *, center: b
     smooth = own if center else smooth_coordinates(book, basis, center=False)
     priors: dict[str, Prior] = {"smooth": smooth.prior}
     if isinstance(book.kind, Mixed):
-        priors |= {"walk": _walk(book, mass), "mixed": MixedPrior(smooth.prior, mass)}
+        priors |= {"walk": _walk(book, mass), "mixed": MixedPrior(smooth.prior, mass, repeated)}
     wanted = interactions if interactions in priors else "mixed" if isinstance(book.kind, Mixed) else "smooth"
     if not isinstance(book.kind, Mixed):
         main: Prior = own.prior
     else:
-        main = _walk(book, share) if interactions is not None else MixedPrior(own.prior, share)
+        main = _walk(book, share) if interactions is not None else MixedPrior(own.prior, share, repeated)
     return BlockColumn(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.prior import Centring, Part, Posterior
@@ -17,13 +18,15 @@ class LevelPrior:
 
     Attributes
     ----------
-    n_codes : int
     mass : array of shape (codes,) or None
         Weights of the codes; functions then have mean zero.
+    repeated : array of bool of shape (codes,)
+        Codes that the strength is learned from: those of several rows. How far single rows are off tells nothing of
+        levels, it may all be noise.
     """
 
-    n_codes: int
     mass: Floats | None
+    repeated: NDArray[np.bool_]
 
     n_groups = 1
 
@@ -42,17 +45,23 @@ class LevelPrior:
         covariance = inverses(gram + np.diag(ridge))
         mean = np.einsum("bfg,bg->bf", covariance, rhs)
         variance = np.einsum("bff->bf", covariance).copy()
-        free = self.n_codes
         if self.mass is not None:
             spread = self.mass[:, np.newaxis, np.newaxis] * covariance
             centring = Centring.of(self.mass, spread)
             mean = mean - spread @ centring.shift(mean)
             variance = np.maximum(variance - centring.removed(spread), 0.0)
-            free -= 1
-        freedom = free - ridge * variance.sum(axis=0)
-        return Posterior(mean, variance, None, mean, freedom[np.newaxis], (mean**2).sum(axis=0)[np.newaxis])
+        freedom = free_levels(self.mass, self.repeated) - ridge * variance[self.repeated].sum(axis=0)
+        size = (mean[self.repeated] ** 2).sum(axis=0)
+        return Posterior(mean, variance, None, mean, freedom[np.newaxis], size[np.newaxis])
 
     def pull(self, part: Part, strength: Floats) -> Part:
         """Half the slope of the quadratic form, times its strength."""
         assert part.rough is not None
         return Part(None, strength[0] * part.rough)
+
+
+def free_levels(mass: Floats | None, repeated: NDArray[np.bool_]) -> float:
+    """Prior variances of these levels, in units of one: less when a weighted mean of all levels is zero."""
+    if mass is None:
+        return float(repeated.sum())
+    return float((1.0 - mass**2 / (mass @ mass))[repeated].sum())

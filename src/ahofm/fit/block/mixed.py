@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.fit.block.levels import free_levels
 from ahofm.fit.block.prior import Centring, Part, Posterior, with_constraints
 from ahofm.fit.block.smooth import SmoothPrior
 from ahofm.kernels import inverses
@@ -21,10 +23,13 @@ class MixedPrior:
     smooth : SmoothPrior
     mass : array of shape (codes,) or None
         Weights of the codes; functions then have mean zero.
+    repeated : array of bool of shape (codes,)
+        Codes that the strength of the levels is learned from.
     """
 
     smooth: SmoothPrior
     mass: Floats | None
+    repeated: NDArray[np.bool_]
 
     @property
     def n_groups(self) -> int:
@@ -60,7 +65,6 @@ class MixedPrior:
         share = np.eye(len(ridge)) - kept.transpose(0, 2, 1)  # how levels answer to the smooth part: (S + t)^-1 S
         rough_variance = own + np.einsum("bfg,bg->bf", share**2, posterior.variance)
         variance = own + np.einsum("bfg,bg->bf", (local * ridge) ** 2, posterior.variance)
-        free = len(gram)
         if self.mass is not None:
             total = smooth + rough
             spread = total[:, :, 1:]
@@ -68,11 +72,11 @@ class MixedPrior:
             shift = np.concatenate([[1.0], -centring.shift(total[:, :, 0])])
             coef, smooth, rough = coef @ shift, smooth @ shift, rough @ shift
             variance = np.maximum(variance - centring.removed(spread), 0.0)
-            free -= 1
         else:
             coef, smooth, rough = coef[:, :, 0], smooth[:, :, 0], rough[:, :, 0]
-        freedom = np.vstack([posterior.freedom, free - ridge * rough_variance.sum(axis=0)])
-        size = np.vstack([self.smooth.size_of(coef), (rough**2).sum(axis=0)])
+        levels = free_levels(self.mass, self.repeated) - ridge * rough_variance[self.repeated].sum(axis=0)
+        freedom = np.vstack([posterior.freedom, levels])
+        size = np.vstack([self.smooth.size_of(coef), (rough[self.repeated] ** 2).sum(axis=0)])
         return Posterior(smooth + rough, variance, coef, rough, freedom, size)
 
     def pull(self, part: Part, strength: Floats) -> Part:
