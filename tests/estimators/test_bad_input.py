@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -26,6 +27,7 @@ def changed(array, at, value):
     [
         ("gaussian", changed(Y, 3, np.nan), "NaN"),
         ("gaussian", changed(Y, 3, np.inf), "infinity"),
+        ("gaussian", np.where(Y > 0, "up", "down"), r"y holds text \(.*\); AHOFMClassifier fits classes"),
         ("poisson", changed(np.round(np.abs(Y)), 7, -1.0), r"whole numbers in \[0, inf\) for Poisson, got -1 in row 7"),
         ("poisson", np.zeros(120), "y has no positive value; Poisson needs at least one"),
         ("negative_binomial", changed(np.round(np.abs(Y)), 7, -2), r"\[0, inf\) for NegativeBinomial, got -2 in row 7"),
@@ -226,3 +228,28 @@ def test_quantile_is_where_it_should_be():
     y = x[:, 0] + rng.exponential(size=2000)
     model = AHOFMRegressor(order=1, family=Quantile(0.8), df=4, tol=1e-7).fit(x, y)
     assert (y <= model.predict(x)).mean() == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("weight", "family", "told"),
+    [
+        (np.linspace(0.5, 1.5, 120) / 120, "gaussian", True),
+        (np.linspace(50.5, 150.0, 120), "gaussian", True),
+        (np.full(120, 100.0), "gaussian", False),
+        (np.linspace(0.5, 1.5, 120), "gaussian", False),
+        (np.linspace(0.5, 1.5, 120) / 120, "poisson", False),
+    ],
+)
+def test_relative_weights(weight, family, told):
+    model = AHOFMRegressor(order=1, family=family, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, np.round(np.abs(Y)), sample_weight=weight)
+    found = [str(one.message) for one in caught if "sample_weight counts rows" in str(one.message)]
+    assert len(found) == told
+    assert all("divide them by their mean" in text for text in found)
+
+
+def test_a_target_in_a_table_of_one_column():
+    model = AHOFMRegressor(order=1, random_state=0).fit(X, Y)
+    assert model.score(X, pd.DataFrame({"y": Y})) == model.score(X, Y)

@@ -63,7 +63,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
-            Integer weights act as repeated rows, zeros as absent ones.
+            Numbers of rows: integers act as repeated rows, zeros as absent ones. Relative weights should have mean 1.
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted, column_or_1d
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
@@ -149,7 +149,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
-            Integer weights act as repeated rows, zeros as absent ones.
+            Numbers of rows: integers act as repeated rows, zeros as absent ones. Relative weights should have mean 1.
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor, e.g. the log of an exposure.
         """
@@ -183,7 +183,12 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, Floats]:
         table = self._read(X, reset=reset)
-        target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
+        try:
+            target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
+        except ValueError as error:
+            if "string to float" not in str(error):
+                raise
+            raise ValueError(f"y holds text ({error}); AHOFMClassifier fits classes") from error
         check_consistent_length(table.columns[0], target)
         return table, target
 
@@ -283,4 +288,5 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
 
         Families without a deviance (location and scale) give the R^2 of the mean.
         """
-        return self.model_.deviance_explained(self._read(X), y, sample_weight, offset, n_threads=self._threads())
+        table, target = self._read(X), column_or_1d(y)
+        return self.model_.deviance_explained(table, target, sample_weight, offset, n_threads=self._threads())
