@@ -62,7 +62,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     interactions : "auto", "smooth", "walk" or "mixed", default "auto"
         For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
         "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all
-        three to a part of the rows and mixes them by their errors on the rest; below 100 rows it is "smooth". Main
+        three to a part of the rows and mixes them by their errors on the rest; below 50 rows it is "smooth". Main
         effects are walks.
     tempering : float or "auto", default "auto"
         For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.

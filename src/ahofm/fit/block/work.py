@@ -24,7 +24,7 @@ from ahofm.fit.settings import Settings
 from ahofm.kernels import NativeBlockKernel
 from ahofm.rows import SerialExecutor
 
-FEWEST_ROWS = 100
+FEWEST_ROWS = 50
 """Below, no rows are set aside and interactions are smooth."""
 
 FLOAT64_ROWS = 50_000
