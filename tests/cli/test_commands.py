@@ -230,6 +230,10 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
         ),
         (["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--cyclic", "hour"], "NAME=PERIOD"),
         (["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--exposure", "wind"], "not positive"),
+        (
+            ["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--drop", "zone", "--categorical", "zone"],
+            "--categorical zone: the column does not predict",
+        ),
         (["fit", "{d}/train.csv", "--target", "price", "--out", "{d}/no/m.ahofm"], "does not exist"),
         (["fit", "{d}/train.csv", "--target", "price", "--holdout", "2"], "--holdout must be at least 0"),
         (["fit", "{d}/train.csv"], "Missing option '--target'"),

@@ -158,6 +158,15 @@ def test_intervals_of_many_levels_cover(monkeypatch):
     assert covered() < 0.7, "levels that are left out count as known"
 
 
+def test_bands_of_very_many_levels_stay_small():
+    rng = np.random.default_rng(9)
+    level = np.concatenate([np.arange(20_000), rng.integers(0, 50, 2_000)])
+    X = pd.DataFrame({"level": [f"l{value}" for value in level]})
+    model = AHOFMRegressor(order=1, random_state=0).fit(X, rng.normal(size=50)[level % 50] + rng.normal(size=22_000))
+    assert model.predict_interval(X[:5]).shape == (5, 2)
+    assert model.model_.band.mains[0].size < 1_100_000
+
+
 def test_standard_deviations_are_larger_where_there_are_few_rows(fitted):
     model, X, _ = fitted
     mean, spread = model.predict(X, return_std=True)

@@ -98,6 +98,8 @@ def job_of(path: Path, roles: Roles) -> Job:
     if not X.column_names:
         raise CommandError(f"{path}: no column is left to predict '{target}' from")
     for name in roles.categorical:
+        if name not in X.column_names:
+            raise CommandError(f"--categorical {name}: the column does not predict, another option names it as well")
         at = X.column_names.index(name)
         X = X.set_column(at, name, X[name].cast(pa.string()))
     shift = _numbers(table, roles.offset, path)

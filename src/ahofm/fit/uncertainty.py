@@ -33,8 +33,10 @@ MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 """Coordinates of a predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a
 sample's would move the centre of the band by the sample's noise."""
 
-MOST_LEVELS = 1_000
-"""Of all columns together, the most frequent ones of each: main effects of the others count as known."""
+MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
+"""Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
+many levels has fewer, which are kept at all its codes.
+"""
 
 _SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
 """Bounds of strengths, in the units that fits are made in. In the covariance the upper one is lower: what was shrunk
@@ -123,7 +125,7 @@ def _columns(books: Sequence[Codebook]) -> list[BlockColumn | None]:
     for book in books:
         column = block_column(book, "smooth", center=True) if book.size else None
         if column is not None and isinstance(book.kind, Categorical):
-            levels = level_functions(column.mass, most)
+            levels = level_functions(column.mass, min(most, max(_MOST_VALUES // book.n_codes, _FEWEST_LEVELS)))
             column = replace(column, start=levels, stiffness=np.zeros(levels.shape[1]))
         found.append(column)
     return found

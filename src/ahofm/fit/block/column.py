@@ -149,8 +149,9 @@ def block_column(book: Codebook, interactions: Interactions | None, *, center: b
 
 def level_functions(share: Floats, most: int) -> Floats:
     """Indicators (codes, m) of the most frequent levels, of mean zero and, before that, mean square one."""
-    found = np.eye(len(share))[:, np.argsort(-share, kind="stable")[:most]]
-    found = found / np.sqrt(np.maximum(share @ found, 1e-12))
+    chosen = np.argsort(-share, kind="stable")[:most]
+    found = np.zeros((len(share), len(chosen)))
+    found[chosen, np.arange(len(chosen))] = 1.0 / np.sqrt(np.maximum(share[chosen], 1e-12))
     return np.asarray(found - share @ found)
 
 
