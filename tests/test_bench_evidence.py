@@ -85,6 +85,16 @@ def test_what_a_smaller_unit_says_of_a_larger_one(tmp_path):
     assert planned.obstacle(store, cap=1e9).startswith("not run: p, m, n=1, #0 was over")
 
 
+def test_one_split_over_the_cap_is_enough(tmp_path):
+    store = Store("ablation", tmp_path)
+    first, second = Unit("naval", "EBM", replication=0), Unit("naval", "EBM", replication=1)
+    planned = {one.unit: one for one in EXPERIMENTS["ablation"].plan(False)}
+    store.add(first, {"status": "done", "cpu": 1000.0})
+    assert planned[first].obstacle(store, cap=1.0) == planned[second].obstacle(store, cap=1.0) == ""
+    store.add(first, {"status": "over 1200 s"})
+    assert planned[second].obstacle(store, cap=1200.0) == "not run: naval, EBM, #0 was over 1200 s"
+
+
 def test_a_unit_apart():
     def slow():
         while True:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 
-from ahofm.kernels import LOSSES
+from ahofm.kernels import LOSSES, log_of_sum
 from tests.problems import random_target
 
 LOG_LIKELIHOODS = {
@@ -43,3 +43,8 @@ def test_g_and_h_are_the_derivatives(problem):
         up, down = LOSSES[name](y, eta + step), LOSSES[name](y, eta - step)
         np.testing.assert_allclose(g[:, k], (up[0] - down[0]) / 2e-6, rtol=1e-6, atol=1e-7)
         np.testing.assert_allclose(h[:, k], (up[1] - down[1])[:, k] / 2e-6, rtol=1e-6, atol=1e-7)
+
+
+def test_log_of_sum_is_scipys_whatever_the_size():
+    eta = np.random.default_rng(3).normal(size=(200, 4)) * np.logspace(-3, 6, 200)[:, np.newaxis]
+    np.testing.assert_allclose(log_of_sum(eta), logsumexp(eta, axis=1), rtol=1e-14)

@@ -7,14 +7,14 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from ahofm.columns.basis import Floats
 from ahofm.families.bernoulli import logistic_bound
 from ahofm.families.distributions import Categories, Distribution
 from ahofm.families.family import Family, RowLoss
 from ahofm.families.target import TargetRange
-from ahofm.kernels import LOSSES
+from ahofm.kernels import LOSSES, log_of_sum
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Multinomial(Family):
 
     def majorant(self, eta: Floats, variance: Floats) -> Floats:
         """Of each predictor given the others: a logistic loss in its distance to the logarithm of their sum."""
-        others = [logsumexp(np.delete(eta, k, axis=1), axis=1) for k in range(self.n_classes)]
+        others = [log_of_sum(np.delete(eta, k, axis=1)) for k in range(self.n_classes)]
         return logistic_bound((eta - np.stack(others, axis=1)) ** 2 + variance)
 
     def mean(self, eta: Floats) -> Floats:

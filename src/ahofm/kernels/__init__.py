@@ -2,7 +2,7 @@
 
 from ahofm.kernels.block import BlockKernel, BlockSums, ColumnMoments, ReferenceBlockKernel, RowState
 from ahofm.kernels.curves import CurveKernel, Curves, LevelCurves, NumberCurves, ReferenceCurves, column_curves
-from ahofm.kernels.losses import LOSSES
+from ahofm.kernels.losses import LOSSES, log_of_sum
 from ahofm.kernels.native import INSTRUCTION_SETS, NativeKernel
 from ahofm.kernels.native_block import MAX_BLOCK_ORDER, NativeBlockKernel, chain, inverses
 from ahofm.kernels.native_curves import NativeCurves
@@ -35,4 +35,5 @@ __all__ = [
     "chain",
     "column_curves",
     "inverses",
+    "log_of_sum",
 ]

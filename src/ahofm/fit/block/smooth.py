@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.linalg
@@ -105,7 +105,7 @@ class SmoothPrior:
         """``sum_b values_b values_b' (x) gram_b``: the products over codes are one matrix product."""
         m, width = self.values.shape[1], gram.shape[1]
         a, b, products = self._pairs
-        f, g = np.tril_indices(width)
+        f, g = _lower(width)
         packed = products @ gram[:, f, g]
         blocks = np.empty((len(a), width, width))
         blocks[:, f, g] = packed
@@ -122,3 +122,9 @@ class SmoothPrior:
         own = np.einsum("afbf->abf", covariance.reshape(m, width, m, width))[a, b]
         own[a != b] *= 2.0
         return np.asarray(np.maximum(products.T @ own, 0.0))
+
+
+@lru_cache(maxsize=64)
+def _lower(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of a lower triangle."""
+    return np.tril_indices(width)
