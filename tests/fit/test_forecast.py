@@ -1,6 +1,7 @@
 """Forecasts: of the plan that a fit follows, of rows that grow, and of what cannot be told."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_nothing_is_searched_for_when_all_is_given():
     plan = plan_for(900, interactions="smooth", n_members=2, order=2)
     assert not plan.search
     assert len(plan.members) == 2
-    assert plan.members[0].orders == (1, 2)
+    assert [order for order, _ in plan.members[0].stages] == [1, 2]
 
 
 @pytest.mark.parametrize("n", [150, 700])
@@ -71,6 +72,14 @@ def test_work_below_a_stage_is_done_when_the_stage_begins():
     job = Job(500, {2: 4, 3: 4}, Schedule())
     assert 0.0 < job.done(2, 3) < job.done(2, 10_000) < job.done(3, 0) < job.total
     assert job.done(3, 10_000) == pytest.approx(job.total)
+
+
+def test_work_grows_with_the_factors_of_pairs():
+    job = Job(500, {2: 4, 3: 4}, Schedule())
+    grown = replace(job, grown=2)
+    assert [factors for _, factors in grown.stages] == [0, 4, 8, 12, 16]
+    assert job.done(2, 10_000) < grown.done(2, 0) < grown.done(2, 10_000) < grown.done(3, 0) < grown.total
+    assert grown.done(3, 10_000) == pytest.approx(grown.total)
 
 
 def test_a_line_through_two_measurements():

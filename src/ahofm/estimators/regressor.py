@@ -34,8 +34,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         are given. "auto" tries up to 4 and keeps what predicts better on rows set aside.
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
-        than 2,000 rows, 8 for fewer than 12,000 and 12 for more; factors that are not needed are dropped after the
-        fit. Where strengths are given it is 5.
+        than 2,000 rows, 8 for fewer than 12,000 and 12 for more; pairs get up to three times as many while they leave
+        something to explain, and factors that are not needed are dropped after the fit. Where strengths are given it
+        is 5.
     columns : dict of column name or position to kind, one kind for all, or None
         What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
         ``Linear()`` for all the model is a factorization machine.
@@ -71,7 +72,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         0.1); 0.55 for mixed ones and 0.7 for walks, from 12,000 rows on 0.7 and 1. Rare events: 1.
     n_members : int or "auto", default "auto"
         For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
-        model. It is one model, of the summed rank. "auto" is 3 from 100 to 20,000 rows, else 1.
+        model. It is one model, of the summed rank. "auto" is 3 from 50 to 20,000 rows, else 1.
     prune : bool, default False
         Set what ``removed_`` names to exactly zero.
     center : bool, default True

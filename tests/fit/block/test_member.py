@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ahofm import AHOFMRegressor
+from ahofm import AHOFMRegressor, Spline
 from ahofm.fit.block import member
 from ahofm.fit.block.state import State
 
@@ -38,3 +38,71 @@ def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):
     monkeypatch.setattr(State, "_bears_out", lambda *_: False)
     model = AHOFMRegressor(family="poisson", order=2, interactions="smooth", n_members=1).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["block", "newton"])
+def test_factors_whose_steps_losses_never_bear_out_are_left_out(monkeypatch, solver):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 3))
+    y = rng.poisson(np.exp(X[:, 0] + X[:, 1] * X[:, 2])).astype(float)
+    bears_out = State._bears_out
+    monkeypatch.setattr(
+        State, "_bears_out", lambda self, after, k: not self.predictors[k].belief.ranks and bears_out(self, after, k)
+    )
+    settings = {"family": "poisson", "interactions": "smooth", "n_members": 1, "random_state": 0, "solver": solver}
+    main, both = (AHOFMRegressor(order=order, **settings).fit(X, y) for order in (1, 2))
+    np.testing.assert_allclose(both.predict(X), main.predict(X), rtol=1e-3)
+
+
+def ring_of_pairs(n, seed, p=12):
+    """A pair for every two neighbours: as many directions as columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, p))
+    mean = sum(np.sin(2 * X[:, j] + j) * np.cos(2 * X[:, (j + 1) % p] - j) for j in range(p))
+    return X, mean + 0.1 * rng.normal(size=n), mean
+
+
+def missed(model):
+    X, _, mean = ring_of_pairs(1000, 1)
+    return np.mean((model.predict(X) - mean) ** 2) / mean.var()
+
+
+def test_pairs_get_more_factors_while_they_leave_something_to_explain():
+    X, y, _ = ring_of_pairs(1500, 0)
+    settings = {"order": 2, "columns": Spline(n_basis=6), "n_members": 1, "random_state": 0}
+    shares = []
+    found = AHOFMRegressor(**settings, callbacks=[lambda record: shares.append(record.share)]).fit(X, y)
+    given = AHOFMRegressor(**settings, rank=4).fit(X, y)
+    assert given.model_.ranks == {2: 4}
+    assert found.model_.ranks == {2: 12}
+    assert missed(found) < 0.01
+    assert missed(given) > 0.1
+    rank = next(choice for choice in found.model_.choices if choice.name == "rank")
+    assert rank.value == "12 at order 2"
+    assert "4 at order 2 left something to explain" in rank.reason
+    assert shares == sorted(shares)
+    assert 0.7 < shares[-1] <= 1.0
+
+
+def test_factors_that_were_added_in_vain_are_taken_back(monkeypatch):
+    X, y, _ = ring_of_pairs(1500, 0)
+    stage = member.Member._stage
+
+    def failing(self, order, report, grown=0):
+        if grown:
+            raise member.FailedError
+        return stage(self, order, report, grown)
+
+    monkeypatch.setattr(member.Member, "_stage", failing)
+    model = AHOFMRegressor(order=3, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
+    assert model.model_.at_order(2).ranks == {2: 4}
+    assert 0.1 < missed(model) < 0.5
+
+
+def test_pairs_that_leave_nothing_get_no_more_factors():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 8))
+    y = np.sin(3 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=1500)
+    model = AHOFMRegressor(order=2, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
+    assert model.model_.ranks[2] <= 4

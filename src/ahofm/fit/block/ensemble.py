@@ -64,7 +64,7 @@ def fit_block(
     jobs = [(recipe, copy) for recipe in wanted for copy in range(copies[recipe])]
     if runner.reason is None:
         rows = sample_of(work) if many else work
-        members = [rows.member(recipes[recipe], recipe, copy) for recipe, copy in jobs]
+        members = [rows.member(recipes[recipe], recipe, copy, growing=True) for recipe, copy in jobs]
         found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
         settled = all(member.settled for member in members)
         if many:
@@ -78,7 +78,8 @@ def fit_block(
     reason = runner.reason or (Reason.CONVERGED if settled else ended)
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds, runner.damped)
-    return _assemble(work, fitted, shares, trace, _choices(recipes, shares, scores, ranks, data.units.spread), classes)
+    choices = (_interactions(recipes, shares, scores, max(ranks, default=1), data.units.spread), _rank(ranks, fitted))
+    return _assemble(work, fitted, shares, trace, choices, classes)
 
 
 def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
@@ -233,15 +234,10 @@ def _strengths(snapshot: Snapshot, data: Data, ranks: Mapping[int, int]) -> dict
     return out
 
 
-def _choices(
-    recipes: Sequence[Recipe],
-    shares: Mapping[int, Shares],
-    scores: Scores | None,
-    ranks: Mapping[int, int],
-    spread: float,
-) -> tuple[Choice, ...]:
-    """What was chosen, and why, for people."""
-    top = max(ranks, default=1)
+def _interactions(
+    recipes: Sequence[Recipe], shares: Mapping[int, Shares], scores: Scores | None, top: int, spread: float
+) -> Choice:
+    """Which recipes were mixed at the highest order, and why, for people."""
     parts = [
         f"{share:.0%} {recipes[recipe].interactions} at order {below}"
         for (recipe, below), share in sorted(shares[top].items(), key=lambda item: -item[1])
@@ -258,5 +254,14 @@ def _choices(
         why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} rows set aside: " + ", ".join(
             f"{recipe.interactions} {error:.4g}" for recipe, error in zip(recipes, errors, strict=True)
         )
-    rank = ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none"
-    return (Choice("interactions", mix, why), Choice("rank", rank, "of each member, before factors were dropped"))
+    return Choice("interactions", mix, why)
+
+
+def _rank(first: Mapping[int, int], fitted: Sequence[tuple[int, list[Fit]]]) -> Choice:
+    """How many factors there were, and why more than at first."""
+    grown = max(fits[-1][0].ranks.get(2, 0) for _, fits in fitted)
+    ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in first.items()}
+    why = "of each member, before factors were dropped"
+    if grown > first.get(2, grown):
+        why += f"; {first[2]} at order 2 left something to explain"
+    return Choice("rank", ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none", why)

@@ -59,6 +59,10 @@ class LevelPrior:
         assert part.rough is not None
         return Part(None, strength[0] * part.rough)
 
+    def nothing(self, width: int) -> Part:
+        """Levels of zero."""
+        return Part(None, np.zeros((len(self.repeated), width)))
+
 
 def free_levels(mass: Floats | None, repeated: NDArray[np.bool_]) -> float:
     """Prior variances of these levels, in units of one: less when a weighted mean of all levels is zero."""

@@ -21,7 +21,7 @@ from ahofm.fit.block.predictor import Belief, FailedError, Predictor
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Fit, Report, Schedule, Sweep
-from ahofm.fit.block.start import random_factors, spectral_factors
+from ahofm.fit.block.start import found_pairs, random_factors, spectral_factors
 from ahofm.fit.block.state import State
 from ahofm.fit.block.tempering import Tempering
 from ahofm.kernels import BlockKernel, BlockSums
@@ -41,6 +41,12 @@ values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs
 
 _HALVINGS = 20
 """Of the terms of new factors, at most."""
+
+_LEFT_OVER, _GROWTHS = 2, 2
+"""As many directions as pairs may leave in the residual, and how often they get as many factors as at first again.
+
+One is left in every third fit to data where more factors do not help; three and more where they do.
+"""
 
 
 @dataclass
@@ -62,6 +68,8 @@ class Member:
     rng : Generator
     reweighted : bool
         Whether factors start from randomly reweighted rows, so that another member is another one.
+    growing : bool
+        Whether pairs get more factors as long as they leave something to explain.
     """
 
     columns: Sequence[BlockColumn]
@@ -78,6 +86,7 @@ class Member:
     fits: list[Fit] = field(default_factory=list)
     beliefs: list[tuple[Belief, ...]] = field(default_factory=list)
     settled: bool = False
+    growing: bool = False
     _state: State = field(init=False)
 
     @property
@@ -94,6 +103,8 @@ class Member:
                 if order > 1:
                     self._add_factors(order)
                 stopped = self._stage(order, report)
+                if order == 2 and self.growing and not stopped:
+                    stopped = self._grow(report)
             except FailedError:
                 if not self.fits:
                     raise
@@ -139,13 +150,34 @@ class Member:
             found.append(own)
         return found
 
+    def _grow(self, report: Report) -> bool:
+        """More factors for pairs while there is something left for them; whether somebody asked to stop."""
+        for times in range(1, _GROWTHS + 1):
+            n_predictors = range(len(self._state.predictors))
+            left = [found_pairs(self.columns, self.codes, self._pulls(k)) for k in n_predictors]
+            if max(left) < _LEFT_OVER:
+                break
+            before = self._state.copy()
+            try:
+                self._add_factors(2)
+                if self._stage(2, report, times):
+                    return True
+            except FailedError:
+                self._state = before
+                break
+        return False
+
+    def _pulls(self, k: int) -> Floats:
+        """How much each row wants a larger predictor k."""
+        response, touch = self._state.response, self._state.touch
+        return np.asarray(-response.weight * touch.slope[:, k] / float(response.weight @ touch.curvature[:, k]))
+
     def _add_factors(self, order: int) -> None:
-        response, touch, rank = self._state.response, self._state.touch, self.ranks[order]
+        response, rank = self._state.response, self.ranks[order]
         for k, predictor in enumerate(self._state.predictors):
             size = self._size(k)
             if order == 2:
-                pulls = -response.weight * touch.slope[:, k] / float(response.weight @ touch.curvature[:, k])
-                most = np.inf if response.quadratic else 1.0
+                pulls, most = self._pulls(k), np.inf if response.quadratic else 1.0
                 new = spectral_factors(
                     self.columns, self.codes, pulls, rank, size, self.rng, most=most, reweighted=self.reweighted
                 )
@@ -180,7 +212,7 @@ class Member:
         square = response.mean_of((eta - response.mean_of(eta)) ** 2)
         return float(np.clip(np.sqrt(square), 0.1, 1.0))
 
-    def _stage(self, order: int, report: Report) -> bool:
+    def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
         """Sweep until the loss settles; whether somebody asked to stop."""
         schedule, state = self.schedule, self._state
         limit = schedule.most(order, max(self.ranks, default=1))
@@ -199,7 +231,7 @@ class Member:
             if order > 1 and state.response.quadratic and level > _ASTRAY * began:
                 raise FailedError("sweeps diverge")
             change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
-            stopped = report(Sweep(order, number, level, change))
+            stopped = report(Sweep(order, number, level, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break

@@ -83,3 +83,7 @@ class MixedPrior:
         """Half the slope of the quadratic forms, times their strengths."""
         assert part.rough is not None
         return Part(self.smooth.pull(part, strength[:-1]).smooth, strength[-1] * part.rough)
+
+    def nothing(self, width: int) -> Part:
+        """Coordinates and levels of zero."""
+        return Part(self.smooth.nothing(width).smooth, np.zeros((len(self.repeated), width)))

@@ -10,7 +10,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.additive import Additive, Smooth
 from ahofm.fit.block.column import BlockColumn
-from ahofm.fit.block.prior import Posterior, bounded
+from ahofm.fit.block.prior import Posterior, absent, bounded, side_by_side
 from ahofm.fit.block.response import Parabolas
 from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Snapshot
@@ -90,12 +90,18 @@ class Block:
         raise FailedError("a block is not positive definite")
 
     def at_rest(self) -> Block:
-        """As it is, with no main effect if none has been found yet."""
-        if self.main is not None:
-            return self
-        codes, none = len(self.mean) - 1, np.zeros((self.column.main.n_groups, 1))
-        nothing = Posterior(np.zeros((codes, 1)), np.zeros((codes, 1)), None, None, none, none)
-        return replace(self, main=nothing)
+        """As it was solved last: functions that never were are absent."""
+        main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
+        if main is None:
+            main = absent(self.column.main, codes, 1)
+        known = 1 if factors is None else 1 + factors.mean.shape[1]
+        if known == width:
+            return replace(self, main=main)
+        new = absent(self.column.factors, codes, width - known)
+        mean, variance = self.mean.copy(), self.variance.copy()
+        mean[:, known:] = variance[:, known:] = 0.0
+        factors = new if factors is None else side_by_side(factors, new)
+        return replace(self, mean=mean, variance=variance, main=main, factors=factors)
 
     def _solved(self, gram: Floats, rhs: Floats, ranks: Sequence[int], *, learn: bool) -> Block:
         mean, variance = self.mean.copy(), self.variance.copy()
@@ -173,9 +179,10 @@ class Predictor:
         return replace(self.belief, blocks=tuple(self.blocks))
 
     def widen(self, order: int, start: Sequence[Floats]) -> None:
-        """Add factors of an order, with those values."""
+        """Add factors of an order, the highest there is or the next, with those values."""
         self.blocks = [block.widened(part) for block, part in zip(self.blocks, start, strict=True)]
-        self.belief = replace(self.belief, ranks={**self.belief.ranks, order: start[0].shape[1]})
+        rank = self.belief.ranks.get(order, 0) + start[0].shape[1]
+        self.belief = replace(self.belief, ranks={**self.belief.ranks, order: rank})
         self._rows = None
 
     def move(self, intercept: float, smooth: Smooth) -> None:

@@ -63,6 +63,26 @@ class Posterior:
     size: Floats
 
 
+def absent(prior: Prior, codes: int, width: int) -> Posterior:
+    """The belief that so many functions are zero, for certain."""
+    part, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
+    return Posterior(values, values, part.smooth, part.rough, none, none)
+
+
+def side_by_side(first: Posterior, second: Posterior) -> Posterior:
+    """What is believed of the functions of both, which have one prior; bounds may have given one a free part."""
+    smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])
+    free = [np.zeros_like(part.mean) if part.rough is None else part.rough for part in (first, second)]
+    return Posterior(
+        np.hstack([first.mean, second.mean]),
+        np.hstack([first.variance, second.variance]),
+        smooth,
+        None if first.rough is None and second.rough is None else np.hstack(free),
+        np.hstack([first.freedom, second.freedom]),
+        np.hstack([first.size, second.size]),
+    )
+
+
 def bounded(posterior: Posterior, mass: Floats, times: Floats) -> Posterior:
     """The posterior with no value further from zero than so many times the function's root mean square, at each code.
 
@@ -101,6 +121,10 @@ class Prior(Protocol):
 
     def pull(self, part: Part, strength: Floats) -> Part:
         """Half the slope of the quadratic forms, times their strengths, by each coefficient."""
+        ...
+
+    def nothing(self, width: int) -> Part:
+        """Coefficients of so many functions that are zero."""
         ...
 
 

@@ -84,11 +84,11 @@ class Speed:
         return Speed(lines[0], lines[1])
 
     def seconds(self, job: Job, threads: int = 1) -> float:
-        """Of a member."""
+        """Of a member whose pairs need no more factors than they have at first."""
         return sum(
             _FIRST * self.first[order].at(job.n_rows, threads)
             + (job.sweeps(order) - _FIRST) * self.later[order].at(job.n_rows, threads)
-            for order in job.orders
+            for order in (1, *job.ranks)
         )
 
 

@@ -52,7 +52,7 @@ class Runner:
         self._callbacks = callbacks
         self._lock = threading.Lock()
         self._begun = time.perf_counter()
-        self._passes = self._done = 0.0
+        self._passes = self._done = self._share = 0.0
         self._expected = expected
         self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
         self.reason: Reason | None = None
@@ -93,7 +93,10 @@ class Runner:
             job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
 
             def report(sweep: Sweep) -> bool:
-                nonlocal done
+                nonlocal job, done
+                if sweep.grown > job.grown:
+                    less, job = job.total, replace(job, grown=sweep.grown)
+                    self.expect(job.total - less)
                 before, done = done, job.done(sweep.order, sweep.number)
                 return self.report(sweep.level, sweep.change, share, done - before)
 
@@ -111,13 +114,19 @@ class Runner:
             finished = len(member.fits) == 1 + len(member.ranks)
             return member.fits if finished or not member.fits else [*member.fits, member.fit()]
 
+    def expect(self, more: float) -> None:
+        """Work that nobody knew of."""
+        with self._lock:
+            self._expected = None if self._expected is None else self._expected + more
+
     def report(self, level: float, change: float, passes: float, work: float = 0.0) -> bool:
         """Keep a record, tell the callbacks; whether to stop."""
         with self._lock:
             self._passes += passes
             self._done += work
             seconds = time.perf_counter() - self._begun
-            share = None if self._expected is None else min(self._done / self._expected, 1.0)
+            share = None if self._expected is None else max(self._share, min(self._done / self._expected, 1.0))
+            self._share = share or 0.0  # work that nobody knew of makes it wait, not fall
             record = Record(len(self.records), level, change, self._passes, seconds, share=share)
             self.records.append(record)
             wishes = [callback(record) for callback in self._callbacks]

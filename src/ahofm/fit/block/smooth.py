@@ -60,6 +60,10 @@ class SmoothPrior:
         assert part.smooth is not None
         return Part(strength[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
 
+    def nothing(self, width: int) -> Part:
+        """Coordinates of zero."""
+        return Part(np.zeros((self.values.shape[1], width)), None)
+
     def solve_many(self, gram: Floats, rhs: Floats, strength: Floats) -> tuple[Posterior, Floats]:
         """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""
         m, width = self.values.shape[1], gram.shape[1]

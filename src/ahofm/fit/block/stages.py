@@ -68,34 +68,45 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Job:
-    """How much there is to do for a member, before it is known: in rows times functions."""
+    """How much there is to do for a member, before it is known: in rows times functions.
+
+    ``grown`` is how often pairs have got as many factors as at first again, each time with a stage of their own.
+    """
 
     n_rows: int
     ranks: Mapping[int, int]
     schedule: Schedule
+    grown: int = 0
 
     @property
-    def orders(self) -> tuple[int, ...]:
-        """One stage each."""
-        return (1, *self.ranks)
+    def stages(self) -> list[tuple[int, int]]:
+        """Order and factors of each."""
+        pairs = self.ranks.get(2, 0)
+        found = []
+        for order in (1, *self.ranks):
+            factors = width(self.ranks, order)
+            more = range(self.grown + 1) if order == 2 else [self.grown if order > 2 else 0]
+            found += [(order, factors + times * pairs) for times in more]
+        return found
 
     def sweeps(self, order: int) -> float:
         """How many a stage will likely make."""
-        return self.schedule.likely(order, self.orders[-1])
+        return self.schedule.likely(order, max(self.ranks, default=1))
 
-    def work(self, order: int, sweeps: float) -> float:
-        """Of sweeps in a stage."""
-        return sweeps * (self.n_rows + _ROWS) * (_FUNCTIONS + width(self.ranks, order))
+    def work(self, factors: int, sweeps: float) -> float:
+        """Of sweeps in a stage with so many factors."""
+        return sweeps * (self.n_rows + _ROWS) * (_FUNCTIONS + factors)
 
     def done(self, order: int, number: int) -> float:
-        """After a sweep: stages below are over, however many sweeps they made."""
-        below = sum(self.work(other, self.sweeps(other)) for other in self.orders if other < order)
-        return below + self.work(order, min(number + 1, self.sweeps(order)))
+        """After a sweep of the last stage of an order: those before it are over, however many sweeps they made."""
+        *before, (_, factors) = [stage for stage in self.stages if stage[0] <= order]
+        below = sum(self.work(other, self.sweeps(lower)) for lower, other in before)
+        return below + self.work(factors, min(number + 1, self.sweeps(order)))
 
     @property
     def total(self) -> float:
         """All of it."""
-        return sum(self.work(order, self.sweeps(order)) for order in self.orders)
+        return sum(self.work(factors, self.sweeps(order)) for order, factors in self.stages)
 
 
 def pass_work(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
@@ -112,13 +123,15 @@ def width(ranks: Mapping[int, int], order: int) -> int:
 class Sweep:
     """One sweep over all columns: the order of its stage, and the level it ends at.
 
-    The level is the noise variance of the standardised target, or the share of the loss that is left.
+    The level is the noise variance of the standardised target, or the share of the loss that is left; ``grown`` is how
+    often the order has got more factors.
     """
 
     order: int
     number: int
     level: float
     change: float
+    grown: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
@@ -56,11 +57,9 @@ def spectral_factors(
     reweighted : bool
         Whether rows get random weights, so that another start is another one.
     """
-    scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
-    stacked = [column.start * scale for column, scale in zip(columns, scales, strict=True)]
-    ends = np.cumsum([0, *(part.shape[1] for part in stacked)])
-    step = max(len(pulls) // _ENOUGH_ROWS, 1)
-    pulls, codes = step * pulls[::step], codes.take(np.arange(0, len(pulls), step))
+    stacked = _stacked(columns)
+    ends = _ends(stacked)
+    pulls, codes = _thinned(pulls, codes)
     if reweighted:
         pulls = pulls * rng.exponential(size=len(pulls))
     values, vectors = np.linalg.eigh(_covariance(stacked, codes, pulls, ends))
@@ -75,7 +74,34 @@ def spectral_factors(
     return factors
 
 
-def _covariance(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: Floats) -> Floats:
+def found_pairs(columns: Sequence[BlockColumn], codes: Codes, pulls: Floats) -> int:
+    """How many eigenvalues of the residual's covariance with products are more than random signs reach."""
+    rng = np.random.default_rng(0)  # asking changes nothing of what follows
+    stacked = _stacked(columns)
+    ends = _ends(stacked)
+    pulls, codes = _thinned(pulls, codes)
+    values = np.linalg.eigvalsh(_covariance(stacked, codes, pulls, ends))
+    return int((values > _noise(stacked, codes, pulls, ends, rng)).sum())
+
+
+def _stacked(columns: Sequence[BlockColumn]) -> list[Floats]:
+    """Functions at the codes, stiff ones smaller."""
+    scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
+    return [column.start * scale for column, scale in zip(columns, scales, strict=True)]
+
+
+def _ends(stacked: Sequence[Floats]) -> NDArray[np.int64]:
+    """Where the functions of a column begin and end among all."""
+    return np.cumsum([0, *(part.shape[1] for part in stacked)])
+
+
+def _thinned(pulls: Floats, codes: Codes) -> tuple[Floats, Codes]:
+    """Every so many rows, each for all of them."""
+    step = max(len(pulls) // _ENOUGH_ROWS, 1)
+    return step * pulls[::step], codes.take(np.arange(0, len(pulls), step))
+
+
+def _covariance(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: NDArray[np.int64]) -> Floats:
     """C, block by block, in pieces of rows that fit the cache."""
     matrix = np.zeros((ends[-1], ends[-1]))
     for start in range(0, len(pulls), 4096):
@@ -87,7 +113,9 @@ def _covariance(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: Fl
     return matrix
 
 
-def _noise(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: Floats, rng: np.random.Generator) -> float:
+def _noise(
+    stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: NDArray[np.int64], rng: np.random.Generator
+) -> float:
     """The highest eigenvalue where there is nothing to find: residuals with random signs, on average."""
     tops = []
     for _ in range(3):

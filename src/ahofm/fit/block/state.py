@@ -170,11 +170,13 @@ class State:
             bound = response.careful(self.touch, self.variance)
             if bound is not self.touch:
                 break
-        predictor.blocks[j] = old.at_rest()
-        predictor.rows.put_in(predictor.moments(j))
-        if bound is not self.touch:
+        if bound is self.touch:
+            predictor.blocks[j] = old.at_rest()
+        else:
+            predictor.blocks[j] = old
+            predictor.rows.put_in(predictor.moments(j))
             predictor.blocks[j] = old.solved(self._sums(k, j, bound), self.noise, ranks, learn=learn)
-            self._put_in(k, j, borne=True)
+        self._put_in(k, j, borne=True)
 
     def _put_in(self, k: int, j: int, *, borne: bool) -> bool:
         """Put a solved block into the rows; whether losses bear the step, which is then taken."""

@@ -108,6 +108,10 @@ class WalkPrior:
         slope[0] -= around
         return Part(None, strength[0] * slope + strength[1] * values)
 
+    def nothing(self, width: int) -> Part:
+        """A walk that stays at zero."""
+        return Part(None, np.zeros((self.n_codes, width)))
+
     def _steps_of(self, mean: Floats) -> Floats:
         around = self.closed * (mean[self.last] - mean[0]) ** 2
         return np.asarray(self.edges @ np.diff(mean, axis=0) ** 2 + around)

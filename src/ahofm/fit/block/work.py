@@ -108,8 +108,8 @@ class Work:
             return partial(against_noise, share)
         return constant(share)
 
-    def member(self, recipe: Recipe, number: int, copy: int) -> Member:
-        """A fit of these rows by a recipe."""
+    def member(self, recipe: Recipe, number: int, copy: int, *, growing: bool = False) -> Member:
+        """A fit of these rows by a recipe; with as many factors as pairs need, unless it was said how many."""
         settings = self.settings
         double = self.response.n_rows <= FLOAT64_ROWS or max(self.ranks, default=1) > 3
         precision: Literal["float32", "float64"] = "float64" if double else "float32"
@@ -125,6 +125,7 @@ class Work:
             NativeBlockKernel(precision),
             SerialExecutor(),
             Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare),
+            growing=growing and settings.rank == "auto",
         )
 
 
