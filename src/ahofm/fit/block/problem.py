@@ -23,6 +23,7 @@ from ahofm.fit.block.mixed import MixedPrior
 from ahofm.fit.block.predictor import Belief, Block
 from ahofm.fit.block.prior import Part, Posterior, Prior, bounded
 from ahofm.fit.block.smooth import SmoothPrior
+from ahofm.fit.block.strengths import learned
 from ahofm.fit.objective import column_sums, loss_sums
 from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
 from ahofm.rows import Executor, Source, fold
@@ -65,6 +66,7 @@ class Functions:
     origin: Floats  # values that the sample has found
     lean: Floats  # slope of U there
     ridge: Floats  # curvature of U there
+    learns: bool = True  # whether its strengths change
 
     @property
     def basis(self) -> Floats:
@@ -92,10 +94,14 @@ class Functions:
         away = self.values(part) - self.origin
         return float((self.lean * away + 0.5 * self.ridge * away**2).sum()), self.lean + self.ridge * away
 
+    def solved(self, at_codes: Floats, part: Part) -> Posterior:
+        """Where the parabola with this slope ends."""
+        rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
+        return self.prior.solve(self.gram, rhs, self.strength)
+
     def inverse(self, at_codes: Floats, part: Part) -> Floats:
         """Block solve of (slope at codes + Q coefficients): flat."""
-        rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
-        solved = self.prior.solve(self.gram, rhs, self.strength)
+        solved = self.solved(at_codes, part)
         return part.flat() - Part(solved.smooth, solved.rough).flat()
 
 
@@ -172,6 +178,32 @@ class Problem:
             value += function.penalty(part) + cost
         return value, at_codes, gradient
 
+    @property
+    def strengths(self) -> list[Floats]:
+        """Of each group of functions."""
+        return [function.strength for _, function, _ in self.each()]
+
+    def set_strengths(self, strengths: Sequence[Floats]) -> None:
+        """Others, in the same order."""
+        given = iter(strengths)
+        self.functions = [[replace(function, strength=next(given)) for function in own] for own in self.functions]
+
+    def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
+        """New strengths; the objective and its slopes at the same coefficients, for which rows need not be asked."""
+        new, parts = [], self.parts(u)
+        for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
+            ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
+            changed = learned(function.prior, function.solved(own, part), function.strength, ranks)
+            new.append(changed if function.learns else function.strength)
+            value -= function.penalty(part)
+        self.set_strengths(new)
+        gradient = np.empty_like(u)
+        gradient[: len(self.functions)] = at_codes[0]
+        for (_, function, at), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
+            gradient[at] = function.slope(own, part)
+            value += function.penalty(part)
+        return value, gradient
+
     def inverse(self, at_codes: Sequence[Floats], u: Floats) -> Floats:
         """The block solves of slopes in their two parts."""
         out = np.empty_like(u)
@@ -211,7 +243,10 @@ def _functions(block: Block, at: slice, gram: Floats, lean: Floats, ridge: Float
 
 
 def _smooth_main(belief: Belief, additive: Additive, j: int, at: slice, gram: Floats) -> list[Functions]:
-    """The part of a main effect that is smooth and shared out over all columns at once, where there is one."""
+    """The part of a main effect that is smooth and shared out over all columns at once, where there is one.
+
+    Its strengths were learned from all columns together, which blocks do not see: they stay.
+    """
     found = additive.part(j)
     if found is None:
         return []
@@ -220,7 +255,7 @@ def _smooth_main(belief: Belief, additive: Additive, j: int, at: slice, gram: Fl
     part = Part(belief.smooth.coef[places, np.newaxis], None)
     none = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
-    function = Functions(own.prior, strength, part, at, slice(0, 1), gram, none, none, none)
+    function = Functions(own.prior, strength, part, at, slice(0, 1), gram, none, none, none, learns=False)
     return [replace(function, origin=function.values(part))]
 
 
@@ -262,8 +297,12 @@ def beliefs_of(beliefs: Sequence[Belief], additive: Additive, problem: Problem, 
     for k, belief in enumerate(beliefs):
         blocks, coef = [], belief.smooth.coef.copy()
         for j, block in enumerate(belief.blocks):
-            main = _moved(block.main, *next(found))
-            factors = None if block.factors is None else _moved(block.factors, *next(found))
+            (_, function, _), part = next(found)
+            main, main_strength = _moved(block.main, function, part), function.strength
+            factors, strength = None, block.strength
+            if block.factors is not None:
+                (_, function, _), part = next(found)
+                factors, strength = _moved(block.factors, function, part), function.strength
             if factors is not None and block.column.free:
                 factors = bounded(factors, block.column.mass, block.farthest)
             smooth = additive.part(j)
@@ -272,16 +311,16 @@ def beliefs_of(beliefs: Sequence[Belief], additive: Additive, problem: Problem, 
                 coef[smooth[1]] = np.ravel(part.flat())
             mean = block.mean.copy()
             mean[:-1] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
-            blocks.append(replace(block, mean=mean, main=main, factors=factors))
+            block = replace(block, mean=mean, main=main, factors=factors)  # noqa: PLW2901 - it is that block
+            blocks.append(replace(block, main_strength=main_strength, strength=strength))
         shift = float(additive.middle @ (coef - belief.smooth.coef))  # smooth effects are centred on the sample's rows
         smooth_now = replace(belief.smooth, coef=coef)
         out.append(replace(belief, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
     return out
 
 
-def _moved(posterior: Posterior | None, which: tuple[int, Functions, slice], part: Part) -> Posterior:
+def _moved(posterior: Posterior | None, function: Functions, part: Part) -> Posterior:
     assert posterior is not None
-    _, function, _ = which
     rough = posterior.rough if part.rough is None else part.rough  # of a smooth prior: what bounds have taken off
     extra = 0.0 if part.rough is not None or rough is None else rough
     return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)

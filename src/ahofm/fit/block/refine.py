@@ -3,6 +3,9 @@
 Limited-memory quasi-Newton steps. In the place of a multiple of the identity they start from the block solve of each
 column, with the curvature of the sample scaled up to all rows. That inverse needs what it is applied to as a slope at
 the codes plus Q times coefficients; slopes, and their differences, come in that form.
+
+More rows determine more, so strengths of the sample smooth too much: they are learned again on the way, from the same
+curvature.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ _MEMORY = 10
 _ENOUGH = 0.5
 """Ends when a step promises less, in units of log-likelihood: one coefficient's sampling error is as large."""
 
+_DESCENTS = 4
+"""Strengths are learned again after each but the last."""
+
 Progress = Callable[[float, float], bool]
 """Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
 
@@ -41,27 +47,34 @@ def refined(
     saved: Saved | None = None,
     name: str = "",
 ) -> list[Belief]:
-    """Beliefs whose coefficients are those of all rows; strengths and variances stay the sample's.
+    """Beliefs whose coefficients and strengths are those of all rows; variances stay the sample's.
 
     ``believed`` are the sums over the sample, for every predictor and column, with the partners' variances in. The
     state after every step is kept as ``name``.
     """
     problem = Problem(beliefs, additive, rows, sample, believed, noise)
     found = None if saved is None else saved.get(name)
-    u, passes = problem.start, 1
+    u, passes, descent = problem.start, 1, 1
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
     if found is None:
         value, slopes, gradient = problem.value(u)
     else:
-        u, passes, value, slopes, gradient, steps = found
+        u, passes, descent, value, slopes, gradient, steps, strengths = found
+        problem.set_strengths(strengths)
     while passes < most_passes:
         direction = _direction(problem, u, gradient, slopes, steps)
         promise = -float(gradient @ direction)
         if not promise > 0.0:
             direction, steps = -problem.inverse(slopes, u), []
             promise = -float(gradient @ direction)
-        if progress(value / rows.total, promise) or promise < 2.0 * _ENOUGH:
+        if progress(value / rows.total, promise):
             break
+        if promise < 2.0 * _ENOUGH or passes * _DESCENTS >= descent * most_passes:
+            if descent == _DESCENTS:
+                break
+            value, gradient = problem.learn(u, value, slopes)
+            descent, steps = descent + 1, []
+            continue
         size, better = 1.0, None
         while passes < most_passes and size > 1e-3:
             new = problem.value(u + size * direction)
@@ -79,7 +92,7 @@ def refined(
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
         if saved is not None:
-            saved.put(name, (u, passes, value, slopes, gradient, steps))
+            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, problem.strengths))
     return beliefs_of(beliefs, additive, problem, u)
 
 
