@@ -25,7 +25,7 @@ NEWTON_ROWS = KNOWN_ROWS
 
 _FLOAT64_ROWS = 200_000
 
-PASSES, PASSES_BELOW = 48, 16
+PASSES, PASSES_BELOW = 44, 12
 """Over all rows, at most: at the highest order, and at each of those below."""
 
 
