@@ -139,10 +139,12 @@ class Problem:
         """New strengths; the objective and its slopes at the same coefficients, for which rows need not be asked."""
         new, parts = [], self.parts(u)
         for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
-            ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
-            changed = learned(function.prior, function.solved(own, part), function.strength, ranks)
-            new.append(changed if function.learns else function.strength)
             value -= function.penalty(part)
+            strength = function.strength
+            if function.learns:
+                ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
+                strength = learned(function.prior, function.solved(own, part), strength, ranks)
+            new.append(strength)
         self.set_strengths(new)
         gradient = np.empty_like(u)
         gradient[: len(self.functions)] = at_codes[0]
@@ -213,8 +215,9 @@ def beliefs_of(beliefs: Sequence[Belief], additive: Additive, problem: Problem, 
                 coef[smooth[1]] = np.ravel(part.flat())
             mean = block.mean.copy()
             mean[:-1] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
-            block = replace(block, mean=mean, main=main, factors=factors)  # noqa: PLW2901 - it is that block
-            blocks.append(replace(block, main_strength=main_strength, strength=strength))
+            blocks.append(
+                replace(block, mean=mean, main=main, factors=factors, main_strength=main_strength, strength=strength)
+            )
         shift = float(additive.middle @ (coef - belief.smooth.coef))  # smooth effects are centred on the sample's rows
         smooth_now = replace(belief.smooth, coef=coef)
         out.append(replace(belief, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
