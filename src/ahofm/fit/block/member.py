@@ -43,9 +43,9 @@ _HALVINGS = 20
 """Of the terms of new factors, at most."""
 
 _LEFT_OVER, _GROWTHS = 2, 2
-"""As many directions as pairs may leave in the residual, and how often they get as many factors as at first again.
+"""Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
 
-One is left in every third fit to data where more factors do not help; three and more where they do.
+One is left in every third fit to data where more factors do not help; two to six where they do.
 """
 
 
@@ -153,9 +153,8 @@ class Member:
     def _grow(self, report: Report) -> bool:
         """More factors for pairs while there is something left for them; whether somebody asked to stop."""
         for times in range(1, _GROWTHS + 1):
-            n_predictors = range(len(self._state.predictors))
-            left = [found_pairs(self.columns, self.codes, self._pulls(k)) for k in n_predictors]
-            if max(left) < _LEFT_OVER:
+            all_pulls = [self._pulls(k) for k in range(len(self._state.predictors))]
+            if max(found_pairs(self.columns, self.codes, pulls) for pulls in all_pulls) < _LEFT_OVER:
                 break
             before = self._state.copy()
             try:
