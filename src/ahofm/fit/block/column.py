@@ -31,6 +31,13 @@ _REPEATED = 1.5
 _STIFFEST = 1e6
 """Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
 
+_STRONGEST = 1e6, 1e10
+"""Highest strengths, up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
+
+The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the more
+rows there are, the stronger must be what makes a function vanish that is not needed.
+"""
+
 
 @dataclass(frozen=True)
 class BlockColumn:
@@ -95,13 +102,13 @@ class SmoothCoordinates:
     group: NDArray[np.intp]
     weight: Floats
     stiffness: Floats
-
+    strongest: float
     functions: Basis
 
     @property
     def prior(self) -> SmoothPrior:
         """With these values."""
-        return SmoothPrior(self.values, self.group, self.weight)
+        return SmoothPrior(self.values, self.group, self.weight, self.strongest)
 
     def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
         """Each coordinate at raw values of the column: (len(values), m)."""
@@ -201,7 +208,8 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         level, names = np.append(level, -scale * share), np.append(names, 3)
         weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
     group = np.unique(names, return_inverse=True)[1]
-    return SmoothCoordinates(values, to_basis, level, group, weight, stiffness, functions)
+    strongest = float(np.clip(book.mass.sum() ** 2, *_STRONGEST))
+    return SmoothCoordinates(values, to_basis, level, group, weight, stiffness, strongest, functions)
 
 
 def block_columns(

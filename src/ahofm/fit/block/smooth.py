@@ -13,6 +13,9 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.prior import Part, Posterior
 
+_WEAKEST = 1e-3
+"""Strength."""
+
 _JITTER = 1e-8
 """Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
 
@@ -29,11 +32,14 @@ class SmoothPrior:
         Which strength a coordinate has: 0 is that of the first group, and so on.
     weight : array of shape (m,)
         Within its group.
+    strongest : float
+        No strength is higher.
     """
 
     values: Floats
     group: NDArray[np.intp]
     weight: Floats
+    strongest: float = 1e6
 
     @property
     def n_groups(self) -> int:
@@ -43,7 +49,7 @@ class SmoothPrior:
     @property
     def bounds(self) -> tuple[Floats, Floats]:
         """Lowest and highest strengths."""
-        return np.full(self.n_groups, 1e-3), np.full(self.n_groups, 1e6)
+        return np.full(self.n_groups, _WEAKEST), np.full(self.n_groups, self.strongest)
 
     def start(self, mean_square: float) -> Floats:
         """Strengths for functions of that mean square: the first group, of what is wiggly, is shrunk most."""

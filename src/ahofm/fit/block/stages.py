@@ -51,7 +51,7 @@ class Schedule:
     @classmethod
     def of(cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False) -> Schedule:
         """For so many rows; with those numbers where they are given. Rare events are not safe with known partners."""
-        plain = cls() if n_rows < MANY_ROWS else cls(last=30, tol=5e-4)
+        plain = cls() if n_rows < MANY_ROWS else cls(main=16, last=30, tol=5e-4)
         plain = replace(plain, warm=0) if rare else plain
         last = plain.last if last is None else last
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
