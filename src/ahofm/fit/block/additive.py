@@ -21,6 +21,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.column import SmoothCoordinates
 from ahofm.fit.block.response import Parabolas
+from ahofm.fit.block.strengths import LEAST_FREEDOM, LEAST_SIZE
 
 MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
 """Of the design; beyond, main effects are left to the blocks."""
@@ -29,6 +30,9 @@ GRAM_ROWS = 8_192
 """Of the design that are weighted at a time: a weighted copy of it all would double the memory."""
 
 _FIRST_STEPS = 30
+
+_WEAKEST, _STRONGEST = 1e-6, 1e8
+"""Strengths: the lowest, and the highest unless factors may have higher ones."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +132,10 @@ class Additive:
         coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
-        freedom = np.maximum(self._counts - smooth.strength * (self._members @ variance), 1e-3)
-        size = np.maximum(self._members @ coef**2, 1e-12)
+        freedom = np.maximum(self._counts - smooth.strength * (self._members @ variance), LEAST_FREEDOM)
+        size = np.maximum(self._members @ coef**2, LEAST_SIZE)
         now = smooth.strength
-        strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), 1e-6, 1e8)
+        strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), _WEAKEST, self._strongest)
         spread = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
         return Smooth(np.asarray(coef), strength, spread)
 
@@ -178,6 +182,10 @@ class Additive:
     @cached_property
     def _within(self) -> Floats:
         return np.concatenate([np.zeros(0), *(own.weight for own in self._parts)])
+
+    @cached_property
+    def _strongest(self) -> float:
+        return max(_STRONGEST, *(own.strongest for own in self._parts))
 
     @cached_property
     def _counts(self) -> Floats:

@@ -34,8 +34,8 @@ _STIFFEST = 1e6
 _STRONGEST = 1e6, 1e10
 """Highest strengths, up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
 
-The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the more
-rows there are, the stronger must be what makes a function vanish that is not needed.
+The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
+more rows there are, the stronger must be what makes a function vanish that is not needed.
 """
 
 

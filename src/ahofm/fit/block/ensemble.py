@@ -15,7 +15,7 @@ from ahofm.fit.block.many import goes_on_a_sample, refined_fits, sample_of
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.plan import Plan, search_settings
 from ahofm.fit.block.run import Runner
-from ahofm.fit.block.stages import Fit, Snapshot
+from ahofm.fit.block.stages import Fit, Snapshot, up_to
 from ahofm.fit.block.weigh import Scores, predict, set_aside
 from ahofm.fit.block.work import RECIPES, Recipe, Work, recipes_for
 from ahofm.fit.data import Data
@@ -52,7 +52,7 @@ def fit_block(
     if plan.search:
         scores, first = _search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
-            ranks = {order: rank for order, rank in ranks.items() if order <= scores.needed(max(ranks))}
+            ranks = up_to(scores.needed(max(ranks)), ranks)
             work = replace(work, ranks=ranks)
         shares = {order: _shares(scores, order, count) for order in (1, *ranks)}
     else:
@@ -64,7 +64,14 @@ def fit_block(
     jobs = [(recipe, copy) for recipe in wanted for copy in range(copies[recipe])]
     if runner.reason is None:
         rows = sample_of(work) if many else work
-        members = [rows.member(recipes[recipe], recipe, copy, growing=True) for recipe, copy in jobs]
+        tops = [
+            max(below for part in shares.values() for other, below in part if other == recipe) for recipe, _ in jobs
+        ]
+        runner.expect(-plan.spared(tops))
+        members = [
+            rows.member(recipes[recipe], recipe, copy, growing=True, highest=top)
+            for (recipe, copy), top in zip(jobs, tops, strict=True)
+        ]
         found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
         settled = all(member.settled for member in members)
         if many:
@@ -260,7 +267,8 @@ def _interactions(
 def _rank(first: Mapping[int, int], fitted: Sequence[tuple[int, list[Fit]]]) -> Choice:
     """How many factors there were, and why more than at first."""
     grown = max(fits[-1][0].ranks.get(2, 0) for _, fits in fitted)
-    ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in first.items()}
+    highest = max(max(fits[-1][0].ranks, default=1) for _, fits in fitted)
+    ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in up_to(highest, first).items()}
     why = "of each member, before factors were dropped"
     if grown > first.get(2, grown):
         why += f"; {first[2]} at order 2 left something to explain"

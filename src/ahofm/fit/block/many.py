@@ -57,7 +57,7 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             fits.append(member.fits[at])
             continue
         last = at == len(member.beliefs) - 1
-        cost = pass_work(work.response.n_rows, work.ranks, (1, *work.ranks)[at])
+        cost = pass_work(work.response.n_rows, member.ranks, (1, *member.ranks)[at])
         try:
             new = refined(
                 beliefs,

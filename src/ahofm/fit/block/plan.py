@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ahofm.fit.block.many import PASSES, PASSES_BELOW, SAMPLE_ROWS, goes_on_a_sample
-from ahofm.fit.block.stages import Job, Schedule, pass_work
+from ahofm.fit.block.stages import Job, Schedule, pass_work, up_to
 from ahofm.fit.block.weigh import FEW_ROWS, SEARCH_SWEEPS, set_aside
 from ahofm.fit.block.work import Work, member_count
 from ahofm.fit.settings import Settings
@@ -62,8 +62,22 @@ class Plan:
     @property
     def total(self) -> float:
         """All work, as jobs count it."""
-        passes = sum(n * pass_work(self.n_rows, self.members[0].ranks, order) for order, n in self.passes.items())
-        return sum(job.total for job in (*self.search, *self.members)) + len(self.members) * passes
+        return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
+
+    def spared(self, tops: Sequence[int]) -> float:
+        """Work that is not to be done where members end at these orders."""
+        return sum(self._member(self._highest) - self._member(top) for top in tops)
+
+    @property
+    def _highest(self) -> int:
+        return max(self.members[0].ranks, default=1)
+
+    def _member(self, top: int) -> float:
+        """Work of a member that ends at an order, with its passes."""
+        ranks = up_to(top, self.members[0].ranks)
+        numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
+        passes = sum(number * pass_work(self.n_rows, ranks, order) for order, number in numbers.items())
+        return replace(self.members[0], ranks=ranks).total + passes
 
 
 def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:

@@ -27,6 +27,9 @@ from ahofm.fit.objective import column_sums, loss_sums
 from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
 from ahofm.rows import Executor, Source, fold
 
+_LEARNING = 5
+"""Steps of the rule for strengths at a time: they need no pass, and what is to vanish takes many."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -140,11 +143,11 @@ class Problem:
         new, parts = [], self.parts(u)
         for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
             value -= function.penalty(part)
-            strength = function.strength
-            if function.learns:
-                ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
-                strength = learned(function.prior, function.solved(own, part), strength, ranks)
-            new.append(strength)
+            ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
+            new.append(function.strength)
+            for _ in range(_LEARNING if function.learns else 0):
+                found = replace(function, strength=new[-1]).solved(own, part)
+                new[-1] = learned(function.prior, found, new[-1], ranks)
         self.set_strengths(new)
         gradient = np.empty_like(u)
         gradient[: len(self.functions)] = at_codes[0]

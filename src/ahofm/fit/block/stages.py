@@ -114,6 +114,11 @@ def pass_work(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     return _PASS * n_rows * (_FUNCTIONS + width(ranks, order))
 
 
+def up_to(highest: int, ranks: Mapping[int, int]) -> dict[int, int]:
+    """Ranks without those of higher orders."""
+    return {order: rank for order, rank in ranks.items() if order <= highest}
+
+
 def width(ranks: Mapping[int, int], order: int) -> int:
     """Factors that are there in the stage of an order."""
     return sum(rank for other, rank in ranks.items() if other <= order)

@@ -9,7 +9,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.prior import Posterior, Prior
 
-_LEAST_FREEDOM, _LEAST_SIZE = 1e-6, 1e-18
+LEAST_FREEDOM, LEAST_SIZE = 1e-6, 1e-18
 """Of functions that have all but vanished: their strengths may go on to rise, up to the prior's bounds."""
 
 
@@ -23,8 +23,8 @@ def learned(prior: Prior, posterior: Posterior, strength: Floats, ranks: Sequenc
     start = 0
     for rank in ranks:
         part = slice(start, start + rank)
-        freedom = np.maximum(posterior.freedom[:, part].sum(axis=1), _LEAST_FREEDOM)
-        size = np.maximum(posterior.size[:, part].sum(axis=1), _LEAST_SIZE)
+        freedom = np.maximum(posterior.freedom[:, part].sum(axis=1), LEAST_FREEDOM)
+        size = np.maximum(posterior.size[:, part].sum(axis=1), LEAST_SIZE)
         now = strength[:, start]
         new = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), low, high)
         out[:, part] = new[:, np.newaxis]

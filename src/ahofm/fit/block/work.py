@@ -16,7 +16,7 @@ from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.response import Response
-from ahofm.fit.block.stages import MANY_ROWS, Schedule
+from ahofm.fit.block.stages import MANY_ROWS, Schedule, up_to
 from ahofm.fit.block.tempering import Tempering, against_noise, constant, with_noise
 from ahofm.fit.block.weigh import FEW_ROWS
 from ahofm.fit.data import Data
@@ -108,17 +108,22 @@ class Work:
             return partial(against_noise, share)
         return constant(share)
 
-    def member(self, recipe: Recipe, number: int, copy: int, *, growing: bool = False) -> Member:
-        """A fit of these rows by a recipe; with as many factors as pairs need, unless it was said how many."""
-        settings = self.settings
-        double = self.response.n_rows <= FLOAT64_ROWS or max(self.ranks, default=1) > 3
+    def member(
+        self, recipe: Recipe, number: int, copy: int, *, growing: bool = False, highest: int | None = None
+    ) -> Member:
+        """A fit of these rows by a recipe, up to an order.
+
+        A growing one has as many factors as pairs need, unless it was said how many.
+        """
+        settings, ranks = self.settings, self.ranks if highest is None else up_to(highest, self.ranks)
+        double = self.response.n_rows <= FLOAT64_ROWS or max(ranks, default=1) > 3
         precision: Literal["float32", "float64"] = "float64" if double else "float32"
         return Member(
             self._columns(recipe),
             self.codes,
             self.response,
             self.additive,
-            self.ranks,
+            ranks,
             self.tempering(recipe),
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
