@@ -58,6 +58,15 @@ def test_nothing_is_searched_for_when_all_is_given():
     assert [order for order, _ in plan.members[0].stages] == [1, 2]
 
 
+@pytest.mark.parametrize("n", [9_000, 1_000_000])
+def test_work_of_orders_that_do_not_count_is_spared(n):
+    plans = [plan_for(n, order=order, rank=4, interactions="smooth", n_members=2) for order in (1, 2, 3)]
+    first, second, third = (plan.total / len(plan.members) for plan in plans)  # main effects have one member
+    assert plans[2].spared([3, 3]) == 0.0
+    assert plans[2].spared([2, 2]) == pytest.approx(2 * (third - second))
+    assert plans[2].spared([1, 3]) == pytest.approx(third - first)
+
+
 @pytest.mark.parametrize("n", [150, 700])
 def test_a_fit_has_done_its_work_when_it_ends(n):
     X, y = draw(n)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, Spline
-from ahofm.fit.block import member
+from ahofm.fit.block import column, member
+from ahofm.fit.block.run import Runner
 from ahofm.fit.block.state import State
 
 
@@ -106,3 +107,40 @@ def test_pairs_that_leave_nothing_get_no_more_factors():
     y = np.sin(3 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=1500)
     model = AHOFMRegressor(order=2, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
     assert model.model_.ranks[2] <= 4
+
+
+def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (22_000, 6))
+    mean = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 1.5 * np.sin(2 * X[:, 2]) * X[:, 3]
+    y = mean + rng.normal(size=len(mean))
+
+    def fitted():
+        model = AHOFMRegressor(order=2, interactions="smooth", rank=6, n_members=1, random_state=0)
+        model.fit(X[:20_000], y[:20_000])
+        return model, np.sqrt(np.mean((model.predict(X[20_000:]) - mean[20_000:]) ** 2))
+
+    model, error = fitted()
+    assert (model.model_.strengths[2][[0, 1, 4, 5]] > 1e7).all()
+    monkeypatch.setattr(column, "_STRONGEST", (1e6, 1e6))
+    assert error < 0.8 * fitted()[1]
+
+
+def test_members_end_at_the_order_that_counts(monkeypatch):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (300, 4))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + rng.normal(size=300)
+    run, orders, shares = Runner.__call__, {}, []
+
+    def listening(self, members, name=None):
+        orders[name] = [max(one.ranks, default=1) for one in members]
+        return run(self, members, name)
+
+    monkeypatch.setattr(Runner, "__call__", listening)
+    model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.share)]).fit(X, y)
+    assert set(orders["search"]) == {3}
+    assert set(orders["member"]) == {1}
+    assert model.model_.order == 1
+    assert next(choice for choice in model.model_.choices if choice.name == "rank").value == "none"
+    assert shares == sorted(shares)
+    assert 0.7 < shares[-1] <= 1.0
