@@ -113,7 +113,7 @@ def scalability(table: pd.DataFrame, path: Path) -> None:
     measures = {"cpu": "seconds of one core", "megabytes": "MB on top of the data", "surfaces": "MSE of surfaces"}
     for panel, (measure, label) in zip(axes, measures.items(), strict=True):
         for (method, n), fits in pairs.groupby(["method", "n"]):
-            done = fits[fits.status == "done"].sort_values("p")
+            done = fits[fits.status == "done"].groupby("p", as_index=False)[list(measures)].mean()
             width = {6000: 0.8, 12000: 1.6, 18000: 2.6}.get(int(n), 1.2)
             name = method if n == pairs.n.min() else None
             panel.plot(done.p, done[measure], "o-", color=colours[method], linewidth=width, markersize=3, label=name)

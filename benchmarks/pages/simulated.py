@@ -30,7 +30,7 @@ def estimation(table: pd.DataFrame, measure: str) -> str:
 
 
 def scalability(table: pd.DataFrame) -> str:
-    """Seconds, megabytes and error of every method, by size."""
+    """Seconds, megabytes and error of every method, by size: means over replications."""
     part = table[table.problem == "pairs"]
     rows = []
     for (p, n), sizes in part.groupby(["p", "n"]):
@@ -46,10 +46,10 @@ def scalability(table: pd.DataFrame) -> str:
 def _cell(found: pd.DataFrame) -> str:
     if found.empty:
         return "–"
-    one = found.iloc[0]
-    if one.status != "done":
-        return str(one.status).split(":")[0]
-    return f"{short(one.cpu)} s, {one.megabytes:.0f} MB, {short(one.surfaces)}"
+    if (found.status != "done").any():
+        return str(found.status.iloc[0]).split(":")[0]
+    mean = found[["cpu", "megabytes", "surfaces"]].astype(float).mean()
+    return f"{short(mean.cpu)} s, {mean.megabytes:.0f} MB, {short(mean.surfaces)}"
 
 
 def beyond(table: pd.DataFrame) -> str:

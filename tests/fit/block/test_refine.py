@@ -5,9 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ahofm import AHOFMRegressor, Categorical, Spline, Walk
-from ahofm.columns import Encoder, Mixed
-from ahofm.columns.table import read_table
+from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.block import many, refine
 from ahofm.fit.block.many import all_rows, refined_fits
@@ -15,29 +13,8 @@ from ahofm.fit.block.prior import Part
 from ahofm.fit.block.problem import Problem, beliefs_of, tables_of
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.weigh import predict
-from ahofm.fit.block.work import Recipe, Work
-from ahofm.fit.data import counted_rows, prepare
-from ahofm.fit.settings import Settings
 from ahofm.model import Reason
-
-KINDS = {0: Categorical(), 1: Walk(), 2: Spline(n_basis=6)}  # the fourth is automatic
-
-
-def small_work(family, interactions, n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.integers(0, 4, n), rng.integers(0, 9, n), rng.normal(size=(n, 2)).round(1)])
-    eta = 0.5 * np.sin(X[:, 1]) * X[:, 2] + 0.3 * X[:, 3]
-    y = {
-        Gaussian: lambda: eta + 0.3 * rng.normal(size=n),
-        Poisson: lambda: rng.poisson(np.exp(eta)).astype(float),
-        Multinomial: lambda: (eta[:, None] * [1, 0, -1] + rng.gumbel(size=(n, 3))).argmax(axis=1).astype(float),
-    }[type(family)]()
-    settings = Settings(columns=KINDS, interactions=interactions, solver="newton", n_threads=1)
-    table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
-    encoder = Encoder.learn(table, KINDS, default=Mixed(n_basis=6), max_codes=30)
-    data = prepare(table, rows, encoder, family, all_known=True, n_threads=1)
-    work = Work.of(data, {2: 2, 3: 1}, settings)
-    return work, work.member(Recipe(interactions, 0.7, 0.7), 0, 0)
+from tests.fit.block.samples import simulated, small_work
 
 
 def problem_of(family, interactions):
@@ -154,13 +131,6 @@ def test_withall_rows_in_the_sample_little_changes(family):
     before, after = (predict(fit, work.books, work.table) for fit in (member.fits[-1], fits[-1]))
     assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.95
     assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
-
-
-def simulated(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, 6))
-    truth = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 1.5 * np.sin(2 * X[:, 2]) * X[:, 3]
-    return X, truth
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])

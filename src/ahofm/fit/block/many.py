@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from ahofm.fit.block.member import Member
-from ahofm.fit.block.problem import Rows
+from ahofm.fit.block.needed import needed
+from ahofm.fit.block.problem import Rows, tables_of
 from ahofm.fit.block.refine import refined
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit, Snapshot, pass_work
@@ -57,15 +58,19 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             fits.append(member.fits[at])
             continue
         last = at == len(member.beliefs) - 1
+        known, noise = rows_of(sample, member), member.fits[at][0].noise
+        tables = tuple(tables_of(belief, member.additive) for belief in beliefs)
+        information = [known.curvature(tables, k, 0).h[:, 0, 0].sum() / noise for k in range(len(beliefs))]
+        supported = needed(beliefs, information)
         cost = pass_work(work.response.n_rows, member.ranks, (1, *member.ranks)[at])
         try:
             new = refined(
-                beliefs,
+                supported,
                 member.additive,
                 all_rows(work, member),
-                rows_of(sample, member),
-                member.believed(beliefs),
-                member.fits[at][0].noise,
+                known,
+                member.believed(supported),
+                noise,
                 most_passes=(work.settings.max_iter or PASSES) if last else PASSES_BELOW,
                 progress=partial(runner.report, passes=1.0, work=cost),
                 saved=saved,
@@ -75,7 +80,7 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             runner.reason = Reason.INTERRUPTED
             fits.append(member.fits[at])
             continue
-        parts = [belief.snapshot(member.additive, member.fits[at][0].noise) for belief in new]
+        parts = [belief.snapshot(member.additive, noise) for belief in new]
         fits.append(tuple(part for part in parts if part is not None))
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")

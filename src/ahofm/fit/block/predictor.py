@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.additive import Additive, Smooth
@@ -66,6 +67,14 @@ class Block:
             variance=np.hstack([self.variance, np.zeros_like(start)]),
             strength=np.hstack([self.strength, strength]),
         )
+
+    def only(self, which: NDArray[np.intp]) -> Block:
+        """With some of the factors."""
+        assert self.factors is not None
+        columns = np.append(0, 1 + which)  # the main effect comes first
+        mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
+        factors, strength = self.factors.only(which), self.strength[:, which]
+        return replace(self, mean=mean, variance=variance, factors=factors, strength=strength)
 
     def solved(
         self, sums: BlockSums, noise: float, ranks: Sequence[int], *, learn: bool, damping: float = 0.0

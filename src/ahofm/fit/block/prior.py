@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 
@@ -61,6 +62,12 @@ class Posterior:
     rough: Floats | None
     freedom: Floats
     size: Floats
+
+    def only(self, which: NDArray[np.intp]) -> Posterior:
+        """What is believed of some of the functions."""
+        smooth, rough = (None if part is None else part[:, which] for part in (self.smooth, self.rough))
+        mean, variance, freedom, size = (part[:, which] for part in (self.mean, self.variance, self.freedom, self.size))
+        return Posterior(mean, variance, smooth, rough, freedom, size)
 
 
 def absent(prior: Prior, codes: int, width: int) -> Posterior:

@@ -212,7 +212,7 @@ def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
 
 
 def _short(member: Member, sweeps: int) -> Member:
-    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, warm=0)
+    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, alone=sweeps, warm=0)
     return member
 
 

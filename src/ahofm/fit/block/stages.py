@@ -30,6 +30,8 @@ class Schedule:
     ----------
     main, inner, last : int
         Most sweeps for main effects, for the stage of an order below the last, and for the last.
+    alone : int
+        Sweeps for main effects that no interactions follow.
     warm : int
         First sweeps of a stage, without the partners' uncertainty and with strengths as they are.
     fewest : int
@@ -43,6 +45,7 @@ class Schedule:
     main: int = 8
     inner: int = 25
     last: int = 60
+    alone: int = 8
     warm: int = 5
     fewest: int = 12
     tol: float = 2e-3
@@ -51,14 +54,16 @@ class Schedule:
     @classmethod
     def of(cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False) -> Schedule:
         """For so many rows; with those numbers where they are given. Rare events are not safe with known partners."""
-        plain = cls() if n_rows < MANY_ROWS else cls(main=16, last=30, tol=5e-4)
+        plain = cls() if n_rows < MANY_ROWS else cls(alone=16, last=30, tol=5e-4)
         plain = replace(plain, warm=0) if rare else plain
         last = plain.last if last is None else last
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
 
     def most(self, order: int, highest: int) -> int:
         """Sweeps that a stage may make."""
-        return self.main if order == 1 else self.last if order == highest else self.inner
+        if order == 1:
+            return self.main if highest > 1 else self.alone
+        return self.last if order == highest else self.inner
 
     def likely(self, order: int, highest: int) -> float:
         """Sweeps that a stage usually makes."""
