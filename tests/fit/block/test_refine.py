@@ -97,6 +97,46 @@ def test_learning_strengths_needs_no_pass(family, interactions):
     assert not any(change and not may for change, may in zip(changed, learns, strict=True))
 
 
+@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
+    problem, _ = problem_of(Gaussian(), interactions)
+    u = problem.start.copy()
+    for _, function, at in problem.each():
+        if function.columns.start == 1:
+            u[at] *= 0.02  # where partners are nearly zero, what a column alone wants is far away
+
+    def times():
+        _, slopes, _ = problem.value(u)
+        step = problem.inverse(slopes, u)
+        given = zip(problem.each(), problem.parts(u), problem.parts(step), strict=True)
+        sizes = [
+            [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]
+            for (_, function, _), *parts in given
+            if function.columns.start == 1
+        ]
+        return np.max([step / np.maximum(own, 1e-3) for own, step in sizes])
+
+    before = times()
+    problem.damp(u, problem.value(u)[1])
+    assert before > 4.0
+    assert times() < 0.4 * before
+    learned, again = problem.learned, problem_of(Gaussian(), interactions)[0]
+    again.resume(learned)
+    for new, old in zip(again.learned, learned, strict=True):
+        np.testing.assert_array_equal(new[0], old[0])
+        np.testing.assert_array_equal(new[1], old[1])
+
+
+def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
+    X, truth = simulated(150_000)
+    y = truth + np.random.default_rng(1).normal(size=len(truth))
+    monkeypatch.setattr(many, "SAMPLE_ROWS", 5_000)
+    monkeypatch.setattr(many, "needed", lambda beliefs, _: beliefs)
+    model = AHOFMRegressor(order=2, interactions="smooth", solver="newton", rank=10, random_state=0).fit(X, y)
+    new, mean = simulated(20_000, seed=5)
+    assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
+
+
 def test_strengths_are_those_of_all_rows(monkeypatch):
     X, truth = simulated(40_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))

@@ -14,6 +14,9 @@ from ahofm.fit.block.prior import Part, Posterior, Prior
 from ahofm.fit.block.smooth import SmoothPrior
 from ahofm.kernels import BlockSums, ColumnSums
 
+_LEAST_SQUARE = 1e-18
+"""Of a factor, to compare its step with."""
+
 
 @dataclass(frozen=True)
 class Functions:
@@ -28,6 +31,8 @@ class Functions:
     origin: Floats  # values that the sample has found
     lean: Floats  # slope of U there
     ridge: Floats  # curvature of U there
+    mass: Floats  # share of the weight at each code
+    damping: Floats  # curvature in the way of block solves
     learns: bool = True  # whether its strengths change
 
     @property
@@ -61,9 +66,25 @@ class Functions:
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
         return self.prior.solve(self.gram, rhs, self.strength)
 
+    def damped(self, at_codes: Floats, part: Part) -> Functions:
+        """With curvature in the way where a block solve moves a factor by more than its own size.
+
+        Near zero a factor is determined by its partners alone, which move at the same time: steps that are right for
+        each column are far too long for all of them.
+        """
+        if self.columns.start == 0:
+            return self
+        plain = replace(self, damping=np.zeros_like(self.damping))
+        step = self.values(part.like(plain.inverse(at_codes, part)))
+        squares = [self.mass @ values**2 for values in (step, self.values(part))]
+        times = np.sqrt(squares[0] / np.maximum(squares[1], _LEAST_SQUARE))
+        return replace(self, damping=np.einsum("bff->bf", self.gram) * np.maximum(times - 1.0, 0.0))
+
     def inverse(self, at_codes: Floats, part: Part) -> Floats:
         """Block solve of (slope at codes + Q coefficients): flat."""
-        solved = self.solved(at_codes, part)
+        gram = self.gram.copy()
+        np.einsum("bff->bf", gram)[...] += self.damping
+        solved = replace(self, gram=gram).solved(at_codes, part)
         return part.flat() - Part(solved.smooth, solved.rough).flat()
 
 
@@ -83,7 +104,9 @@ def functions_of(block: Block, at: slice, gram: Floats, lean: Floats, ridge: Flo
         own = np.ascontiguousarray(gram[:, columns, columns])
         np.einsum("bff->bf", own)[...] += ridge[:, columns]
         none = np.zeros((len(gram), columns.stop - columns.start))
-        function = Functions(prior, strength, part, at, columns, own, none, lean[:, columns], ridge[:, columns])
+        function = Functions(
+            prior, strength, part, at, columns, own, none, lean[:, columns], ridge[:, columns], block.column.mass, none
+        )
         found.append(replace(function, origin=function.values(part)))
     return found
 
@@ -101,7 +124,8 @@ def smooth_main_of(belief: Belief, additive: Additive, j: int, at: slice, gram: 
     part = Part(belief.smooth.coef[places, np.newaxis], None)
     none = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
-    function = Functions(own.prior, strength, part, at, slice(0, 1), gram, none, none, none, learns=False)
+    mass = belief.blocks[j].column.mass
+    function = Functions(own.prior, strength, part, at, slice(0, 1), gram, none, none, none, mass, none, learns=False)
     return [replace(function, origin=function.values(part))]
 
 

@@ -60,8 +60,8 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
         last = at == len(member.beliefs) - 1
         known, noise = rows_of(sample, member), member.fits[at][0].noise
         tables = tuple(tables_of(belief, member.additive) for belief in beliefs)
-        information = [known.curvature(tables, k, 0).h[:, 0, 0].sum() / noise for k in range(len(beliefs))]
-        supported = needed(beliefs, information)
+        per_row = [known.curvature(tables, k, 0).h[:, 0, 0].sum() / known.total for k in range(len(beliefs))]
+        supported = needed(beliefs, [own * work.data.total / noise for own in per_row])
         cost = pass_work(work.response.n_rows, member.ranks, (1, *member.ranks)[at])
         try:
             new = refined(

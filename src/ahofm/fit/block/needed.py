@@ -1,8 +1,7 @@
 """Factors that rows support, before more rows refine them.
 
 Noise alone gives a term that rows determine with f degrees of freedom a variance of f over their information. A factor
-whose term has less is left out: near zero its functions are determined by nothing but each other, and steps that solve
-for all columns at once go astray.
+whose term has much less, by what all rows know, is left out: it costs time in every pass, and follows their noise.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.predictor import Belief
 from ahofm.model.shares import symmetric
+
+_LEAST = 0.1
+"""Times its noise. Less than once: strengths have shrunk it, and more rows may find more in it."""
 
 
 def needed(beliefs: Sequence[Belief], information: Sequence[float]) -> list[Belief]:
@@ -33,7 +35,7 @@ def needed(beliefs: Sequence[Belief], information: Sequence[float]) -> list[Beli
     )
     most = times.max(axis=0)
     kept = {
-        order: start + np.flatnonzero((most[start:end] > 1.0) | (most[start:end] == most[start:end].max()))
+        order: start + np.flatnonzero((most[start:end] > _LEAST) | (most[start:end] == most[start:end].max()))
         for order, (start, end) in zip(ranks, pairwise(np.cumsum([0, *ranks.values()])), strict=True)
     }
     return [_only(belief, kept) for belief in beliefs]

@@ -138,6 +138,23 @@ class Problem:
         given = iter(strengths)
         self.functions = [[replace(function, strength=next(given)) for function in own] for own in self.functions]
 
+    @property
+    def learned(self) -> list[tuple[Floats, Floats]]:
+        """Strengths and dampings of each group of functions: all that changes on the way but the coefficients."""
+        return [(function.strength, function.damping) for _, function, _ in self.each()]
+
+    def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
+        """With what was learned before."""
+        self.set_strengths([strength for strength, _ in found])
+        given = iter([damping for _, damping in found])
+        self.functions = [[replace(function, damping=next(given)) for function in own] for own in self.functions]
+
+    def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
+        """Block solves that are safe for all columns at once, from the slopes at these coefficients."""
+        given = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
+        new = iter([function.damped(own, part) for (_, function, _), part, own in given])
+        self.functions = [[next(new) for _ in own] for own in self.functions]
+
     def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
         """New strengths; the objective and its slopes at the same coefficients, for which rows need not be asked."""
         new, parts = [], self.parts(u)

@@ -5,7 +5,7 @@ column, with the curvature of the sample scaled up to all rows. That inverse nee
 the codes plus Q times coefficients; slopes, and their differences, come in that form.
 
 More rows determine more, so strengths of the sample smooth too much: they are learned again on the way, from the same
-curvature.
+curvature. Block solves that would move a factor by more than its own size are damped.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def refined(
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
     if found is None:
         value, slopes, gradient = problem.value(u)
+        problem.damp(u, slopes)
     else:
-        u, passes, descent, value, slopes, gradient, steps, strengths = found
-        problem.set_strengths(strengths)
+        u, passes, descent, value, slopes, gradient, steps, learned = found
+        problem.resume(learned)
     while passes < most_passes:
         direction = _direction(problem, u, gradient, slopes, steps)
         promise = -float(gradient @ direction)
@@ -73,27 +74,40 @@ def refined(
             if descent == _DESCENTS:
                 break
             value, gradient = problem.learn(u, value, slopes)
+            problem.damp(u, slopes)
             descent, steps = descent + 1, []
             continue
-        size, better = 1.0, None
-        while passes < most_passes and size > 1e-3:
-            new = problem.value(u + size * direction)
-            passes += 1
-            if new[0] <= value - 1e-4 * size * promise:
-                better = new
-                break
-            curved = new[0] - value + size * promise  # the parabola through both ends
-            size *= float(np.clip(0.5 * size * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
+        size, better, tried = _descended(problem, u, value, direction, promise, most_passes - passes)
+        passes += tried
         if better is None:
-            break
+            if not steps:
+                break
+            steps = []  # what was remembered of the curvature leads astray
+            problem.damp(u, slopes)
+            continue
         change = size * direction
         steps = [*steps[1 - _MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
         u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
         if saved is not None:
-            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, problem.strengths))
+            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, problem.learned))
     return beliefs_of(beliefs, additive, problem, u)
+
+
+def _descended(
+    problem: Problem, u: Floats, value: float, direction: Floats, promise: float, most: int
+) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
+    """The size of a step that lowers the objective as promised, what is there, and the passes that it took."""
+    size, passes = 1.0, 0
+    while passes < most and size > 1e-3:
+        new = problem.value(u + size * direction)
+        passes += 1
+        if new[0] <= value - 1e-4 * size * promise:
+            return size, new, passes
+        curved = new[0] - value + size * promise  # the parabola through both ends
+        size *= float(np.clip(0.5 * size * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
+    return size, None, passes
 
 
 def _direction(
