@@ -22,6 +22,9 @@ FEW_ROWS = 20_000
 SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
 """For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
 
+_TELLING_ROWS = 100_000
+"""That weigh recipes, at most, where a row tells less: 20,000 have too few rare events to say whether pairs count."""
+
 _LEAST = 0.05
 """Smaller shares are left out: a member costs rank."""
 
@@ -169,9 +172,9 @@ def set_aside(n_rows: int, seed: int, *, dispersed: bool) -> list[tuple[NDArray[
     """Rows to fit and rows to predict for a search: all of them, or some when they are many."""
     if n_rows <= FEW_ROWS:
         return folds(n_rows, seed)
-    fitted = SEARCH_ROWS if dispersed else 2 * SEARCH_ROWS
+    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, _TELLING_ROWS)
     order = np.random.default_rng(seed).permutation(n_rows)
-    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + FEW_ROWS]))]
+    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
 
 
 def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
