@@ -11,7 +11,7 @@ from ahofm.fit.block import ensemble
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.stages import Snapshot
-from ahofm.fit.block.weigh import Scores, folds, predict
+from ahofm.fit.block.weigh import Scores, folds, predict, set_aside
 from ahofm.kernels import Tables
 from tests import brute_force
 
@@ -372,3 +372,19 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
     for parts in seen:
         weights = [weight for weight, _ in parts]
         np.testing.assert_allclose(weights, [0.8 / 3] * 3 + [0.15])
+
+
+@pytest.mark.parametrize(
+    ("n", "dispersed", "fitted", "weighing"),
+    [
+        (150_000, True, 8_000, 20_000),
+        (150_000, False, 16_000, 100_000),  # a row of counts or events tells less
+        (50_000, False, 16_000, 34_000),
+        (15_000, False, 12_000, 3_000),
+    ],
+)
+def test_rows_that_weigh_recipes(n, dispersed, fitted, weighing):
+    ((rows, rest),) = set_aside(n, 0, dispersed=dispersed)
+    assert (len(rows), len(rest)) == (fitted, weighing)
+    assert not np.intersect1d(rows, rest).size
+    assert max(rows.max(), rest.max()) < n
