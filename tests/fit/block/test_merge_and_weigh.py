@@ -375,16 +375,18 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "dispersed", "fitted", "weighing"),
+    ("n", "told", "fitted", "weighing"),
     [
-        (150_000, True, 8_000, 20_000),
-        (150_000, False, 16_000, 100_000),  # a row of counts or events tells less
-        (50_000, False, 16_000, 34_000),
-        (15_000, False, 12_000, 3_000),
+        (150_000, {"dispersed": True}, 8_000, 20_000),
+        (150_000, {"dispersed": False}, 16_000, 100_000),  # a row of counts or events tells less
+        (150_000, {"dispersed": False, "rare": True}, 48_000, 100_000),
+        (60_000, {"dispersed": False, "rare": True}, 20_000, 40_000),
+        (30_000, {"dispersed": False, "rare": True}, 16_000, 14_000),
+        (15_000, {"dispersed": False}, 12_000, 3_000),
     ],
 )
-def test_rows_that_weigh_recipes(n, dispersed, fitted, weighing):
-    ((rows, rest),) = set_aside(n, 0, dispersed=dispersed)
+def test_rows_that_weigh_recipes(n, told, fitted, weighing):
+    ((rows, rest),) = set_aside(n, 0, **told)
     assert (len(rows), len(rest)) == (fitted, weighing)
     assert not np.intersect1d(rows, rest).size
     assert max(rows.max(), rest.max()) < n

@@ -92,7 +92,7 @@ def fit_block(
 def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
     """Errors on rows set aside, and the fits to the rest."""
     n, dispersed = work.response.n_rows, work.response.family.dispersed
-    parts = set_aside(n, work.settings.seed, dispersed=dispersed)
+    parts = set_aside(n, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
     work = replace(work, settings=search_settings(work.settings, n, dispersed=dispersed))
     halves = [work.take(rows) for rows, _ in parts]
     members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]

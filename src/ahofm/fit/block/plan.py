@@ -49,7 +49,7 @@ class Plan:
         if n_recipes > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
             shorter = search_settings(settings, n_rows, dispersed=dispersed)
-            parts = set_aside(min(n_rows, KNOWN_ROWS), settings.seed, dispersed=dispersed)
+            parts = set_aside(min(n_rows, KNOWN_ROWS), settings.seed, dispersed=dispersed, rare=response.rare)
             search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_recipes)]
         many = goes_on_a_sample(settings, n_rows)
         count = member_count(settings, n_rows) if ranks else 1  # main effects have one start

@@ -22,6 +22,9 @@ FEW_ROWS = 20_000
 SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
 """For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
 
+_RARE_ROWS = 48_000
+"""For trying recipes where events are rare: a third as many may find no pair, by chance."""
+
 _TELLING_ROWS = 100_000
 """That weigh recipes, at most, where a row tells less: 20,000 have too few rare events to say whether pairs count."""
 
@@ -168,11 +171,18 @@ def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.in
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
-def set_aside(n_rows: int, seed: int, *, dispersed: bool) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows to fit and rows to predict for a search: all of them, or some when they are many."""
+def set_aside(
+    n_rows: int, seed: int, *, dispersed: bool, rare: bool = False
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to fit and rows to predict for a search: all of them, or some when they are many.
+
+    More of them where a row tells less than a measurement does, and more again where events are rare.
+    """
     if n_rows <= FEW_ROWS:
         return folds(n_rows, seed)
     fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, _TELLING_ROWS)
+    if rare:
+        fitted = max(fitted, min(_RARE_ROWS, n_rows // 3))
     order = np.random.default_rng(seed).permutation(n_rows)
     return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
 
