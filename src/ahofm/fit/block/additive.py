@@ -185,7 +185,7 @@ class Additive:
 
     @cached_property
     def _strongest(self) -> float:
-        return max(_STRONGEST, *(own.strongest for own in self._parts))
+        return max([_STRONGEST, *(own.strongest for own in self._parts)])
 
     @cached_property
     def _counts(self) -> Floats:

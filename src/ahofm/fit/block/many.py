@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.needed import needed
+from ahofm.fit.block.predictor import Belief
 from ahofm.fit.block.problem import Rows, tables_of
 from ahofm.fit.block.refine import refined
 from ahofm.fit.block.run import Runner
@@ -59,11 +61,9 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             continue
         last = at == len(member.beliefs) - 1
         known, noise = rows_of(sample, member), member.fits[at][0].noise
-        tables = tuple(tables_of(belief, member.additive) for belief in beliefs)
-        per_row = [known.curvature(tables, k, 0).h[:, 0, 0].sum() / known.total for k in range(len(beliefs))]
-        supported = needed(beliefs, [own * work.data.total / noise for own in per_row])
         cost = pass_work(work.response.n_rows, member.ranks, (1, *member.ranks)[at])
         try:
+            supported = needed(beliefs, _information(beliefs, member, known, work.data.total / noise))
             new = refined(
                 supported,
                 member.additive,
@@ -85,6 +85,13 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
+
+
+def _information(beliefs: Sequence[Belief], member: Member, known: Rows, total: float) -> list[float]:
+    """Of all rows about each predictor: ``total`` weight over dispersion, times the mean curvature of known rows."""
+    tables = tuple(tables_of(belief, member.additive) for belief in beliefs)
+    mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(beliefs))]
+    return [total * own for own in mean]
 
 
 def all_rows(work: Work, member: Member) -> Rows:

@@ -133,11 +133,6 @@ class Problem:
         """Of each group of functions."""
         return [function.strength for _, function, _ in self.each()]
 
-    def set_strengths(self, strengths: Sequence[Floats]) -> None:
-        """Others, in the same order."""
-        given = iter(strengths)
-        self.functions = [[replace(function, strength=next(given)) for function in own] for own in self.functions]
-
     @property
     def learned(self) -> list[tuple[Floats, Floats]]:
         """Strengths and dampings of each group of functions: all that changes on the way but the coefficients."""
@@ -145,15 +140,18 @@ class Problem:
 
     def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
         """With what was learned before."""
-        self.set_strengths([strength for strength, _ in found])
-        given = iter([damping for _, damping in found])
-        self.functions = [[replace(function, damping=next(given)) for function in own] for own in self.functions]
+        pairs = zip(self.each(), found, strict=True)
+        self._exchange([replace(own, strength=strength, damping=damping) for (_, own, _), (strength, damping) in pairs])
 
     def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
         """Block solves that are safe for all columns at once, from the slopes at these coefficients."""
         given = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
-        new = iter([function.damped(own, part) for (_, function, _), part, own in given])
-        self.functions = [[next(new) for _ in own] for own in self.functions]
+        self._exchange([function.damped(own, part) for (_, function, _), part, own in given])
+
+    def _exchange(self, new: Sequence[Functions]) -> None:
+        """Other functions, in the same order."""
+        given = iter(new)
+        self.functions = [[next(given) for _ in own] for own in self.functions]
 
     def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
         """New strengths; the objective and its slopes at the same coefficients, for which rows need not be asked."""
@@ -161,11 +159,11 @@ class Problem:
         for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
             value -= function.penalty(part)
             ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
-            new.append(function.strength)
+            new.append(function)
             for _ in range(_LEARNING if function.learns else 0):
-                found = replace(function, strength=new[-1]).solved(own, part)
-                new[-1] = learned(function.prior, found, new[-1], ranks)
-        self.set_strengths(new)
+                strength = learned(function.prior, new[-1].solved(own, part), new[-1].strength, ranks)
+                new[-1] = replace(function, strength=strength)
+        self._exchange(new)
         gradient = np.empty_like(u)
         gradient[: len(self.functions)] = at_codes[0]
         for (_, function, at), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
