@@ -1,7 +1,10 @@
 """What each kind promises on its own."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.interpolate import BSpline
 
 from ahofm.columns import Cyclic, Encoder, Linear, Mixed, Spline, Walk
@@ -29,12 +32,44 @@ def test_spline_is_scipys():
     np.testing.assert_allclose(basis.evaluate(x).toarray(), BSpline.design_matrix(x, knots, 3).toarray(), atol=1e-12)
 
 
-def test_difference_penalty_is_the_sum_of_squared_differences():
-    book = book_of(Spline(n_basis=9, penalty_order=3), np.arange(50.0))
-    coef = np.random.default_rng(0).normal(size=9)
+@pytest.mark.parametrize(
+    ("degree", "order", "knots"),
+    [(degree, order, (0.1, 0.35, 0.5, 0.8)) for degree in range(1, 6) for order in range(1, min(degree, 3) + 1)]
+    + [(3, 2, (0.3, 0.3, 0.7)), (5, 3, (0.3, 0.3, 0.7))],
+)
+def test_roughness_is_the_integral_of_the_squared_derivative(degree, order, knots):
+    """On the unit scale, with knots that are uneven but within bounds, in units of their mean distance."""
+    book = book_of(Spline(knots=knots, degree=degree, penalty_order=order), np.linspace(0.0, 1.0, 50))
+    coef = np.random.default_rng(0).normal(size=book.size)
     (penalty,) = book.penalties
-    assert penalty.name == "difference"
-    assert coef @ (penalty.matrix @ coef) == pytest.approx(np.sum(np.diff(coef, 3) ** 2))
+    assert penalty.name == "roughness"
+    derivative = BSpline(book.functions.knots, coef, degree).derivative(order)
+    places = np.unique(book.functions.knots)
+    integral = sum(quad(lambda x: derivative(x) ** 2, *piece)[0] for piece in itertools.pairwise(places))
+    expected = integral / (len(places) - 1.0) ** (2 * order - 1)
+    assert coef @ (penalty.matrix @ coef) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("degree", "order"), [(1, 2), (1, 3), (2, 2), (3, 1), (3, 2), (3, 3), (2, 3)])
+@pytest.mark.parametrize("knots", ["quantile", "uniform"])
+def test_polynomials_of_lower_degree_are_free(degree, order, knots):
+    """Of the values themselves, as far as splines of that degree can follow them."""
+    x = np.sort(np.random.default_rng(0).normal(size=400))
+    book = book_of(Spline(n_basis=9, degree=degree, penalty_order=order, knots=knots), x)
+    (penalty,) = book.penalties
+    assert book.null_space.shape == (9, order)
+    basis = book.functions.evaluate(x).toarray()
+    for power in range(min(order, degree + 1)):
+        coef, *_ = np.linalg.lstsq(basis, x**power, rcond=None)
+        assert coef @ (penalty.matrix @ coef) == pytest.approx(0.0, abs=1e-9 * coef @ coef)
+
+
+def test_no_part_of_a_range_is_left_a_line_because_others_are_wide():
+    """Seven of ten values lie within a thousandth of the range: distances of knots count within bounds."""
+    x = np.exp(3.0 * np.random.default_rng(0).normal(size=2000))
+    (penalty,) = book_of(Spline(), x).penalties
+    stiff = penalty.matrix.diagonal()
+    assert stiff.max() < 1e7 * stiff.min()
 
 
 def test_quantile_knots_follow_distinct_values_not_rows():
@@ -50,7 +85,7 @@ def test_walk_is_the_identity_on_its_codes_and_lines_between():
     np.testing.assert_allclose(book.evaluate(np.array([2.0])).toarray(), [[0.0, 2 / 3, 1 / 3]])
     coef = np.array([1.0, 4.0, 2.0])
     difference, ridge = book.penalties
-    assert (difference.name, ridge.name) == ("difference", "ridge")
+    assert (difference.name, ridge.name) == ("roughness", "ridge")
     assert coef @ (difference.matrix @ coef) == pytest.approx(9.0 + 4.0)
     assert coef @ (ridge.matrix @ coef) == pytest.approx(21.0)
 
@@ -61,7 +96,7 @@ def test_mixed_is_a_spline_and_a_level_per_code():
     matrix = mixed.functions.evaluate(np.arange(30.0)).toarray()
     np.testing.assert_array_equal(matrix[:, :8], spline.functions.evaluate(np.arange(30.0)).toarray())
     np.testing.assert_array_equal(matrix[:, 8:], np.eye(30))
-    assert [penalty.name for penalty in mixed.penalties] == ["difference", "ridge"]
+    assert [penalty.name for penalty in mixed.penalties] == ["roughness", "ridge"]
 
 
 def test_cyclic_meets_itself():

@@ -188,5 +188,5 @@ def test_a_block_step_solves_its_block_exactly(blocks):
     last = layout.factor(np.arange(layout.size), 3)
     last = last.ravel() if blocks == "column" else last[:, -1]
     scale = np.abs(state.gradient * objective.scale).max()
-    assert np.abs((state.gradient * objective.scale)[last]).max() < 1e-8 * max(scale, 1.0)
+    assert np.abs((state.gradient * objective.scale)[last]).max() < 1e-7 * max(scale, 1.0)
     assert scale > 1e-4, "blocks updated earlier are no longer at their optimum"

@@ -147,7 +147,7 @@ def test_every_kind_has_a_block(kind, center):
 
 
 def test_what_is_not_needed_can_be_dropped():
-    X, y, _ = simulated(1500, pair=0.0, triple=0.0, snr=10.0)
+    X, y, _ = simulated(2500, pair=0.0, triple=0.0, snr=10.0)
     model = AHOFMRegressor(prune=True, **ONE).fit(X, y)
     terms = model.model_.predictors[0]
     assert all(not terms.coef[j].any() and not terms.level[j].any() for j in (3, 4, 5))

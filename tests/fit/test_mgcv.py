@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from scipy.interpolate import BSpline
 
 from ahofm.columns import ColumnKind, Encoder
-from ahofm.columns.basis import difference_penalty, index_polynomials
+from ahofm.columns.basis import difference_penalty
 from ahofm.families import Gaussian, Poisson
 from ahofm.fit import Bcd, Lbfgs, Objective, minimise, random_start
 from ahofm.kernels import NativeKernel
@@ -74,7 +74,8 @@ class PSplineBasis:
 
     @property
     def null_space(self):
-        return index_polynomials(self.size, self.penalty_order)
+        index = np.linspace(-1.0, 1.0, self.size)
+        return np.linalg.qr(np.vander(index, self.penalty_order, increasing=True))[0]
 
     def evaluate(self, x):
         return sp.csr_array(BSpline.design_matrix(x, self.knots, 3))

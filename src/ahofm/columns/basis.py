@@ -21,7 +21,7 @@ Outside = Literal["clamp", "linear"]
 class Penalty:
     """A quadratic penalty ``coef' matrix coef``; strengths are chosen per penalty, by name and column."""
 
-    name: Literal["difference", "ridge"]
+    name: Literal["roughness", "ridge"]
     matrix: Sparse  # (size, size), positive semi-definite
 
 
@@ -63,7 +63,7 @@ def difference_penalty(size: int, order: int) -> Penalty:
     D = sp.eye_array(size, format="csr")
     for _ in range(order):
         D = D[1:] - D[:-1]
-    return Penalty("difference", sp.csr_array(D.T @ D))
+    return Penalty("roughness", sp.csr_array(D.T @ D))
 
 
 def circular_difference_penalty(size: int, order: int) -> Penalty:
@@ -72,7 +72,7 @@ def circular_difference_penalty(size: int, order: int) -> Penalty:
     D = sp.eye_array(size, format="csr")
     for _ in range(order):
         D = (step - sp.eye_array(size, format="csr")) @ D
-    return Penalty("difference", sp.csr_array(D.T @ D))
+    return Penalty("roughness", sp.csr_array(D.T @ D))
 
 
 def ridge_penalty(size: int) -> Penalty:
@@ -84,13 +84,6 @@ def pad_penalty(penalty: Penalty, before: int, after: int) -> Penalty:
     """The same penalty on the middle part of a longer coefficient vector."""
     blocks = [sp.csr_array((before, before)), penalty.matrix, sp.csr_array((after, after))]
     return Penalty(penalty.name, sp.csr_array(sp.block_diag(blocks, format="csr")))
-
-
-def index_polynomials(size: int, count: int) -> Floats:
-    """Orthonormal polynomials of degree < count in the coefficient index: the null space of differences."""
-    index = np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
-    q, _ = np.linalg.qr(np.vander(index, count, increasing=True))
-    return np.asarray(q, dtype=np.float64)
 
 
 def fraction(x: Floats, low: Floats | float, high: Floats | float) -> Floats:

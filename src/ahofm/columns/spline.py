@@ -1,4 +1,4 @@
-"""Penalised B-splines (Eilers and Marx, 1996): smooth columns."""
+"""Penalised B-splines: smooth columns."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import BSpline
 
-from ahofm.columns.basis import (
-    Floats,
-    Outside,
-    Penalty,
-    Sparse,
-    difference_penalty,
-    fraction,
-    index_polynomials,
-)
+from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, fraction
 from ahofm.columns.kind import NumericKind, Support, check_at_least, check_outside
 from ahofm.columns.pieces import Pieces, bspline_powers, exponent_of_width, scale_of_exponent
+
+_UNEVEN = 10.0
+"""Between knots that are farther apart, or closer, than so many times the median, a derivative is taken as if they
+were not.
+"""
 
 
 @dataclass(frozen=True)
 class Spline(NumericKind):
-    """A B-spline with a difference penalty.
+    """A B-spline with a penalty on a derivative.
 
     Parameters
     ----------
@@ -34,7 +32,7 @@ class Spline(NumericKind):
     degree : int
         Degree of the polynomial pieces.
     penalty_order : int
-        Order of the differences that are penalised.
+        Order of the derivative whose square is penalised: with 2, lines are free.
     knots : "quantile", "uniform" or array
         Where the inner knots lie: at quantiles of the distinct values, evenly, or at the given places.
     outside : "clamp" or "linear"
@@ -151,8 +149,9 @@ class SplineBasis:
 
     @property
     def penalties(self) -> tuple[Penalty, ...]:
-        """Differences of neighbouring coefficients."""
-        return (difference_penalty(self.size, self.penalty_order),)
+        """The squared derivative, over the range."""
+        root = self._roughness
+        return (Penalty("roughness", sp.csr_array(root.T @ root)),)
 
     @property
     def constant(self) -> Floats:
@@ -161,8 +160,12 @@ class SplineBasis:
 
     @property
     def null_space(self) -> Floats:
-        """Polynomials in the index of the coefficient."""
-        return index_polynomials(self.size, self.penalty_order)
+        """Polynomials of lower degree than the derivative; of each part, where knots part the range."""
+        return np.asarray(scipy.linalg.null_space(self._roughness.toarray(), rcond=1e-9))
+
+    @property
+    def _roughness(self) -> Sparse:
+        return roughness_root(_measured(self.knots), self.degree, self.penalty_order)
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x``."""
@@ -190,6 +193,45 @@ class SplineBasis:
         powers = bspline_powers(self.knots, self.degree, unit, rates, self.size)
         inside = Pieces(breaks, scales, starts * scales, powers)
         return inside.bounded(self.low, self.high, 0 if self.outside == "clamp" else 1)
+
+
+def _measured(knots: Floats) -> Floats:
+    """Knots whose distances are the true ones, within bounds: no more than so many times the median, or a part of it.
+
+    Where nearly all values are close together, and a few far off, a derivative by the value would leave a line to the
+    many and all freedom to the few.
+    """
+    places, at = np.unique(knots, return_inverse=True)
+    steps = np.diff(places)
+    middle = np.median(steps)
+    bounded = np.clip(steps, middle / _UNEVEN, middle * _UNEVEN)
+    return np.asarray(np.concatenate([[0.0], np.cumsum(bounded / bounded.sum())])[at])
+
+
+def roughness_root(knots: Floats, degree: int, order: int) -> Sparse:
+    """R such that ``|R c|^2`` is the integral of the squared derivative of the spline with coefficients c.
+
+    In units of the mean distance of knots, in which it is close to the sum of squared differences of coefficients where
+    knots are even. A derivative beyond the degree is the difference of neighbouring pieces of the last that there is.
+    """
+    n_pieces = len(np.unique(knots)) - 1
+    by_coef = sp.eye_array(len(knots) - degree - 1, format="csr")
+    for left in range(degree, max(degree - order, 0), -1):
+        wide = (knots[left + 1 : -1] - knots[1 : -left - 1]) * n_pieces
+        rate = np.divide(left, wide, out=np.zeros_like(wide), where=wide > 0.0)
+        by_coef = sp.diags_array(rate) @ (by_coef[1:] - by_coef[:-1])
+        knots = knots[1:-1]
+    left = max(degree - order, 0)
+    nodes, weights = np.polynomial.legendre.leggauss(left + 1)
+    places = np.unique(knots)
+    half = np.diff(places)[:, np.newaxis] / 2.0
+    values = BSpline.design_matrix((places[:-1, np.newaxis] + half * (1.0 + nodes)).ravel(), knots, left)
+    root = sp.csr_array(values) @ by_coef
+    if order <= degree:
+        return sp.csr_array(sp.diags_array(np.sqrt(half * weights * n_pieces).ravel()) @ root)
+    for _ in range(order - degree):
+        root = root[1:] - root[:-1]
+    return sp.csr_array(root)
 
 
 def _first_to_reach(units: Floats, low: float, high: float) -> Floats:

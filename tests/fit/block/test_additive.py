@@ -71,7 +71,7 @@ def test_collinear_columns_and_bins_do_not_hide_an_additive_truth():
 def test_strengths_grow_where_there_is_nothing():
     rng = np.random.default_rng(3)
     X = rng.uniform(size=(500, 2))
-    target = np.sin(9 * X[:, 0])
+    target = np.sin(9 * X[:, 0]) + X[:, 0]
     fit, *_ = additive(X)
     strength = fit.start(target - target.mean() + 0.1 * rng.normal(size=500)).strength
     groups = len(strength) // 2

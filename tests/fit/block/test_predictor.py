@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from ahofm.columns import Encoder, Mixed
+from ahofm.fit.block.block import Block
 from ahofm.fit.block.column import block_columns
-from ahofm.fit.block.predictor import Block
 from ahofm.kernels import BlockSums
 
 

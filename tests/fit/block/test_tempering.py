@@ -51,8 +51,12 @@ def test_few_rows_by_the_noise_whatever_the_kind(monkeypatch):
 
 def test_many_rows_by_kind(monkeypatch):
     shares = chosen(monkeypatch, 2500)
-    assert shares["smooth"] == (0.4, 0.1)
+    assert shares["smooth"] == (0.7, 0.7)
     assert shares["mixed"][0] == shares["mixed"][1] < shares["walk"][0] == shares["walk"][1]
+
+
+def test_smooth_pairs_without_strengths_of_their_own_against_the_noise(monkeypatch):
+    assert chosen(monkeypatch, 2500, solver="newton")["smooth"] == (0.4, 0.1)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Spline(), "smooth"), (Walk(), "mixed")])

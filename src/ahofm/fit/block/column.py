@@ -108,7 +108,7 @@ class SmoothCoordinates:
     @property
     def prior(self) -> SmoothPrior:
         """With these values."""
-        return SmoothPrior(self.values, self.group, self.weight, self.strongest)
+        return SmoothPrior(self.values, self.group, self.weight, self.strongest, self.stiffness > 0.0)
 
     def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
         """Each coordinate at raw values of the column: (len(values), m)."""

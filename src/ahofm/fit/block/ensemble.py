@@ -38,8 +38,8 @@ def fit_block(
 ) -> Model:
     """A model whose strengths are learned."""
     begun = time.perf_counter()
-    work = Work.of(data, ranks, settings)
     many = goes_on_a_sample(settings, data.n_rows)
+    work = replace(Work.of(data, ranks, settings), surfaces=not many)
     if not many and not data.all_known:
         raise ValueError(
             f"solver='block' needs true values of all {data.n_rows} rows, which are known for {len(data.rows.y)}; "

@@ -8,8 +8,9 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.additive import Additive
+from ahofm.fit.block.block import Block
 from ahofm.fit.block.mixed import MixedPrior
-from ahofm.fit.block.predictor import Belief, Block
+from ahofm.fit.block.predictor import Belief
 from ahofm.fit.block.prior import Part, Posterior, Prior
 from ahofm.fit.block.smooth import SmoothPrior
 from ahofm.kernels import BlockSums, ColumnSums

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.prior import Centring, Part, Posterior
+from ahofm.fit.block.surfaces import Coupling, Side
 from ahofm.kernels import inverses
 
 
@@ -39,10 +40,17 @@ class LevelPrior:
         """Strength for functions of that mean square."""
         return np.array([0.5 / mean_square])
 
-    def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
+    def side(self, values: Floats, mass: Floats) -> Side:
+        """Functions with those values at the codes, as one side of surfaces."""
+        return Side(np.sqrt(mass)[:, np.newaxis] * values, 1.0 / np.maximum(mass, 1e-12))
+
+    def solve(self, gram: Floats, rhs: Floats, strength: Floats, coupling: Coupling | None = None) -> Posterior:
         """The posterior of K functions."""
         ridge = strength[0]
-        covariance = inverses(gram + np.diag(ridge))
+        prior = np.diag(ridge)
+        if coupling is not None:
+            prior[: coupling.rank, : coupling.rank] += coupling.rough
+        covariance = inverses(gram + prior)
         mean = np.einsum("bfg,bg->bf", covariance, rhs)
         variance = np.einsum("bff->bf", covariance).copy()
         if self.mass is not None:

@@ -16,8 +16,9 @@ from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive
+from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.column import BlockColumn
-from ahofm.fit.block.predictor import Belief, FailedError, Predictor
+from ahofm.fit.block.predictor import Belief, Predictor
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Fit, Report, Schedule, Sweep
@@ -70,6 +71,8 @@ class Member:
         Whether factors start from randomly reweighted rows, so that another member is another one.
     growing : bool
         Whether pairs get more factors as long as they leave something to explain.
+    surfaces : bool
+        Whether pairs of smooth columns have strengths of their own.
     """
 
     columns: Sequence[BlockColumn]
@@ -87,6 +90,7 @@ class Member:
     beliefs: list[tuple[Belief, ...]] = field(default_factory=list)
     settled: bool = False
     growing: bool = False
+    surfaces: bool = True
     _state: State = field(init=False)
 
     @property
@@ -185,6 +189,8 @@ class Member:
             if not response.quadratic:
                 new = self._harmless(k, order, new, 0.2 * size if order > 2 else np.inf)
             predictor.widen(order, new)
+            if order == 2 and self.surfaces and predictor.belief.surfaces is None:
+                predictor.begin_surfaces(self._state.information(k), response.total)
 
     def _harmless(self, k: int, order: int, factors: list[Floats], most: float) -> list[Floats]:
         """Factors whose terms have at most that standard deviation, and raise the loss by a twentieth at most."""

@@ -4,132 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from math import prod
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.additive import Additive, Smooth
-from ahofm.fit.block.column import BlockColumn
-from ahofm.fit.block.prior import Posterior, absent, bounded, side_by_side
+from ahofm.fit.block.block import Block
 from ahofm.fit.block.response import Parabolas
 from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Snapshot
-from ahofm.fit.block.strengths import learned
-from ahofm.kernels import BlockSums, ColumnMoments
-
-_JITTERS = (1e-9, 1e-6, 1e-3)
-"""Shares of the mean diagonal added to a block's: the first, and what is tried when rounding has made it indefinite."""
-
-_LEAST_SQUARE = 0.3
-"""Strengths start no higher than those of factors with this mean square: a factor that starts small is not pruned
-before the rows have had their say.
-"""
-
-_FARTHEST, _FARTHEST_RARE, _RARE = 10.0, 4.0, 5.0
-"""Bounds of factors in units of their root mean square: at codes of many rows, and of fewer than five."""
-
-
-class FailedError(ArithmeticError):
-    """A block that no jitter makes solvable, or sums that are not finite."""
-
-
-@dataclass
-class Block:
-    """What is believed of one column."""
-
-    column: BlockColumn
-    farthest: Floats
-    mean: Floats
-    variance: Floats
-    main_strength: Floats
-    strength: Floats
-    main: Posterior | None = None
-    factors: Posterior | None = None
-
-    @classmethod
-    def empty(cls, column: BlockColumn, n_rows: int, square: float) -> Block:
-        """No main effect yet, but one of that mean square expected; no factors."""
-        none = np.zeros((column.book.n_codes, 1))
-        farthest = np.where(column.mass * n_rows < _RARE, _FARTHEST_RARE, _FARTHEST)
-        strength = column.main.start(max(square, 1e-6))[:, np.newaxis]
-        return cls(column, farthest, none, none, strength, np.zeros((column.factors.n_groups, 0)))
-
-    def widened(self, start: Floats) -> Block:
-        """With factors that start from those values, without uncertainty."""
-        rank = start.shape[1]
-        start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
-        square = max(float((self.column.mass @ start[:-1] ** 2).mean()), _LEAST_SQUARE)
-        strength = np.tile(self.column.factors.start(square)[:, np.newaxis], rank)
-        return replace(
-            self,
-            mean=np.hstack([self.mean, start]),
-            variance=np.hstack([self.variance, np.zeros_like(start)]),
-            strength=np.hstack([self.strength, strength]),
-        )
-
-    def only(self, which: NDArray[np.intp]) -> Block:
-        """With some of the factors."""
-        assert self.factors is not None
-        columns = np.append(0, 1 + which)  # the main effect comes first
-        mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
-        factors, strength = self.factors.only(which), self.strength[:, which]
-        return replace(self, mean=mean, variance=variance, factors=factors, strength=strength)
-
-    def solved(
-        self, sums: BlockSums, noise: float, ranks: Sequence[int], *, learn: bool, damping: float = 0.0
-    ) -> Block:
-        """After an exact solve: the main effect given the factors, then the factors given the main effect.
-
-        ``damping`` is so many times the curvature that rows have, put in the way of changes; strengths then stay.
-        """
-        if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
-            raise FailedError("sums over rows are not finite")
-        for jitter in _JITTERS:
-            gram, rhs = sums.gram[:-1] / noise, sums.rhs[:-1] / noise
-            diagonal = np.einsum("bff->bf", gram)
-            if damping:
-                rhs += damping * diagonal * self.mean[:-1]
-                diagonal *= 1.0 + damping
-            diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
-            try:
-                return self._solved(gram, rhs, ranks, learn=learn and not damping)
-            except (ValueError, np.linalg.LinAlgError):
-                continue
-        raise FailedError("a block is not positive definite")
-
-    def at_rest(self) -> Block:
-        """As it was solved last: functions that never were are absent."""
-        main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
-        if main is None:
-            main = absent(self.column.main, codes, 1)
-        known = 1 if factors is None else 1 + factors.mean.shape[1]
-        if known == width:
-            return replace(self, main=main)
-        new = absent(self.column.factors, codes, width - known)
-        mean, variance = self.mean.copy(), self.variance.copy()
-        mean[:, known:] = variance[:, known:] = 0.0
-        factors = new if factors is None else side_by_side(factors, new)
-        return replace(self, mean=mean, variance=variance, main=main, factors=factors)
-
-    def _solved(self, gram: Floats, rhs: Floats, ranks: Sequence[int], *, learn: bool) -> Block:
-        mean, variance = self.mean.copy(), self.variance.copy()
-        own = rhs[:, :1] - np.einsum("bf,bf->b", gram[:, 0, 1:], mean[:-1, 1:])[:, np.newaxis]
-        main = self.column.main.solve(gram[:, :1, :1], own, self.main_strength)
-        mean[:-1, :1], variance[:-1, :1] = main.mean, main.variance
-        factors = None
-        if mean.shape[1] > 1:
-            rest = rhs[:, 1:] - gram[:, 1:, 0] * main.mean
-            factors = self.column.factors.solve(gram[:, 1:, 1:], rest, self.strength)
-            if self.column.free:
-                factors = bounded(factors, self.column.mass, self.farthest)
-            mean[:-1, 1:], variance[:-1, 1:] = factors.mean, factors.variance
-        block = replace(self, mean=mean, variance=variance, main=main, factors=factors)
-        if learn:
-            block.main_strength = learned(self.column.main, main, self.main_strength, [1])
-        if learn and factors is not None:
-            block.strength = learned(self.column.factors, factors, self.strength, ranks)
-        return block
+from ahofm.fit.block.surfaces import MOST_COORDINATES, ROWS_PER_CELL, Coupling, Side, Surfaces
+from ahofm.kernels import ColumnMoments
 
 
 @dataclass(frozen=True)
@@ -140,6 +24,7 @@ class Belief:
     smooth: Smooth
     blocks: tuple[Block, ...]
     ranks: Mapping[int, int]
+    surfaces: Surfaces | None = None
 
     def snapshot(self, additive: Additive, noise: float) -> Snapshot | None:
         """The fit as it is; None unless every column has been solved with all its factors."""
@@ -160,8 +45,18 @@ class Belief:
             tuple(coef for coef, _ in parts),
             tuple(level for _, level in parts),
             tuple(block.mean for block in self.blocks),
-            tuple((block.main_strength, block.strength) for block in self.blocks),
+            tuple((block.main_strength, self._strength(j)) for j, block in enumerate(self.blocks)),
         )
+
+    def _strength(self, j: int) -> Floats:
+        """Of a column's factors; for pairs, what its surfaces have in the mean."""
+        strength = self.blocks[j].strength
+        if self.surfaces is None:
+            return strength
+        rough, plain = self.surfaces.of(j)
+        strength = strength.copy()
+        strength[0, : self.ranks[2]], strength[1:, : self.ranks[2]] = rough, plain
+        return strength
 
 
 class Predictor:
@@ -175,6 +70,7 @@ class Predictor:
         self._additive = additive
         self._share = 0.0
         self._rows: BlockRows | None = None
+        self._known: dict[int, tuple[Block, Side]] = {}
 
     @property
     def rows(self) -> BlockRows:
@@ -193,6 +89,38 @@ class Predictor:
         rank = self.belief.ranks.get(order, 0) + start[0].shape[1]
         self.belief = replace(self.belief, ranks={**self.belief.ranks, order: rank})
         self._rows = None
+
+    def begin_surfaces(self, information: float, n_rows: float) -> None:
+        """From now on pairs have strengths of their own, where that is of use."""
+        if len(self.blocks) > 1 and all(block.has_sides for block in self.blocks):
+            cells = prod(sorted(block.n_levels for block in self.blocks)[-2:])
+            if (
+                cells * ROWS_PER_CELL <= n_rows
+                and sum(block.n_coordinates for block in self.blocks) <= MOST_COORDINATES
+            ):
+                self.belief = replace(self.belief, surfaces=Surfaces.start(self._sides(), information, n_rows))
+
+    def learn_surfaces(self, information: float) -> None:
+        """New strengths of pairs."""
+        if self.belief.surfaces is not None:
+            self.belief = replace(self.belief, surfaces=self.belief.surfaces.learned(self._sides(), information))
+
+    def coupling(self, j: int) -> Coupling | None:
+        """What the surfaces of a column mean for its factors."""
+        return None if self.belief.surfaces is None else self.belief.surfaces.coupling(self._sides(), j)
+
+    def spread(self, noise: float, total: float) -> float:
+        """What smooth main effects and surfaces have used up of the noise."""
+        own = 0.0 if self.belief.surfaces is None else self.belief.surfaces.spread(noise, total)
+        return self.belief.smooth.spread + own
+
+    def _sides(self) -> list[Side]:
+        """Of all columns; those that have not been solved since are still known."""
+        rank = self.belief.ranks[2]
+        for j, block in enumerate(self.blocks):
+            if j not in self._known or self._known[j][0] is not block:
+                self._known[j] = block, block.side(rank)
+        return [self._known[j][1] for j in range(len(self.blocks))]
 
     def move(self, intercept: float, smooth: Smooth) -> None:
         """Another intercept, and other smooth main effects; ``own_part`` is theirs, of all rows."""
@@ -224,7 +152,7 @@ class Predictor:
         ranks, order = list(self.belief.ranks.values()), range(len(self.blocks))
         for j in reversed(order) if backwards else order:
             sums = self.rows.exchange(waiting, self.moments(j))
-            self.blocks[j] = self.blocks[j].solved(sums, noise, ranks, learn=learn)
+            self.blocks[j] = self.blocks[j].solved(sums, noise, ranks, learn=learn, coupling=self.coupling(j))
             waiting = self.moments(j)
         if waiting is not None:
             self.rows.put_in(waiting)

@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.prior import Part, Posterior
+from ahofm.fit.block.surfaces import Coupling, Side
 
 _WEAKEST = 1e-3
 """Strength."""
@@ -34,12 +35,24 @@ class SmoothPrior:
         Within its group.
     strongest : float
         No strength is higher.
+    wiggly : array of bool of shape (m,), optional
+        Coordinates that are penalised for it; by default those of the first group.
     """
 
     values: Floats
     group: NDArray[np.intp]
     weight: Floats
     strongest: float = 1e6
+    wiggly: NDArray[np.bool_] | None = None
+
+    @property
+    def rough(self) -> Floats:
+        """Weight of each coordinate that is wiggly, 0 for the others."""
+        return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.weight, 0.0)
+
+    def side(self, values: Floats, mass: Floats) -> Side:
+        """Functions with those values at the codes, as one side of surfaces."""
+        return Side(self.values.T @ (mass[:, np.newaxis] * values), self.rough)
 
     @property
     def n_groups(self) -> int:
@@ -57,9 +70,9 @@ class SmoothPrior:
         strength[0] *= 2.0
         return strength
 
-    def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
+    def solve(self, gram: Floats, rhs: Floats, strength: Floats, coupling: Coupling | None = None) -> Posterior:
         """The posterior of K functions."""
-        return self.solve_many(gram, rhs[:, :, np.newaxis], strength)[0]
+        return self.solve_many(gram, rhs[:, :, np.newaxis], strength, coupling)[0]
 
     def pull(self, part: Part, strength: Floats) -> Part:
         """Half the slope of the quadratic forms, times their strengths."""
@@ -70,13 +83,19 @@ class SmoothPrior:
         """Coordinates of zero."""
         return Part(np.zeros((self.values.shape[1], width)), None)
 
-    def solve_many(self, gram: Floats, rhs: Floats, strength: Floats) -> tuple[Posterior, Floats]:
+    def solve_many(
+        self, gram: Floats, rhs: Floats, strength: Floats, coupling: Coupling | None = None
+    ) -> tuple[Posterior, Floats]:
         """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""
         m, width = self.values.shape[1], gram.shape[1]
         penalty = strength[self.group] * self.weight[:, np.newaxis]
         matrix = self._gram(gram)
         diagonal = np.einsum("ii->i", matrix)
         diagonal += penalty.ravel() + _JITTER * diagonal.mean()
+        if coupling is not None:
+            rough, rank = self.rough[:, np.newaxis, np.newaxis], coupling.rank
+            own = np.einsum("afag->afg", matrix.reshape(m, width, m, width))
+            own[:, :rank, :rank] += np.where(rough > 0.0, rough * coupling.rough, coupling.plain)
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError("the smooth block is not positive definite")

@@ -14,8 +14,9 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive, Smooth
+from ahofm.fit.block.block import Block, FailedError
 from ahofm.fit.block.column import BlockColumn
-from ahofm.fit.block.predictor import Belief, Block, FailedError, Predictor
+from ahofm.fit.block.predictor import Belief, Predictor
 from ahofm.fit.block.response import Parabolas, Response, Touch
 from ahofm.fit.block.rows import BlockRows
 from ahofm.kernels import BlockSums
@@ -25,6 +26,9 @@ _DAMPINGS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
 
 _FIRST_STEPS = 20
 """Of the additive fit that a member starts from."""
+
+_FALL = 0.7
+"""Of the dispersion: it falls no lower in a sweep while there are surfaces, whose strengths have to keep up with it."""
 
 _CAREFUL = 20.0
 """From a predictor of that size on a family's own bounds replace curvatures, which have all but vanished."""
@@ -105,7 +109,7 @@ class State:
             self.touch = self._at(eta)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
-        """All columns of all predictors once, main effects jointly, then the dispersion, no lower than a floor."""
+        """All columns of all predictors once, main effects jointly, strengths of pairs, then the dispersion."""
         if self.response.quadratic:
             self._plain_sweep(learn=learn, backwards=backwards)
             spread = self.variance[:, 0]
@@ -118,6 +122,11 @@ class State:
                     self._guarded(k, j, learn=learn)
                 self._move_mains(k, predictor.rows.fitted()[0])
             spread = (self.touch.curvature * self.variance).sum(axis=1)
+        if learn:
+            for k, predictor in enumerate(self.predictors):
+                predictor.learn_surfaces(self.information(k))
+        if any(predictor.belief.surfaces is not None for predictor in self.predictors):
+            floor = max(floor, _FALL * self.noise)
         self._update_dispersion(spread, floor)
 
     def learn_parameters(self) -> None:
@@ -160,9 +169,9 @@ class State:
         """
         predictor, response = self.predictors[k], self.response
         old, ranks = predictor.blocks[j], list(predictor.belief.ranks.values())
-        sums, bound = self._sums(k, j, self.touch), self.touch
+        sums, bound, coupling = self._sums(k, j, self.touch), self.touch, predictor.coupling(j)
         for damping in _DAMPINGS:
-            predictor.blocks[j] = old.solved(sums, self.noise, ranks, learn=learn, damping=damping)
+            predictor.blocks[j] = old.solved(sums, self.noise, ranks, learn=learn, damping=damping, coupling=coupling)
             if self._put_in(k, j, borne=False):
                 return
             self.damped += 1
@@ -175,7 +184,7 @@ class State:
         else:
             predictor.blocks[j] = old
             predictor.rows.put_in(predictor.moments(j))
-            predictor.blocks[j] = old.solved(self._sums(k, j, bound), self.noise, ranks, learn=learn)
+            predictor.blocks[j] = old.solved(self._sums(k, j, bound), self.noise, ranks, learn=learn, coupling=coupling)
         self._put_in(k, j, borne=True)
 
     def _put_in(self, k: int, j: int, *, borne: bool) -> bool:
@@ -217,9 +226,16 @@ class State:
         """Variances of the predictors, the smooth main effects' spread evenly over what the rows tell."""
         if not self.response.minds_variance:
             return self.variance
-        smooth = np.array([predictor.belief.smooth.spread for predictor in self.predictors]) / self.response.total
+        smooth = np.array([self._spread(predictor) for predictor in self.predictors]) / self.response.total
         with quiet():
             return np.asarray(self.variance + np.where(smooth == 0.0, 0.0, smooth / self.touch.curvature))
+
+    def _spread(self, predictor: Predictor) -> float:
+        return predictor.spread(self.noise, self.response.total)
+
+    def information(self, k: int) -> float:
+        """What the rows tell of predictor k: curvature over dispersion."""
+        return float(self.response.weight @ self.touch.curvature[:, k]) / self.noise
 
     def _move_mains(self, k: int, fitted: Floats) -> None:
         """Intercept and smooth main effects given what the blocks have fitted, as far as losses bear it."""
@@ -248,7 +264,7 @@ class State:
         response, family = self.response, self.response.family
         if not family.dispersed:
             return
-        smooth = sum(predictor.belief.smooth.spread for predictor in self.predictors) / response.total
+        smooth = sum(self._spread(predictor) for predictor in self.predictors) / response.total
         squares = family.pearson(response.y, response.shifted(self.touch.eta))
         noise = response.mean_of(squares + spread) + smooth
         if not np.isfinite(noise):

@@ -44,9 +44,12 @@ class Recipe:
     with_many: float
 
 
-RECIPES = (Recipe("mixed", 0.55, 0.7), Recipe("smooth", 0.5, 0.5), Recipe("walk", 0.7, 1.0))
+RECIPES = (Recipe("mixed", 0.55, 0.7), Recipe("smooth", 0.7, 0.7), Recipe("walk", 0.7, 1.0))
 
 _TEMPERED_ROWS = 12_000
+
+_OF_PAIRS = 0.5
+"""Tempering of smooth factors where pairs have no strengths of their own."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Work:
     """Rows to fit, in the units of the standardised target, and the priors to fit them with.
 
     ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
+    ``surfaces``: whether pairs have strengths of their own; members that are refined on more rows do not.
     """
 
     data: Data
@@ -65,6 +69,7 @@ class Work:
     codes: Codes
     response: Response
     n_rows: float
+    surfaces: bool = True
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> Work:
@@ -103,10 +108,9 @@ class Work:
             return constant(1.0)
         if self.n_rows < MANY_ROWS:
             return with_noise
-        share = recipe.tempering if self.n_rows < _TEMPERED_ROWS else recipe.with_many
-        if recipe.interactions == "smooth" and self.response.quadratic:
-            return partial(against_noise, share)
-        return constant(share)
+        if recipe.interactions == "smooth" and not self.surfaces:
+            return partial(against_noise, _OF_PAIRS) if self.response.quadratic else constant(_OF_PAIRS)
+        return constant(recipe.tempering if self.n_rows < _TEMPERED_ROWS else recipe.with_many)
 
     def member(
         self, recipe: Recipe, number: int, copy: int, *, growing: bool = False, highest: int | None = None
@@ -131,6 +135,7 @@ class Work:
             SerialExecutor(),
             Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare),
             growing=growing and settings.rank == "auto",
+            surfaces=self.surfaces,
         )
 
 
