@@ -22,7 +22,7 @@ from benchmarks.peers import own
 from benchmarks.store import Measures, Unit
 from benchmarks.surfaces import Design
 
-RANK = 15
+RANK = 30
 
 REPLICATIONS = 3
 """Of the most columns with the fewest rows."""
