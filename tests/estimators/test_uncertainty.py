@@ -68,7 +68,7 @@ def test_a_sample_of_the_rows_does_not_move_the_band(fitted, monkeypatch):
     model, X, y = fitted
     codes = model.model_.encoder.encode(X)
     shift, spread = band_of(model.model_, read_table(X), y).eta(codes)
-    monkeypatch.setattr(uncertainty, "MOST_ROWS", 250)
+    monkeypatch.setattr(uncertainty, "MOST_ROWS", 500)
     moved, wide = band_of(model.model_, read_table(X), y).eta(codes)
     assert np.sqrt(np.mean(((moved - shift) / spread) ** 2)) < 0.5
     assert np.median(wide / spread) == pytest.approx(1.0, abs=0.15)
