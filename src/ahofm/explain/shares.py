@@ -90,8 +90,8 @@ def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
     --------
     >>> from ahofm.explain import variance_shares
     >>> shares = variance_shares(model)
-    >>> {order: round(share, 1) for order, share in shares.orders.items()}
-    {1: 0.5, 2: 0.5}
+    >>> round(shares.orders[2], 1)
+    0.4
     >>> shares.main.round(1)
     array([0.5, 0. , 0. ])
     """
