@@ -163,7 +163,7 @@ class Block:
         return block
 
     def _factors(self, gram: Floats, rhs: Floats, coupling: Coupling | None) -> Posterior:
-        """Those of surfaces have matrices for strengths, and count as known: their uncertainty is in the matrices."""
+        """Those of surfaces have matrices for strengths; as these prune them, partners take them as known."""
         prior, strength = self.column.factors, self.strength
         if coupling is None or not isinstance(prior, (SmoothPrior, LevelPrior)):
             return prior.solve(gram, rhs, strength)

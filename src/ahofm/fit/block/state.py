@@ -109,7 +109,7 @@ class State:
             self.touch = self._at(eta)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
-        """All columns of all predictors once, main effects jointly, strengths of pairs, then the dispersion."""
+        """All columns once, main effects jointly, strengths of pairs; then the dispersion, no lower than a floor."""
         if self.response.quadratic:
             self._plain_sweep(learn=learn, backwards=backwards)
             spread = self.variance[:, 0]
