@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
+from ahofm.fit.block.many import goes_on_a_sample
 from ahofm.fit.block.plan import Plan
 from ahofm.fit.block.probe import PASSED, Memory, Speed, crowding, pass_times, timed, traced
 from ahofm.fit.block.run import FEWEST_ROWS_FOR_THREADS
@@ -86,7 +87,7 @@ def forecast_fit(
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))
     kept, peak = (size / len(some) * n for size in traced(lambda: prepared(*few, family, settings, n)))
-    work = Work.of(data, ranks_for(data, settings, n), settings)
+    work = replace(Work.of(data, ranks_for(data, settings, n), settings), refined=goes_on_a_sample(settings, n))
     recipes = recipes_for(work, settings)
     plan = Plan.of(work, len(recipes), work.response.n_rows if n <= PASSED else n)  # equal rows may have become one
     single = max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_ROWS and max(work.ranks, default=1) < 4

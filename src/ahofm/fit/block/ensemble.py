@@ -13,10 +13,12 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.block.many import goes_on_a_sample, refined_fits, sample_of
 from ahofm.fit.block.merge import merged
-from ahofm.fit.block.plan import Plan, search_settings
+from ahofm.fit.block.plan import Plan
+from ahofm.fit.block.precision import counted_alike
 from ahofm.fit.block.run import Runner
+from ahofm.fit.block.search import search
 from ahofm.fit.block.stages import Fit, Snapshot, up_to
-from ahofm.fit.block.weigh import Scores, predict, set_aside
+from ahofm.fit.block.weigh import Scores
 from ahofm.fit.block.work import RECIPES, Recipe, Work, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
@@ -39,7 +41,7 @@ def fit_block(
     """A model whose strengths are learned."""
     begun = time.perf_counter()
     many = goes_on_a_sample(settings, data.n_rows)
-    work = replace(Work.of(data, ranks, settings), surfaces=not many)
+    work = replace(Work.of(data, ranks, settings), refined=many)
     if not many and not data.all_known:
         raise ValueError(
             f"solver='block' needs true values of all {data.n_rows} rows, which are known for {len(data.rows.y)}; "
@@ -49,8 +51,9 @@ def fit_block(
     plan = Plan.of(work, len(recipes), data.n_rows)
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
     count = len(plan.members)
+    precise = work
     if plan.search:
-        scores, first = _search(work, recipes, runner)
+        scores, first, precise = search(work, recipes, runner)
         if settings.order == "auto" and scores is not None:
             ranks = up_to(scores.needed(max(ranks)), ranks)
             work = replace(work, ranks=ranks)
@@ -69,15 +72,21 @@ def fit_block(
         ]
         runner.expect(-plan.spared(tops))
         members = [
-            rows.member(recipes[recipe], recipe, copy, growing=True, highest=top)
+            (precise if recipes[recipe].weighted else rows).member(
+                recipes[recipe], recipe, copy, growing=True, highest=top
+            )
             for (recipe, copy), top in zip(jobs, tops, strict=True)
         ]
         found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
+        found = [
+            counted_alike(fits, precise, work) if recipes[recipe].weighted else fits
+            for (recipe, _), fits in zip(jobs, found, strict=True)
+        ]
         settled = all(member.settled for member in members)
         if many:
             found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
     else:  # interrupted: what the search has found is all there is
-        jobs, found, settled = [(recipe, 0) for recipe in range(len(recipes))], first, False
+        jobs, found, settled = [(recipe, 0) for recipe in range(len(first))], first, False
     fitted = [(recipe, fits) for (recipe, _), fits in zip(jobs, found, strict=True) if fits]
     if not fitted:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
@@ -87,27 +96,6 @@ def fit_block(
     trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds, runner.damped)
     choices = (_interactions(recipes, shares, scores, max(ranks, default=1), data.units.spread), _rank(ranks, fitted))
     return _assemble(work, fitted, shares, trace, choices, classes)
-
-
-def _search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]]]:
-    """Errors on rows set aside, and the fits to the rest."""
-    n, dispersed = work.response.n_rows, work.response.family.dispersed
-    parts = set_aside(n, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
-    work = replace(work, settings=search_settings(work.settings, n, dispersed=dispersed))
-    halves = [work.take(rows) for rows, _ in parts]
-    members = [half.member(recipe, k, 0) for half in halves for k, recipe in enumerate(recipes)]
-    found = runner(members, "search")
-    if runner.reason is not None:
-        return None, found[: len(recipes)]
-    predicted = []
-    for fold, (_, rest) in enumerate(parts):
-        columns = [column[rest] for column in work.table]
-        own = found[fold * len(recipes) : (fold + 1) * len(recipes)]
-        by_recipe = [[predict(part, work.books, columns) for part in member] for member in own]
-        predicted.append(np.array(by_recipe).transpose(2, 3, 0, 1))
-    rows = np.concatenate([rest for _, rest in parts])
-    response = replace(work.response.take(rows), family=members[0].response.family)
-    return Scores((1, *work.ranks), np.concatenate(predicted), response), found[: len(recipes)]
 
 
 def _shares(scores: Scores | None, order: int, count: int) -> Shares:
@@ -246,7 +234,7 @@ def _interactions(
 ) -> Choice:
     """Which recipes were mixed at the highest order, and why, for people."""
     parts = [
-        f"{share:.0%} {recipes[recipe].interactions} at order {below}"
+        f"{share:.0%} {recipes[recipe].name} at order {below}"
         for (recipe, below), share in sorted(shares[top].items(), key=lambda item: -item[1])
         if recipe < len(recipes)
     ]
@@ -259,7 +247,7 @@ def _interactions(
         square = scores.response.quadratic
         errors = spread * np.sqrt(deviances) if square else deviances
         why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} rows set aside: " + ", ".join(
-            f"{recipe.interactions} {error:.4g}" for recipe, error in zip(recipes, errors, strict=True)
+            f"{recipe.name} {error:.4g}" for recipe, error in zip(recipes, errors, strict=True)
         )
     return Choice("interactions", mix, why)
 

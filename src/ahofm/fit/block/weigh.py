@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,10 @@ _LIKELY, _SURE = 1.0, 2.0
 """Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
 a search for the order to go on.
 """
+
+
+Part: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows to fit, and rows that are set aside."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,10 @@ class Scores:
         """Losses of a weighted mean."""
         return self.response.touch(self._mean(shares)).value
 
+    def best(self) -> Floats:
+        """What the shares at the highest order predict, (rows, predictors)."""
+        return self._mean(self.shares(max(self.orders)))
+
     def _mean(self, shares: Mapping[tuple[int, int], float]) -> Floats:
         rest = (1.0 - sum(shares.values())) * self.response.constants
         return np.asarray(rest + sum(share * self._of(recipe, order) for (recipe, order), share in shares.items()))
@@ -163,7 +171,7 @@ def _least_squares(columns: Floats, believed: Floats, response: Response, touch:
     return np.asarray(weights / weights.sum())
 
 
-def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def folds(n_rows: int, seed: int) -> list[Part]:
     """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
     order = np.random.default_rng(seed).permutation(n_rows)
     count = 3 if n_rows <= 3000 else 1
@@ -171,9 +179,7 @@ def folds(n_rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.in
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
-def set_aside(
-    n_rows: int, seed: int, *, dispersed: bool, rare: bool = False
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def set_aside(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Part]:
     """Rows to fit and rows to predict for a search: all of them, or some when they are many.
 
     More of them where a row tells less than a measurement does, and more again where events are rare.

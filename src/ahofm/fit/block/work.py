@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns import Categorical, Codebook, Codes, Mixed, Walk
+from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.column import BlockColumn, Interactions, block_columns
@@ -36,15 +37,23 @@ class Recipe:
     """How the factors of automatic columns behave, and how much of their partners' variance counts.
 
     With few rows that share follows the noise, whatever the kind: ``tempering`` is for more of them, ``with_many`` for
-    12,000 and beyond.
+    12,000 and beyond. A weighted one comes after the others, whose errors say how precise each row is.
     """
 
     interactions: Interactions
     tempering: float
     with_many: float
+    weighted: bool = False
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"weighted {self.interactions}" if self.weighted else self.interactions
 
 
 RECIPES = (Recipe("mixed", 0.55, 0.7), Recipe("smooth", 0.7, 0.7), Recipe("walk", 0.7, 1.0))
+
+WEIGHTED = (Recipe("walk", 0.7, 0.5, weighted=True),)
 
 _TEMPERED_ROWS = 12_000
 
@@ -57,7 +66,8 @@ class Work:
     """Rows to fit, in the units of the standardised target, and the priors to fit them with.
 
     ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
-    ``surfaces``: whether pairs have strengths of their own; members that are refined on more rows do not.
+    ``refined``: whether members are, on more rows than they are fitted to; pairs then have no strengths of their own,
+    and no recipe is weighted.
     """
 
     data: Data
@@ -69,7 +79,7 @@ class Work:
     codes: Codes
     response: Response
     n_rows: float
-    surfaces: bool = True
+    refined: bool = False
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> Work:
@@ -90,6 +100,10 @@ class Work:
         table = [column[rows] for column in self.table]
         return replace(self, table=table, codes=self.codes.take(rows), response=self.response.take(rows))
 
+    def weighted(self, weight: Floats) -> Work:
+        """Rows that count so many times as much."""
+        return replace(self, response=replace(self.response, weight=self.response.weight * weight))
+
     @cached_property
     def additive(self) -> Additive:
         """Smooth main effects, which all members share."""
@@ -108,7 +122,7 @@ class Work:
             return constant(1.0)
         if self.n_rows < MANY_ROWS:
             return with_noise
-        if recipe.interactions == "smooth" and not self.surfaces:
+        if recipe.interactions == "smooth" and self.refined:
             return partial(against_noise, _OF_PAIRS) if self.response.quadratic else constant(_OF_PAIRS)
         return constant(recipe.tempering if self.n_rows < _TEMPERED_ROWS else recipe.with_many)
 
@@ -135,12 +149,12 @@ class Work:
             SerialExecutor(),
             Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare),
             growing=growing and settings.rank == "auto",
-            surfaces=self.surfaces,
+            surfaces=not self.refined,
         )
 
 
 def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
-    """What to try: one recipe when the interactions are given, or no column leaves a choice."""
+    """What to try: one recipe when the interactions are given, or no column leaves a choice; weighted ones last."""
     found = zip(work.automatic, work.books, strict=True)
     open_choice = any(automatic and isinstance(book.kind, Mixed) for automatic, book in found)
     recipes: Sequence[Recipe] = RECIPES
@@ -151,6 +165,8 @@ def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
         recipes = [recipe for recipe in RECIPES if recipe.interactions == wanted]
     elif work.response.n_rows < FEWEST_ROWS:
         recipes = [recipe for recipe in RECIPES if recipe.interactions == "smooth"]
+    elif work.response.quadratic and work.n_rows >= MANY_ROWS and not work.refined:
+        recipes = (*RECIPES, *WEIGHTED)
     return recipes
 
 

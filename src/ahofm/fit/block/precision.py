@@ -1,0 +1,58 @@
+"""How precise each row is, from errors on rows set aside; and members for which rows count by it.
+
+Least squares take all rows for equally noisy. Where they are not, walks follow the noisiest of them, unless much of
+their partners' uncertainty is made to count, which blurs what the others say. Weighted by one over the standard
+deviation, the root of the precision, fits need less of it. All of the precision would be efficient for the means of
+precise rows, but errors are counted where rows are noisy too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.families import Gamma
+from ahofm.fit.block.response import Response
+from ahofm.fit.block.run import Runner
+from ahofm.fit.block.stages import Fit
+from ahofm.fit.block.weigh import Scores, predict
+from ahofm.fit.block.work import RECIPES, Work
+
+_LEAST_ERROR = 0.01
+"""Of the root mean square: an error of zero says nothing of precision."""
+
+_FARTHEST = 20.0
+"""Weights are at most so many times their median, and at least one part in as many of it."""
+
+
+def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner) -> Work:
+    """The same rows, each weighted by one over its standard deviation.
+
+    Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns.
+    """
+    some, response = work.take(rows), scores.response
+    errors = np.abs(response.target - scores.best()[:, 0])
+    least = _LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
+    errors = np.maximum(errors, max(least, np.finfo(float).tiny))
+    sizes = Response(Gamma(), errors / response.mean_of(errors), response.weight, None)
+    member = replace(some, response=sizes, ranks={}).member(RECIPES[0], 0, 0)
+    (fits,) = runner([member], "precision")
+    if not fits:
+        return work
+    weight = np.exp(-predict(fits[-1], work.books, work.table)[:, 0])
+    weight = np.clip(weight / np.median(weight), 1.0 / _FARTHEST, _FARTHEST)
+    return work.weighted(weight / work.response.mean_of(weight))
+
+
+def counted_alike(fits: Sequence[Fit], precise: Work, work: Work) -> list[Fit]:
+    """Fits to weighted rows, with the noise that rows have when they count alike."""
+    found = []
+    for fit in fits:
+        squares = (work.response.target - predict(fit, work.books, work.table)[:, 0]) ** 2
+        theirs, own = work.response.mean_of(squares), precise.response.mean_of(squares)
+        times = theirs / own if own > 0.0 else 1.0
+        found.append(tuple(replace(part, noise=times * part.noise) for part in fit))
+    return found

@@ -1,0 +1,65 @@
+"""Recipes are tried on a part of the rows, and judged by the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.block.member import Member
+from ahofm.fit.block.plan import search_settings
+from ahofm.fit.block.precision import weighted
+from ahofm.fit.block.run import Runner
+from ahofm.fit.block.stages import Fit
+from ahofm.fit.block.weigh import Part, Scores, predict, set_aside
+from ahofm.fit.block.work import Recipe, Work
+
+
+def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]], Work]:
+    """Errors on rows set aside, fits to the rest by plain recipes, and the rows as they count in weighted ones.
+
+    There are no errors when somebody asked to stop.
+    """
+    n, dispersed = work.response.n_rows, work.response.family.dispersed
+    parts = set_aside(n, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
+    shorter = search_settings(work.settings, n, dispersed=dispersed)
+    plain = [recipe for recipe in recipes if not recipe.weighted]
+    members, found = _tried(replace(work, settings=shorter), plain, parts, runner, 0)
+    first = found[: len(plain)]
+    if runner.reason is not None:
+        return None, first, work
+    rows = np.concatenate([rest for _, rest in parts])
+    response = replace(work.response.take(rows), family=members[0].response.family)
+    scores = Scores((1, *work.ranks), _predicted(work, parts, found), response)
+    if len(plain) == len(recipes):
+        return scores, first, work
+    precise = weighted(work, rows, scores, runner)
+    if runner.reason is not None:
+        return None, first, work
+    _, found = _tried(replace(precise, settings=shorter), recipes[len(plain) :], parts, runner, len(plain))
+    if runner.reason is not None:
+        return None, first, work
+    predicted = np.concatenate([scores.predicted, _predicted(work, parts, found)], axis=2)
+    return replace(scores, predicted=predicted), first, precise
+
+
+def _tried(
+    work: Work, recipes: Sequence[Recipe], parts: Sequence[Part], runner: Runner, first: int
+) -> tuple[list[Member], list[list[Fit]]]:
+    """A fit by each recipe to each part of the rows; the first of the recipes has that number."""
+    some = [work.take(rows) for rows, _ in parts]
+    members = [own.member(recipe, first + k, 0) for own in some for k, recipe in enumerate(recipes)]
+    return members, runner(members, "search" if first == 0 else "search again")
+
+
+def _predicted(work: Work, parts: Sequence[Part], found: Sequence[list[Fit]]) -> Floats:
+    """For the rows that were set aside: (rows, predictors, recipes, orders)."""
+    predicted, count = [], len(found) // len(parts)
+    for fold, (_, rest) in enumerate(parts):
+        columns = [column[rest] for column in work.table]
+        own = found[fold * count : (fold + 1) * count]
+        by_recipe = [[predict(part, work.books, columns) for part in member] for member in own]
+        predicted.append(np.array(by_recipe).transpose(2, 3, 0, 1))
+    return np.concatenate(predicted)
