@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks import machine
 from benchmarks.data import FOLDER
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.measure import CAP, apart
@@ -31,9 +32,13 @@ def conduct(
     cap: float = CAP,
     wanted: Sequence[str] = (),
     retry: bool = False,
+    again: bool = False,
 ) -> Store:
-    """Run what an experiment still lacks, or also what failed; ``wanted`` are parts of the names of units."""
-    experiment = EXPERIMENTS[name]
+    """Run what an experiment still lacks; also what failed, or was measured at another commit, if asked to.
+
+    ``wanted`` are parts of the names of units.
+    """
+    experiment, commit = EXPERIMENTS[name], machine.commit()
     store = Store(name, folder, experiment.packages)
     planned = [one for one in experiment.plan(quick) if all(part in str(one.unit) for part in wanted)]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -41,12 +46,14 @@ def conduct(
         task = bar.add_task(name, total=len(planned))
         for one in planned:
             bar.update(task, description=f"{name}: {one.unit}", refresh=True)
-            if one.unit not in store or (retry and store.get(one.unit)["status"].startswith("failed")):
+            known = store.get(one.unit)
+            old = again and known.get("commit") != commit
+            if not known or old or (retry and known["status"].startswith("failed")):
                 obstacle = one.obstacle(store, cap)
                 work = partial(experiment.run, one.unit, data)
                 found = {"status": obstacle} if obstacle else apart(work, cap)
                 if not str(found["status"]).startswith("missing"):
-                    store.add(one.unit, found)
+                    store.add(one.unit, {**found, "commit": commit})
                 if found["status"] != "done":
                     bar.console.print(f"{name}, {one.unit}: {found['status']}", markup=False)
             bar.advance(task)
@@ -61,12 +68,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a small version, written to benchmarks/results/quick")
     parser.add_argument("--cap", type=float, default=CAP, help="seconds of processor time that a unit may take")
     parser.add_argument("--units", nargs="*", default=[], help="only units whose names have all of these in them")
+    parser.add_argument("--again", action="store_true", help="run units again that were measured at another commit")
     parser.add_argument("--retry", action="store_true", help="run units again that failed")
     given = parser.parse_args()
     failed = 0
     for name in given.experiments:
         folder = RESULTS / "quick" if given.quick else RESULTS
         options = {"quick": given.quick, "cap": given.cap, "wanted": given.units, "retry": given.retry}
+        options["again"] = given.again
         store = conduct(name, folder, given.data_dir, **options)
         failed += sum(found.get("status", "").startswith("failed") for _, found in store)
     return 1 if failed else 0

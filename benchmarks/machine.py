@@ -24,7 +24,7 @@ def describe(packages: Sequence[str] = ()) -> dict[str, str]:
         "python": platform.python_version(),
         "compiler": _native.compiler(),
         "instruction_sets": " ".join(_native.instruction_sets()),
-        "commit": _commit(),
+        "commit": commit(),
     }
     for package in (*PACKAGES, *packages):
         try:
@@ -42,6 +42,12 @@ def r_version() -> str:
     return subprocess.run(["Rscript", "-e", ask], capture_output=True, text=True, check=False).stdout
 
 
+def commit() -> str:
+    """Of the project, as it is checked out."""
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return run.stdout.strip() or "unknown"
+
+
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -49,8 +55,3 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
-
-
-def _commit() -> str:
-    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return run.stdout.strip() or "unknown"

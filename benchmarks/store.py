@@ -1,7 +1,7 @@
 """Results as they come: one file per experiment, one line per measure of a unit of work, written the moment it exists.
 
 A unit is named by its problem, method, setting and replication. What a file already holds is not run again, so that a
-stopped run goes on where it was.
+stopped run goes on where it was. What is run again all the same takes the place of what was there.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ class Store:
         if self.path.exists():
             with self.path.open(newline="") as file:
                 for row in csv.DictReader(file):
-                    unit = Unit(row["problem"], row["method"], row["setting"], int(row["replication"]))
-                    self._found.setdefault(unit, {})[row["measure"]] = row["value"]
+                    self._found.setdefault(_unit(row), {})[row["measure"]] = row["value"]
 
     def __contains__(self, unit: Unit) -> bool:
         """Whether it was run, or found not worth running."""
@@ -86,6 +85,8 @@ class Store:
         if not (about := self.path.with_suffix(".json")).exists():
             facts = machine.describe(self.packages) | ({"R": r} if (r := machine.r_version()) else {})
             about.write_text(json.dumps(facts, indent=2) + "\n")
+        if unit in self:
+            self._remove(unit)
         kept = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in measures.items()}
         writer.writerows({**asdict(unit), "measure": name, "value": value} for name, value in kept.items())
         with self.path.open("a", newline="") as file:
@@ -94,7 +95,20 @@ class Store:
             os.fsync(file.fileno())
         self._found[unit] = kept
 
+    def _remove(self, unit: Unit) -> None:
+        """All lines of a unit, in a new file that then takes the old one's place."""
+        new = self.path.with_suffix(".new")
+        with self.path.open(newline="") as file, new.open("w", newline="") as kept:
+            writer = csv.DictWriter(kept, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(row for row in csv.DictReader(file) if _unit(row) != unit)
+        os.replace(new, self.path)
+
     def _mend(self) -> None:
         """Cut off a last line that was not written to its end."""
         if self.path.exists() and not (text := self.path.read_bytes()).endswith(b"\n"):
             self.path.write_bytes(text[: text.rfind(b"\n") + 1])
+
+
+def _unit(row: Mapping[str, str]) -> Unit:
+    return Unit(row["problem"], row["method"], row["setting"], int(row["replication"]))

@@ -73,6 +73,34 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert asked == [True, True]
 
 
+def test_what_another_commit_measured_is_run_again_in_its_place(tmp_path, monkeypatch):
+    asked = []
+
+    def run(unit, folder):
+        return {"cpu": 1.0}
+
+    def plan(quick):
+        return [Planned(Unit("p", name)) for name in ("a", "b")]
+
+    def kept(work, cap):
+        asked.append(work.args[0].method)
+        return {"status": "done", **work()}
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("toy", plan, run))
+    monkeypatch.setattr("benchmarks.evidence.apart", kept)
+    monkeypatch.setattr("benchmarks.machine.commit", lambda: "first")
+    conduct("toy", tmp_path, quick=True)
+    conduct("toy", tmp_path, quick=True, again=True)
+    assert asked == ["a", "b"]
+    monkeypatch.setattr("benchmarks.machine.commit", lambda: "second")
+    conduct("toy", tmp_path, quick=True, wanted=["b"], again=True)
+    assert asked == ["a", "b", "b"]
+    again = Store("toy", tmp_path)
+    assert {unit.method: found["commit"] for unit, found in again} == {"a": "first", "b": "second"}
+    assert (tmp_path / "toy.csv").read_text().count("p,b,,0,cpu") == 1
+    assert not (tmp_path / "toy.new").exists()
+
+
 def test_what_a_smaller_unit_says_of_a_larger_one(tmp_path):
     store = Store("one", tmp_path)
     small, large = Unit("p", "m", "n=1"), Unit("p", "m", "n=10")
