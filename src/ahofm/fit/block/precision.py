@@ -37,7 +37,8 @@ def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner
     errors = np.abs(response.target - scores.best()[:, 0])
     least = _LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
-    sizes = Response(Gamma(), errors / response.mean_of(errors), response.weight, None)
+    alike = response.weight / response.weight.mean()  # a row that counts twice has one error
+    sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
     member = replace(some, response=sizes, ranks={}).member(RECIPES[0], 0, 0)
     (fits,) = runner([member], "precision")
     if not fits:
