@@ -70,18 +70,10 @@ def test_weights_are_one_over_the_standard_deviation(counted):
     assert precise.response.total == pytest.approx(plain.response.total)
 
 
-def test_equal_noise_means_equal_weights():
+@pytest.mark.parametrize("noise", [0.5, 0.0])
+def test_rows_that_are_equally_precise_are_not_weighted(noise):
     X, rng = columns_of(6000)
-    plain, precise = precise_work(X, mean_of(X) + 0.5 * rng.normal(size=6000))
-    found = precise.response.weight / plain.response.weight
-    assert np.abs(np.log(found)).max() < 0.2
-
-
-def test_errors_of_zero_say_nothing():
-    X, _ = columns_of(4000)
-    plain, precise = precise_work(X, mean_of(X))
-    assert np.isfinite(precise.response.weight).all()
-    np.testing.assert_allclose(precise.response.weight, plain.response.weight, rtol=0.5)
+    assert precise_work(X, mean_of(X) + noise * rng.normal(size=6000))[1] is None
 
 
 def test_weights_are_bounded():
@@ -143,6 +135,30 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
     assert "weighted walk" in model.model_.choices[0].reason
     assert "weighted" not in str(plain.model_.choices[0])
     assert model.model_.dispersion == pytest.approx(np.mean(sd**2), rel=0.15)
+
+
+def test_equally_precise_rows_cost_no_further_fits():
+    X, rng = columns_of(2500)
+    begun, shares = [], []
+
+    class Watched(Runner):
+        def __call__(self, members, name=None):
+            begun.append(name)
+            return super().__call__(members, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble, "Runner", Watched)
+        settings = {
+            "order": 2,
+            "random_state": 0,
+            "n_jobs": 1,
+            "callbacks": [lambda record: shares.append(record.share)],
+        }
+        model = AHOFMRegressor(**settings).fit(X, mean_of(X) + 0.3 * rng.normal(size=2500))
+    assert begun == ["search", "precision", "member"]
+    assert "weighted" not in str(model.model_.choices)
+    assert np.diff(shares).min() >= 0.0
+    assert shares[-1] == pytest.approx(1.0, abs=0.25)
 
 
 @pytest.mark.parametrize("part", ["precision", "weighted recipe"])

@@ -21,7 +21,7 @@ from ahofm.fit.block.column import BlockColumn
 from ahofm.fit.block.predictor import Belief, Predictor
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
-from ahofm.fit.block.stages import Fit, Report, Schedule, Sweep
+from ahofm.fit.block.stages import Fit, Job, Report, Schedule, Sweep
 from ahofm.fit.block.start import found_pairs, random_factors, spectral_factors
 from ahofm.fit.block.state import State
 from ahofm.fit.block.tempering import Tempering
@@ -92,6 +92,11 @@ class Member:
     growing: bool = False
     surfaces: bool = True
     _state: State = field(init=False)
+
+    @property
+    def job(self) -> Job:
+        """How much there is to do."""
+        return Job(self.response.n_rows, self.ranks, self.schedule)
 
     @property
     def damped(self) -> int:

@@ -24,12 +24,15 @@ from ahofm.fit.block.work import RECIPES, Work
 _LEAST_ERROR = 0.01
 """Of the root mean square: an error of zero says nothing of precision."""
 
+_EVEN = 0.2
+"""Standard deviation of the logarithms of standard deviations, below which weights are not worth a fit."""
+
 _FARTHEST = 20.0
 """Weights are at most so many times their median, and at least one part in as many of it."""
 
 
-def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner) -> Work:
-    """The same rows, each weighted by one over its standard deviation.
+def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner) -> Work | None:
+    """The same rows, each weighted by one over its standard deviation; None if they are about equally precise.
 
     Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns.
     """
@@ -42,8 +45,11 @@ def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner
     member = replace(some, response=sizes, ranks={}).member(RECIPES[0], 0, 0)
     (fits,) = runner([member], "precision")
     if not fits:
-        return work
-    weight = np.exp(-predict(fits[-1], work.books, work.table)[:, 0])
+        return None
+    spread = predict(fits[-1], work.books, work.table)[:, 0]
+    if float(np.std(spread)) < _EVEN:
+        return None
+    weight = np.exp(-spread)
     weight = np.clip(weight / np.median(weight), 1.0 / _FARTHEST, _FARTHEST)
     return work.weighted(weight / work.response.mean_of(weight))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from threadpoolctl import threadpool_limits
 
 from ahofm.fit.block.member import Member
-from ahofm.fit.block.stages import Fit, Job, Snapshot, Sweep
+from ahofm.fit.block.stages import Fit, Snapshot, Sweep
 from ahofm.fit.solver import Callback, Saved
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
@@ -90,7 +90,7 @@ class Runner:
                 return member.fits
         try:
             share = member.response.n_rows / self._n_rows
-            job, done = Job(member.response.n_rows, member.ranks, member.schedule), 0.0
+            job, done = member.job, 0.0
 
             def report(sweep: Sweep) -> bool:
                 nonlocal job, done

@@ -20,13 +20,14 @@ from ahofm.fit.block.work import Recipe, Work
 def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]], Work]:
     """Errors on rows set aside, fits to the rest by plain recipes, and the rows as they count in weighted ones.
 
-    There are no errors when somebody asked to stop.
+    There are no errors when somebody asked to stop, and none of weighted recipes where rows are equally precise.
     """
     n, dispersed = work.response.n_rows, work.response.family.dispersed
     parts = set_aside(n, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
     shorter = search_settings(work.settings, n, dispersed=dispersed)
     plain = [recipe for recipe in recipes if not recipe.weighted]
-    members, found = _tried(replace(work, settings=shorter), plain, parts, runner, 0)
+    members = _members(replace(work, settings=shorter), plain, parts, 0)
+    found = runner(members, "search")
     first = found[: len(plain)]
     if runner.reason is not None:
         return None, first, work
@@ -36,22 +37,21 @@ def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Score
     if len(plain) == len(recipes):
         return scores, first, work
     precise = weighted(work, rows, scores, runner)
-    if runner.reason is not None:
-        return None, first, work
-    _, found = _tried(replace(precise, settings=shorter), recipes[len(plain) :], parts, runner, len(plain))
-    if runner.reason is not None:
-        return None, first, work
-    predicted = np.concatenate([scores.predicted, _predicted(work, parts, found)], axis=2)
-    return replace(scores, predicted=predicted), first, precise
+    members = _members(replace(precise or work, settings=shorter), recipes[len(plain) :], parts, len(plain))
+    if precise is None:
+        runner.expect(-sum(member.job.total for member in members))
+    elif runner.reason is None:
+        found = runner(members, "search again")
+        if runner.reason is None:
+            predicted = np.concatenate([scores.predicted, _predicted(work, parts, found)], axis=2)
+            return replace(scores, predicted=predicted), first, precise
+    return None if runner.reason is not None else scores, first, work
 
 
-def _tried(
-    work: Work, recipes: Sequence[Recipe], parts: Sequence[Part], runner: Runner, first: int
-) -> tuple[list[Member], list[list[Fit]]]:
-    """A fit by each recipe to each part of the rows; the first of the recipes has that number."""
+def _members(work: Work, recipes: Sequence[Recipe], parts: Sequence[Part], first: int) -> list[Member]:
+    """By each recipe to each part of the rows; the first of the recipes has that number."""
     some = [work.take(rows) for rows, _ in parts]
-    members = [own.member(recipe, first + k, 0) for own in some for k, recipe in enumerate(recipes)]
-    return members, runner(members, "search" if first == 0 else "search again")
+    return [own.member(recipe, first + k, 0) for own in some for k, recipe in enumerate(recipes)]
 
 
 def _predicted(work: Work, parts: Sequence[Part], found: Sequence[list[Fit]]) -> Floats:

@@ -53,7 +53,7 @@ class Recipe:
 
 RECIPES = (Recipe("mixed", 0.55, 0.7), Recipe("smooth", 0.7, 0.7), Recipe("walk", 0.7, 1.0))
 
-WEIGHTED = (Recipe("walk", 0.7, 0.5, weighted=True),)
+WEIGHTED = (Recipe("walk", 0.7, 0.5, weighted=True), Recipe("smooth", 0.7, 0.7, weighted=True))
 
 _TEMPERED_ROWS = 12_000
 
