@@ -63,13 +63,14 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     interactions : "auto", "smooth", "walk" or "mixed", default "auto"
         For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
         "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all
-        three to a part of the rows and mixes them by their errors on the rest; below 50 rows it is "smooth". Main
-        effects are walks.
+        three to a part of the rows and mixes them by their errors on the rest; below 50 rows it is "smooth". From 2,000
+        rows on, for Gaussian targets whose noise differs between rows, smooth fits and walks with rows weighted by their
+        precision take part. Main effects are walks.
     tempering : float or "auto", default "auto"
         For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.
         1 prunes most, 0 takes partners as known and overfits noisy data. "auto" rises with the noise below 2,000
-        rows. Beyond, it is 0.5 for smooth interactions, and less where more noise is left (Gaussian targets: at least
-        0.1); 0.55 for mixed ones and 0.7 for walks, from 12,000 rows on 0.7 and 1. Rare events: 1.
+        rows. Beyond, it is 0.7 for smooth interactions ("newton": 0.5, and less where more noise is left), 0.55 for
+        mixed ones and 0.7 for walks, from 12,000 rows on 0.7 and 1 (weighted walks: 0.5). Rare events: 1.
     n_members : int or "auto", default "auto"
         For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
         model. It is one model, of the summed rank. "auto" is 3 from 50 to 20,000 rows, else 1.
