@@ -64,8 +64,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
         "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all
         three to a part of the rows and mixes them by their errors on the rest; below 50 rows it is "smooth". From 2,000
-        rows on, for Gaussian targets whose noise differs between rows, smooth fits and walks with rows weighted by their
-        precision take part. Main effects are walks.
+        rows on, for Gaussian targets whose noise differs between rows, smooth fits and walks with rows weighted by
+        their precision take part. Main effects are walks.
     tempering : float or "auto", default "auto"
         For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.
         1 prunes most, 0 takes partners as known and overfits noisy data. "auto" rises with the noise below 2,000
