@@ -10,7 +10,10 @@ from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder, Mixed
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Poisson
+from ahofm.fit import checkpoint
 from ahofm.fit.block import ensemble, work
+from ahofm.fit.block.block import FailedError
+from ahofm.fit.block.member import Member
 from ahofm.fit.block.precision import counted_alike, weighted
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.search import search
@@ -76,6 +79,24 @@ def test_rows_that_are_equally_precise_are_not_weighted(noise):
     assert precise_work(X, mean_of(X) + noise * rng.normal(size=6000))[1] is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_errors_that_cannot_be_fitted_are_left_alone(monkeypatch):
+    X, rng = columns_of(4000)
+
+    def fails(self, report):
+        raise FailedError("the dispersion is not finite")
+
+    monkeypatch.setattr(Member, "run", fails)
+    assert precise_work(X, mean_of(X) + spread_of(X) * rng.normal(size=4000))[1] is None
+
+
+def test_one_target_far_off_is_no_precision():
+    X, rng = columns_of(4000)
+    y = mean_of(X) + 0.3 * rng.normal(size=4000)
+    y[7] = 1e12
+    assert precise_work(X, y)[1] is None
+
+
 def test_weights_are_bounded():
     X, rng = columns_of(6000)
     y = mean_of(X) + np.where(X[:, 1] > 0.0, 1.0, 1e-5) * rng.normal(size=6000)
@@ -135,6 +156,31 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
     assert "weighted walk" in model.model_.choices[0].reason
     assert "weighted" not in str(plain.model_.choices[0])
     assert model.model_.dispersion == pytest.approx(np.mean(sd**2), rel=0.15)
+
+
+@pytest.mark.filterwarnings("ignore:the fit stopped:sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    X, rng = columns_of(2500)
+    y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
+    settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 8}
+    whole = AHOFMRegressor(**settings).fit(X, y)
+    assert "weighted" in whole.model_.choices[0].value
+    sweeps = len(whole.model_.trace.records)
+    for stop in (sweeps // 2, 2 * sweeps // 3):
+
+        def interrupt(record, stop=stop):
+            if record.iteration == stop:
+                raise KeyboardInterrupt
+
+        path = tmp_path / f"{stop}.checkpoint"
+        stopped = AHOFMRegressor(checkpoint=path, callbacks=[interrupt], **settings)
+        with pytest.warns(ConvergenceWarning, match="interrupted by the keyboard"):
+            stopped.fit(X, y)
+        again = AHOFMRegressor(checkpoint=path, **settings).fit(X, y)
+        assert len(again.model_.trace.records) < sweeps
+        np.testing.assert_array_equal(again.predict(X), whole.predict(X))
+        assert again.model_.dispersion == whole.model_.dispersion
 
 
 def test_equally_precise_rows_cost_no_further_fits():

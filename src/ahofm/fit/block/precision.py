@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.families import Gamma
+from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit
@@ -32,9 +33,10 @@ _FARTHEST = 20.0
 
 
 def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner) -> Work | None:
-    """The same rows, each weighted by one over its standard deviation; None if they are about equally precise.
+    """The same rows, each weighted by one over its standard deviation.
 
-    Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns.
+    Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
+    are about equally precise, if nobody can tell, or if somebody asked to stop.
     """
     some, response = work.take(rows), scores.response
     errors = np.abs(response.target - scores.best()[:, 0])
@@ -43,11 +45,14 @@ def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner
     alike = response.weight / response.weight.mean()  # a row that counts twice has one error
     sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
     member = replace(some, response=sizes, ranks={}).member(RECIPES[0], 0, 0)
-    (fits,) = runner([member], "precision")
-    if not fits:
+    try:
+        (fits,) = runner([member], "precision")
+    except FailedError:
+        return None
+    if runner.reason is not None:
         return None
     spread = predict(fits[-1], work.books, work.table)[:, 0]
-    if float(np.std(spread)) < _EVEN:
+    if not np.std(spread) >= _EVEN:  # nor if it is not a number
         return None
     weight = np.exp(-spread)
     weight = np.clip(weight / np.median(weight), 1.0 / _FARTHEST, _FARTHEST)

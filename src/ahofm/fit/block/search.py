@@ -40,12 +40,12 @@ def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Score
     members = _members(replace(precise or work, settings=shorter), recipes[len(plain) :], parts, len(plain))
     if precise is None:
         runner.expect(-sum(member.job.total for member in members))
-    elif runner.reason is None:
-        found = runner(members, "search again")
-        if runner.reason is None:
-            predicted = np.concatenate([scores.predicted, _predicted(work, parts, found)], axis=2)
-            return replace(scores, predicted=predicted), first, precise
-    return None if runner.reason is not None else scores, first, work
+        return scores if runner.reason is None else None, first, work
+    found = runner(members, "search again")
+    if runner.reason is not None:
+        return None, first, work
+    predicted = np.concatenate([scores.predicted, _predicted(work, parts, found)], axis=2)
+    return replace(scores, predicted=predicted), first, precise
 
 
 def _members(work: Work, recipes: Sequence[Recipe], parts: Sequence[Part], first: int) -> list[Member]:
