@@ -309,9 +309,8 @@ def test_tables_are_made_from_results(tmp_path):
         noise = 0.01 * rng.normal()
         for name, error in {"order 3": 1.0, "LightGBM": 2.0, "EBM": 0.5, "AFM": 1.0}.items():
             value = error + noise + 0.01 * rng.normal()
-            store.add(
-                Unit("yacht", name, replication=split), {"status": "done", "rmse": value, "cpu": 1.0, "seconds": 2.0}
-            )
+            found = {"status": "done", "rmse": value, "cpu": 1.0, "seconds": 2.0, "commit": "c513765"}
+            store.add(Unit("yacht", name, replication=split), found)
     table = units("ablation", tmp_path)
     assert real.cell(table, "yacht", "LightGBM", "rmse").endswith("-")
     assert real.cell(table, "yacht", "EBM", "rmse").endswith("+")

@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.store import Store
 from benchmarks.table import RESULTS
 
-TEXT = ("problem", "method", "setting", "status", "from")
+TEXT = ("problem", "method", "setting", "status", "from", "commit")
 ALWAYS = ("p", "n", "order", "rank", "basis", "status", "seconds", "cpu", "megabytes", "rmse")
 """Columns that are there even if no unit has them yet."""
 
