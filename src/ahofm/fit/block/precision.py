@@ -22,6 +22,9 @@ from ahofm.fit.block.stages import Fit
 from ahofm.fit.block.weigh import Scores, predict
 from ahofm.fit.block.work import RECIPES, Work
 
+_ENOUGH_ROWS = 5_000
+"""Whose errors are looked at: functions of one column each need no more."""
+
 _LEAST_ERROR = 0.01
 """Of the root mean square: an error of zero says nothing of precision."""
 
@@ -38,8 +41,9 @@ def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner
     Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
     are about equally precise, if nobody can tell, or if somebody asked to stop.
     """
-    some, response = work.take(rows), scores.response
-    errors = np.abs(response.target - scores.best()[:, 0])
+    seen = np.arange(0, len(rows), -(-len(rows) // _ENOUGH_ROWS))
+    some, response = work.take(rows[seen]), scores.response.take(seen)
+    errors = np.abs(response.target - scores.best()[seen, 0])
     least = _LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
     alike = response.weight / response.weight.mean()  # a row that counts twice has one error
