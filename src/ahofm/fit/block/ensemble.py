@@ -247,7 +247,8 @@ def _interactions(
         square = scores.response.quadratic
         errors = spread * np.sqrt(deviances) if square else deviances
         why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} rows set aside: " + ", ".join(
-            f"{recipe.name} {error:.4g}" for recipe, error in zip(recipes, errors, strict=False)
+            f"{recipe.name} {error:.4g}"
+            for recipe, error in zip(recipes, errors, strict=False)  # the last ones need not have been tried
         )
     return Choice("interactions", mix, why)
 
