@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.columns.categorical import Categorical
 from ahofm.columns.codebook import Codebook
 from ahofm.columns.codes import Codes
 from ahofm.columns.kind import ColumnKind
@@ -62,7 +63,8 @@ class Encoder:
         ----------
         X : NumPy array, pandas, polars or Arrow table
         columns : dict of column name or position to kind, or one kind for all, optional
-            Columns not named are chosen by their data: levels become Categorical, two numbers Linear, more a Spline.
+            Columns not named are chosen by their data: levels, and categories of a data frame whatever their values,
+            become Categorical, two numbers Linear, more a Spline.
         default : kind, optional
             Of columns of more than two numbers that are not named, in place of a Spline.
         max_codes : int or None
@@ -80,7 +82,10 @@ class Encoder:
 
         def learn(j: int) -> Learned:
             column = np.ascontiguousarray(table.columns[j])  # learning reads it several times
-            return learn_column(table.names[j], column, kinds.get(j), max_codes, weight)
+            name, kind = table.names[j], kinds.get(j)
+            if kind is None and name in table.categories:
+                kind = Categorical()
+            return learn_column(name, column, kind, max_codes, weight, table.categories.get(name, ()))
 
         learned = each(learn, range(len(table.names)), n_threads)
         return cls.of(learned, columns, default=default, named=table.named)

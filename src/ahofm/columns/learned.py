@@ -5,6 +5,7 @@ Learned from an array at once here, or from pieces of a table elsewhere; the cod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,13 +93,18 @@ class Learned:
 
 
 def learn_column(
-    name: str, column: NDArray[Any], kind: ColumnKind | None, max_codes: int | None, weight: Floats | None
+    name: str,
+    column: NDArray[Any],
+    kind: ColumnKind | None,
+    max_codes: int | None,
+    weight: Floats | None,
+    order: Sequence[str] = (),
 ) -> Learned:
-    """From all values of a column."""
+    """From all values of a column; ``order`` is that of levels of text, where they have one."""
     absent = missing_in(column)
     missing = float(np.count_nonzero(absent) if weight is None else weight[absent].sum())
     if isinstance(kind, Categorical) or not is_numeric(column):
-        return Learned(name, learn_levels(column, weight), None, missing)
+        return Learned(name, learn_levels(column, weight, order), None, missing)
     return Learned(name, *learn_numbers(column, weight, codes_of(kind, max_codes)), missing)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,16 @@ MANY_CODES = 2048
 """So many distinct values are kept when a column repeats them."""
 
 
-def learn_levels(column: NDArray[Any], weight: Floats | None) -> Support:
-    """Every distinct value is a level. Rows of weight zero do not count."""
+def learn_levels(column: NDArray[Any], weight: Floats | None, order: Sequence[str] = ()) -> Support:
+    """Every distinct value is a level: sorted, texts by ``order`` first. Rows of weight zero do not count."""
     present = ~missing_in(column) if weight is None else ~missing_in(column) & (weight > 0)
     values = column[present]
     if is_numeric(column):
         levels = np.unique(values)
     else:
         levels = np.empty(len(distinct := set(values.tolist())), dtype=object)
-        levels[:] = sorted(distinct)
+        place = {level: k for k, level in enumerate(order)}
+        levels[:] = sorted(distinct, key=lambda level: (place.get(level, len(place)), level))
     mass = np.bincount(find_levels(levels, values), None if weight is None else weight[present], minlength=len(levels))
     return Support(levels, mass.astype(np.float64), 0.0, 0.0, exact=True)
 

@@ -1,13 +1,14 @@
 """Read a table: NumPy, pandas, polars or Arrow in; one array per column out. Knows no kinds and no codes.
 
 A column of numbers becomes float64 with NaN for missing; a column of levels an object array with None for missing.
+A category whose values are numbers or booleans becomes numbers, and the table knows that they are levels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Real
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals as nw
@@ -17,14 +18,27 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 
+_AS_TEXT = "pass identifiers as text, e.g. with astype(str), or subtract a constant"
+
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length. ``named`` says whether the names came with the data."""
+    """Columns of equal length.
+
+    Attributes
+    ----------
+    names : tuple of str
+    columns : tuple of arrays of shape (n,)
+    named : bool
+        Whether the names came with the data.
+    categories : dict of column name to tuple of str
+        Columns that the data declare to be categories; the values of an ordered one in their order, or an empty tuple.
+    """
 
     names: tuple[str, ...]
     columns: tuple[NDArray[Any], ...]
     named: bool
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -33,7 +47,7 @@ class Table:
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Some of the rows, in the given order."""
-        return Table(self.names, tuple(column[rows] for column in self.columns), self.named)
+        return replace(self, columns=tuple(column[rows] for column in self.columns))
 
 
 def is_numeric(column: NDArray[Any]) -> bool:
@@ -83,6 +97,9 @@ def _read_array(X: NDArray[Any]) -> Table:
     _refuse_empty(X.shape[0], names)
     if X.dtype.kind in "fiub":
         numbers = X.astype(np.float64, copy=False)
+        if X.dtype.kind in "iu":
+            for j, name in enumerate(names):
+                _refuse_rounded(name, X[:, j])
         if np.isinf(numbers).any():  # one pass over contiguous memory; which column is found below
             for j, name in enumerate(names):
                 _refuse_infinite(name, numbers[:, j])
@@ -105,11 +122,25 @@ def _read_frame(X: Any) -> Table:
     if len(set(names)) < len(names):  # 1 and "1"
         raise ValueError(f"column names must differ as text, got {', '.join(map(repr, frame.columns))}")
     _refuse_empty(frame.shape[0], names)
-    return Table(names, tuple(_read_series(name, frame[:, j]) for j, name in enumerate(names)), named=True)
+    series = [frame[:, j] for j in range(len(names))]
+    columns = tuple(map(_read_series, names, series))
+    declared = {
+        name: _declared_order(own.dtype, column)
+        for name, own, column in zip(names, series, columns, strict=True)
+        if own.dtype in (nw.Categorical, nw.Enum)
+    }
+    return Table(names, columns, named=True, categories=declared)
+
+
+def _declared_order(dtype: Any, column: NDArray[Any]) -> tuple[str, ...]:
+    """Of an ordered category of text; numbers have an order of their own."""
+    return tuple(dtype.categories) if isinstance(dtype, nw.Enum) and not is_numeric(column) else ()
 
 
 def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
     dtype = series.dtype
+    if dtype.is_integer():
+        _refuse_rounded(name, np.asarray(series.drop_nulls().to_numpy()))
     if dtype.is_numeric() or dtype == nw.Boolean:
         numbers = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
         _refuse_infinite(name, numbers)
@@ -127,7 +158,13 @@ def _read_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
     cells = [None if _is_missing(value) else value for value in values.tolist()]
     types = {type(value) for value in cells if value is not None}
     if all(issubclass(kind, Real) for kind in types):
-        numbers = np.array([np.nan if value is None else float(value) for value in cells], dtype=np.float64)
+        try:
+            numbers = np.array([np.nan if value is None else float(value) for value in cells], dtype=np.float64)
+        except OverflowError as error:
+            raise ValueError(f"column '{name}' holds integers too large for a number; {_AS_TEXT}") from error
+        for value, number in zip(cells, numbers.tolist(), strict=True):
+            if isinstance(value, Integral) and number != value:
+                _raise_rounded(name, value)
         _refuse_infinite(name, numbers)
         return numbers
     if all(issubclass(kind, str) for kind in types):
@@ -151,6 +188,19 @@ def _refuse_empty(n_rows: int, names: Sequence[str]) -> None:
         raise ValueError("X has no columns (0 feature(s)); at least one is needed")
     if n_rows == 0:
         raise ValueError("X has no rows (0 sample(s)); at least one is needed")
+
+
+def _refuse_rounded(name: str, column: NDArray[Any]) -> None:
+    """Raise ValueError when integers are not kept apart as double-precision numbers."""
+    if not column.size or max(abs(int(column.min())), abs(int(column.max()))) <= 2**53:
+        return
+    for value in column.tolist():
+        if float(value) != value:
+            _raise_rounded(name, value)
+
+
+def _raise_rounded(name: str, value: Any) -> None:
+    raise ValueError(f"column '{name}' holds {value}, an integer beyond 2^53 that a number would round; {_AS_TEXT}")
 
 
 def _refuse_infinite(name: str, column: Floats) -> None:

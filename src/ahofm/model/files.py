@@ -267,7 +267,8 @@ def _sound(book: Codebook) -> bool:
     ok &= mass.shape == values.shape and bool((mass >= 0.0).all())
     ok &= kind is None or (len(values) > 1 and (edges is None) == by_level and (by_level or not text))
     ok &= edges is None or (not text and len(edges) == max(len(values) - 1, 0))
-    for array in (values, edges):
+    ok &= values.ndim == 1 and len(set(values.tolist())) == len(values)  # levels may have an order of their own
+    for array in (None if text else values, edges):
         ok &= array is None or (array.ndim == 1 and bool((array[1:] > array[:-1]).all()))
     for part in (book.support, smooth):
         ok &= getattr(part, "low", 0.0) <= getattr(part, "high", 0.0) and getattr(part, "period", 1.0) > 0.0
