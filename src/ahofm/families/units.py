@@ -8,6 +8,9 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 
+_LARGEST = 1e100
+"""Standard deviation of a target, and the inverse of the smallest: variances and their squares are finite."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -48,17 +51,30 @@ def location_units(y: Floats, weight: Floats, *, n_predictors: int = 1, robust: 
         centre = float(share @ y)
         largest = float(np.abs(y - centre).max()) or 1.0  # squares of large numbers overflow
         spread = largest * float(np.sqrt(share @ ((y - centre) / largest) ** 2))
-    if not spread > 1e-12 * max(abs(centre), np.finfo(float).tiny):
-        spread = 1.0  # a constant target: any unit will do
+    check_scale(spread, centre)
+    if not spread > 4.0 * np.finfo(float).eps * max(abs(centre), np.finfo(float).tiny):
+        spread = 1.0  # a constant target, but for rounding: any unit will do
     same = Units.unchanged(n_predictors)
     return replace(
         same, centre=centre, spread=spread, shift=(centre, *same.shift[1:]), factor=(spread, *same.factor[1:])
     )
 
 
+def check_scale(spread: float, centre: float) -> None:
+    """Raise ValueError when squares of targets leave double precision; a constant target has no spread."""
+    constant = abs(centre) < _LARGEST and spread <= 4.0 * np.finfo(float).eps * abs(centre)
+    if not constant and not 1.0 / _LARGEST < spread < _LARGEST:
+        raise ValueError(
+            f"y is of the order of {max(spread, abs(centre)):.0e}, whose square double precision does not hold; give "
+            "it in other units, e.g. divided by its mean"
+        )
+
+
 def scale_units(y: Floats, weight: Floats, link: str) -> Units:
     """Mean 1, for a family of positive means whose units scale; eta shifts or stretches with the link."""
-    mean = float(np.average(y, weights=weight))
+    largest = float(y.max())
+    mean = largest * float(np.average(y / largest, weights=weight))
+    check_scale(mean, 0.0)
     shift = float(np.log(mean)) if link == "log" else 0.0
     return Units(0.0, mean, (shift,), ({"log": 1.0, "identity": mean, "inverse": 1.0 / mean}[link],))
 

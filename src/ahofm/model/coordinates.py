@@ -21,6 +21,9 @@ from ahofm.columns.basis import Floats, Sparse
 _RANK_TOLERANCE = 1e-7
 """Directions whose root-mean-square value on the data is smaller, relative to their penalty, carry no data."""
 
+_USUAL_UNITS, _LARGEST_ROOT = 60.0, 1e150
+"""Decades of a function's values, either way of 1, within which products are finite; the largest root of a penalty."""
+
 _DENSE_LEVELS = 512
 """More indicator functions than this stay sparse: a dense decomposition is cubic in them."""
 
@@ -82,13 +85,29 @@ def coordinates(book: Codebook, *, center: bool) -> Coordinates:
     subspace, level = np.eye(book.size), np.zeros(book.size)
     if center and book.constant is not None:
         subspace = scipy.linalg.qr((basis.T @ share)[:, np.newaxis])[0][:, 1:]
+        root, level = root @ subspace, level[1:]
     elif center:
-        level = -(share @ basis)
+        subspace, level = _centred(book, basis, share)
     data = basis @ subspace
-    data[:-1] += level @ subspace
-    within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root @ subspace)
+    data[:-1] += level
+    within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root)
     to_basis = subspace @ within
-    return Coordinates(basis @ to_basis, to_basis, level @ to_basis, penalty)
+    return Coordinates(basis @ to_basis, to_basis, level @ within, penalty)
+
+
+def _centred(book: Codebook, basis: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Coefficients (size, size) and levels (size,) of a codebook's functions with mean zero, where none is constant.
+
+    A function of the value is centred by its mean where values are present and is zero where they are missing; the
+    indicator of missing values takes back the level that is added there.
+    """
+    subspace, n_present = np.eye(book.size), book.support.size
+    present = share[:n_present] / share[:n_present].sum()
+    level = -(share @ basis)
+    level[: book.functions.size] = -(present @ basis[:n_present, : book.functions.size])
+    if book.learns_missing:
+        subspace[-1, :-1] = -level[:-1]
+    return subspace, level
 
 
 def eigenvalues(book: Codebook) -> Floats:
@@ -109,6 +128,9 @@ def penalty_root(book: Codebook) -> Floats:
 
 def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     """T and s with ``T' data' data T = I`` and ``T' root' root T = diag(s)``, s increasing."""
+    units = np.maximum(np.abs(data).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    units = np.where(np.abs(np.log10(units)) > _USUAL_UNITS, units, 1.0)  # squares of the rest are finite
+    data, root = data / units, root / units
     ratio = np.linalg.norm(root) / max(np.linalg.norm(data), np.finfo(float).tiny)
     scale = 1.0 / ratio if ratio > 0 else 1.0
     stacked = np.vstack([data, scale * root])
@@ -120,7 +142,8 @@ def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     cosine, turn = cosine[seen], turn[: len(seen)][seen]
     sine = np.linalg.norm(left[len(data) :] @ turn.T, axis=0)  # accurate where 1 - cosine^2 is not
     sine[sine < 1e-9] = 0.0  # free directions
-    return whiten @ turn.T / cosine, (sine / cosine / scale) ** 2
+    stiffness = np.minimum(sine / cosine / scale, _LARGEST_ROOT) ** 2
+    return whiten @ turn.T / cosine / units[:, np.newaxis], stiffness
 
 
 def _indicators(book: Codebook) -> bool:
