@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,6 +33,12 @@ MERGED_ROWS = 10_000
 Repeated rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not
 convex would let rounding grow.
 """
+
+_WIDEST_OFFSET = 600.0
+"""Range of an offset for which both ends have finite means that are not zero."""
+
+_MOST_ROWS = 2.0**53
+"""That double precision can count."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class Data:
         From the inner predictors to those of the family.
     total : float
         Sum of the weights of all rows.
+    columns : tuple of int
+        Places of the columns, those that say most of the target first: an order that does not depend on the places.
     """
 
     encoder: Encoder
@@ -86,11 +95,17 @@ class Data:
     inner: Family
     units: Units
     total: float
+    columns: tuple[int, ...]
 
     @property
     def n_rows(self) -> int:
         """All rows."""
         return self.source.n_rows
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether weights are numbers of rows."""
+        return bool((self.rows.weight % 1.0 == 0.0).all())
 
     @property
     def all_known(self) -> bool:
@@ -112,8 +127,10 @@ def counted_rows(
     if target.shape != (table.n_rows,):
         raise ValueError(f"y has shape {target.shape}, but X has {table.n_rows} rows; expected ({table.n_rows},)")
     weights = check_weight(weight, table.n_rows)
+    weights = row_counts(weights, family) if whole else weights
     shifts = None if offset is None else check_offset(offset, table.n_rows, family)
     rows = Rows(target, weights, shifts)
+    _refuse_wide_offset(shifts, family)
     if not weights.all():
         kept = np.flatnonzero(weights)
         table, rows = table.take(kept), rows.take(kept)
@@ -122,13 +139,45 @@ def counted_rows(
     return table, rows
 
 
+def _refuse_wide_offset(offset: Floats | None, family: Family) -> None:
+    """Raise ValueError when means on a logarithmic scale cannot be finite for all rows, whatever the intercept."""
+    if offset is None or not family.logarithmic:
+        return
+    low, high = float(offset.min()), float(offset.max())
+    if high - low > _WIDEST_OFFSET:
+        raise ValueError(
+            f"offset lies between {low:g} and {high:g} on the scale of the logarithm, which makes some means zero or "
+            "infinite; give the logarithm of an exposure"
+        )
+
+
+def row_counts(weight: Floats, family: Family) -> Floats:
+    """Weights as numbers of rows.
+
+    Whole numbers are that: a row of weight 2 is there twice, with the same target. Others are relative where the
+    dispersion is estimated, which takes up any factor: they get mean 1. Weights that rounding would lose are zero.
+    """
+    largest = float(weight.max())
+    mean = largest * float((weight / largest)[weight > 0.0].mean())
+    countable = mean * len(weight) <= _MOST_ROWS
+    if family.dispersed and not (countable and (weight % 1.0 == 0.0).all()):
+        weight, mean = (weight / largest) / (mean / largest), 1.0
+    elif not countable:
+        raise ValueError(
+            f"sample_weight has mean {mean:.3g}, which makes more rows than can be counted: weights of {family.name} "
+            "are numbers of rows or trials; divide them, e.g. by their mean"
+        )
+    return np.where(weight < mean / _MOST_ROWS, 0.0, weight)
+
+
 def prepare(
     table: Table, rows: Rows, encoder: Encoder, family: Family, *, all_known: bool, n_threads: int | None
 ) -> Data:
     """Encode, merge and standardise a table in memory. ``all_known``: also when there are many rows."""
     codes = encoder.encode(table, n_threads=n_threads)
+    columns = by_relevance(codes, rows)
     if table.n_rows <= MERGED_ROWS:
-        table, codes, rows = _merged(table, codes, rows)
+        table, codes, rows = _merged(table, codes, rows, columns)
     known = None if all_known or len(rows.y) <= KNOWN_ROWS else known_rows(len(rows.y))
     filled, inner, units = _standardised(family, rows if known is None else rows.take(known))
     rows = _inner(rows, units)
@@ -136,7 +185,7 @@ def prepare(
     total = float(rows.weight.sum())
     if known is not None:
         table, codes, rows = table.take(known), codes.take(known), rows.take(known)
-    return Data(encoder, source, executor, table, codes, rows, filled, inner, units, total)
+    return Data(encoder, source, executor, table, codes, rows, filled, inner, units, total, columns)
 
 
 def prepare_dataset(
@@ -150,6 +199,7 @@ def prepare_dataset(
     rows = Rows(change.target(known.y), known.weight, offset)
     if dataset.source.n_rows <= KNOWN_ROWS:
         family.check(rows.y)
+        rows = replace(rows, weight=row_counts(rows.weight, family))
         return prepare(known.table, rows, encoder, family, all_known=True, n_threads=n_threads)
     executor = dataset.executor(n_threads)
     _check_targets(MappedSource(dataset.source, change), executor, family)
@@ -159,7 +209,8 @@ def prepare_dataset(
     source = MappedSource(dataset.source, replace(change, units=units))
     codes = encoder.encode(known.table, n_threads=n_threads)
     mine = _inner(rows, units)
-    return Data(encoder, source, executor, known.table, codes, mine, filled, inner, units, dataset.total)
+    columns = by_relevance(codes, rows)
+    return Data(encoder, source, executor, known.table, codes, mine, filled, inner, units, dataset.total, columns)
 
 
 @dataclass(frozen=True)
@@ -222,10 +273,34 @@ def _outside(chunk: Chunk, family: Family) -> tuple[int, int, float]:
     return chunk.n_rows, int(bad[0]) if len(bad) else -1, float(chunk.y[bad[0]]) if len(bad) else 0.0
 
 
-def _merged(table: Table, codes: Codes, rows: Rows) -> tuple[Table, Codes, Rows]:
-    """Distinct rows in the order of their codes, values, targets and offsets."""
-    numbers = [np.nan_to_num(column) for column in table.columns if is_numeric(column)]  # missing ones have a code
-    keys = [*codes.columns, *numbers, rows.y, *([] if rows.offset is None else rows.offset.T)]
+def by_relevance(codes: Codes, rows: Rows) -> tuple[int, ...]:
+    """Places of the columns, by the variance of the target's means per code, the largest first.
+
+    Solvers visit columns in this order, so that a table with its columns in another order has the same fit.
+    """
+    weight = rows.weight / rows.weight.sum()
+    residual = rows.y - weight @ rows.y
+    residual = weight * (residual / max(float(np.abs(residual).max()), np.finfo(float).tiny))
+    between, along = np.empty((2, len(codes.columns)))
+    for j, (column, size) in enumerate(zip(codes.columns, codes.sizes, strict=True)):
+        mass = np.bincount(column, weight, minlength=size)
+        sums = np.bincount(column, residual, minlength=size)
+        between[j] = (sums**2 / np.maximum(mass, np.finfo(float).tiny)).sum()
+        along[j] = np.arange(size) @ sums
+    # Columns of mostly distinct values tie in the first number, but for rounding.
+    return tuple(int(j) for j in np.lexsort((-np.abs(along), np.array(codes.sizes), -between.round(9))))
+
+
+def _merged(table: Table, codes: Codes, rows: Rows, columns: Sequence[int]) -> tuple[Table, Codes, Rows]:
+    """Distinct rows, sorted by their codes and values in that order of columns, then by targets and offsets."""
+    ordered = [table.columns[j] for j in columns]
+    numbers = [np.nan_to_num(column) for column in ordered if is_numeric(column)]  # missing ones have a code
+    keys = [
+        *(codes.columns[j] for j in columns),
+        *numbers,
+        rows.y,
+        *([] if rows.offset is None else rows.offset.T),
+    ]
     order = np.lexsort(keys[::-1])
     new = np.zeros(len(order), dtype=bool)
     new[0] = True

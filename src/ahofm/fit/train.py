@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, Mixed
-from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.block.ensemble import fit_block
@@ -27,9 +26,6 @@ from ahofm.rows import Dataset
 
 HIGHEST_ORDER = 4
 """That order="auto" tries."""
-
-_USUAL_WEIGHT = 10.0
-"""Means above this, of weights that are no whole numbers, and below its inverse are worth a warning."""
 
 
 def fit_model(
@@ -68,7 +64,6 @@ def fit_model(
         data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
         table, rows = counted_rows(read_table(X), y, weight, offset, family)
-        _warn_of_weights(rows.weight, family)
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
@@ -159,19 +154,6 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
 def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where strengths are learned."""
     return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if learns_strengths(settings) else None
-
-
-def _warn_of_weights(weight: Floats, family: Family) -> None:
-    """Weights that add up to 1, say, are not meant as numbers of rows."""
-    mean = float(weight.mean())
-    strange = mean < 1.0 / _USUAL_WEIGHT or (mean > _USUAL_WEIGHT and (weight % 1.0 != 0.0).any())
-    if family.dispersed and strange:
-        warnings.warn(
-            f"sample_weight counts rows: {len(weight)} rows with weights of mean {mean:.3g} are taken for "
-            f"{weight.sum():.3g} rows; if weights are relative, divide them by their mean",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _warn_unless_finished(trace: Trace, settings: Settings) -> None:

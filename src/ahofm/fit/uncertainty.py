@@ -21,6 +21,7 @@ from ahofm.columns import Categorical, Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.block.column import BlockColumn, block_column, level_functions
+from ahofm.fit.data import row_counts
 from ahofm.kernels import Chunk, Tables
 from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, tables_at
@@ -54,7 +55,8 @@ def band_of(
     seed: int = 0,
 ) -> Band:
     """The band of a model, from the rows it was fitted to; by default kappa follows from the degrees of freedom."""
-    target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, table.n_rows)
+    target = np.asarray(y, dtype=np.float64)
+    weights = row_counts(check_weight(weight, table.n_rows), model.family)
     shifts = None if offset is None else check_offset(offset, table.n_rows, model.family)
     kept = np.flatnonzero(weights)
     rows = table if len(kept) == table.n_rows else table.take(kept)

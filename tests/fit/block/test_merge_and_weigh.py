@@ -64,7 +64,13 @@ def snapshot_of(books, ranks, intercept, coef, level):
 def merged_one(parts, books, shift=0.0, factor=1.0, constant=0.0):
     """For a single predictor."""
     units = Units(0.0, 1.0, (shift,), (factor,))
-    ranks, (terms,) = merged([(weight, (part,)) for weight, part in parts], books, units, np.array([constant]))
+    ranks, (terms,) = merged(
+        [(weight, (part,)) for weight, part in parts],
+        books,
+        [j for j, book in enumerate(books) if book.size],
+        units,
+        np.array([constant]),
+    )
     return ranks, terms
 
 
@@ -166,7 +172,9 @@ def test_predictors_share_their_ranks(encoded):
     first = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[1, 2])
     second = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[2])
     units = Units(0.0, 1.0, (0.5, -0.5), (2.0, 3.0))
-    ranks, terms = merged([(0.8, (first, second))], books, units, np.array([1.0, 2.0]))
+    ranks, terms = merged(
+        [(0.8, (first, second))], books, [j for j, book in enumerate(books) if book.size], units, np.array([1.0, 2.0])
+    )
     assert ranks == {2: 2}
     for one, part, shift, factor, constant in zip(
         terms, (first, second), units.shift, units.factor, (1, 2), strict=True
@@ -365,7 +373,7 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
         return merged(parts, *rest)
 
     monkeypatch.setattr(ensemble, "merged", spy)
-    monkeypatch.setattr(ensemble, "_shares", lambda scores, order, count: {(0, order): 0.8, (1, order): 0.15})
+    monkeypatch.setattr(ensemble, "_shares", lambda scores, order, count, searched: {(0, order): 0.8, (1, order): 0.15})
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(150, 3))
     fit_model(X, X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=150), settings=Settings(order=2, n_members=4, max_iter=3))

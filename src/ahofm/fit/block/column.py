@@ -116,7 +116,9 @@ class SmoothCoordinates:
         return np.asarray(replace(book, functions=self.functions).evaluate(values) @ self.to_basis[rows] + self.level)
 
 
-def block_column(book: Codebook, interactions: Interactions | None, *, center: bool) -> BlockColumn:
+def block_column(
+    book: Codebook, interactions: Interactions | None, *, center: bool, counts: Floats | None = None
+) -> BlockColumn:
     """The priors of a column.
 
     Parameters
@@ -127,10 +129,12 @@ def block_column(book: Codebook, interactions: Interactions | None, *, center: b
         a kind that somebody asked for: main effect and factors are then of that kind.
     center : bool
         Whether factors have mean zero. Main effects always have: the intercept takes the rest.
+    counts : array of shape (codes,), optional
+        Rows of each code but the neutral one; by default the weight there.
     """
     share = book.mass[:-1] / book.mass.sum()
     mass = share if center else None
-    repeated = book.mass[:-1] >= _REPEATED
+    repeated = (book.mass[:-1] if counts is None else counts) >= _REPEATED
     if isinstance(book.kind, Categorical):
         start = level_functions(share, _START_LEVELS)
         levels, centred = LevelPrior(mass, repeated), LevelPrior(share, repeated)
@@ -187,6 +191,8 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     values[: book.support.size] = np.asarray(inner.values)[:-1] + inner.level
     to_basis, level = np.zeros((book.size, q)), inner.level.copy()
     to_basis[:size] = inner.to_basis
+    if book.learns_missing:
+        to_basis[-1] = -inner.level  # the level is added at missing values too, where these functions are zero
     stiffness = inner.penalty / (1.0 + inner.penalty / _STIFFEST)
     wiggly = stiffness > 0.0
     weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
@@ -213,10 +219,15 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
 
 
 def block_columns(
-    books: Sequence[Codebook], automatic: Sequence[bool], interactions: Interactions, *, center: bool
+    books: Sequence[Codebook],
+    automatic: Sequence[bool],
+    interactions: Interactions,
+    *,
+    center: bool,
+    counts: Sequence[Floats | None] | None = None,
 ) -> tuple[BlockColumn, ...]:
     """The priors of columns that vary."""
+    given = zip(books, automatic, counts or [None] * len(books), strict=True)
     return tuple(
-        block_column(book, interactions if auto else None, center=center)
-        for book, auto in zip(books, automatic, strict=True)
+        block_column(book, interactions if auto else None, center=center, counts=own) for book, auto, own in given
     )

@@ -18,7 +18,7 @@ from ahofm.fit.block.precision import counted_alike
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.search import search
 from ahofm.fit.block.stages import Fit, Snapshot, up_to
-from ahofm.fit.block.weigh import Scores
+from ahofm.fit.block.weigh import LEAST, Scores
 from ahofm.fit.block.work import RECIPES, Recipe, Work, recipes_for
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
@@ -57,7 +57,7 @@ def fit_block(
         if settings.order == "auto" and scores is not None:
             ranks = up_to(scores.needed(max(ranks)), ranks)
             work = replace(work, ranks=ranks)
-        shares = {order: _shares(scores, order, count) for order in (1, *ranks)}
+        shares = {order: _shares(scores, order, count, searched=bool(first)) for order in (1, *ranks)}
     else:
         scores, first = None, []
         shares = {order: {(0, order): 1.0} for order in (1, *ranks)}
@@ -98,8 +98,10 @@ def fit_block(
     return _assemble(work, fitted, shares, trace, choices, classes)
 
 
-def _shares(scores: Scores | None, order: int, count: int) -> Shares:
+def _shares(scores: Scores | None, order: int, count: int, *, searched: bool) -> Shares:
     """How much each recipe counts at an order: one of them when there is to be one member, else their best mixture."""
+    if scores is None and not searched:
+        return {(0, 1): LEAST}
     if scores is None:
         return {(recipe, order): 1.0 / len(RECIPES) for recipe in range(len(RECIPES))}
     if count == 1:  # the same for all orders: a member has them all
@@ -142,7 +144,7 @@ def _assemble(
 
     books = data.encoder.codebooks
     constants = work.response.constants
-    models = [merged(at_order(order), books, data.units, constants) for order in orders]
+    models = [merged(at_order(order), books, work.columns, data.units, constants) for order in orders]
     lower = tuple(Lower(order, ranks, terms) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
     ranks, terms = models[-1]
     last = at_order(orders[-1])
@@ -154,7 +156,7 @@ def _assemble(
         ranks,
         terms,
         classes,
-        _strengths(best, data, ranks),
+        _strengths(best, work, ranks),
         data.total,
         trace,
         lower,
@@ -216,12 +218,11 @@ def _dispersion_unit(work: Work) -> float:
     return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
 
 
-def _strengths(snapshot: Snapshot, data: Data, ranks: Mapping[int, int]) -> dict[int, Floats]:
+def _strengths(snapshot: Snapshot, work: Work, ranks: Mapping[int, int]) -> dict[int, Floats]:
     """First strength of each column and order in the fit that counts most; 0 for constant columns."""
-    varying = [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0]
-    out = {order: np.zeros(len(data.encoder.codebooks)) for order in (1, *ranks)}
+    out = {order: np.zeros(len(work.data.encoder.codebooks)) for order in (1, *ranks)}
     ends = np.cumsum([0, *snapshot.ranks.values()])
-    for j, (main, factors) in zip(varying, snapshot.strengths, strict=True):
+    for j, (main, factors) in zip(work.columns, snapshot.strengths, strict=True):
         out[1][j] = main[0, 0]
         for order, start in zip(snapshot.ranks, ends[:-1], strict=True):
             if order in out:

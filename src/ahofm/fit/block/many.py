@@ -97,7 +97,7 @@ def _information(beliefs: Sequence[Belief], member: Member, known: Rows, total: 
 def all_rows(work: Work, member: Member) -> Rows:
     """For passes over all rows, wherever they are."""
     data = work.data
-    source = selected(data.source, [j for j, book in enumerate(data.encoder.codebooks) if book.size > 0])
+    source = selected(data.source, work.columns)
     return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
 
 

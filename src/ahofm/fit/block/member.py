@@ -50,6 +50,10 @@ One is left in every third fit to data where more factors do not help; two to si
 """
 
 
+_SETTLED = 1e-5
+"""Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
+
+
 @dataclass
 class Member:
     """A staged fit to rows in the units of the standardised target.
@@ -111,7 +115,7 @@ class Member:
             try:
                 if order > 1:
                     self._add_factors(order)
-                stopped = self._stage(order, report)
+                stopped = self._stage(order, report) if self.ranks else self._converged(report)
                 if order == 2 and self.growing and not stopped:
                     stopped = self._grow(report)
             except FailedError:
@@ -249,6 +253,30 @@ class Member:
             raise FailedError("new factors raise the noise")
         self.settled = change < schedule.tol
         return stopped
+
+    def _converged(self, report: Report) -> bool:
+        """Main effects alone, until sweeps change them no more; whether somebody asked to stop."""
+        state, settled, stopped = self._state, 0, False
+        for number in range(self.schedule.alone):
+            if number % self.schedule.rebuild == 0:
+                state.build(self._rows, 1.0)  # main effects have no partners: all of their variance counts as noise
+            if number in _LEARNING:
+                state.learn_parameters()
+            before, eta = state.level(), state.touch.eta.copy()
+            state.sweep(learn=True, backwards=number % 2 == 1, floor=0.0)
+            change = abs(float(np.log(state.level() / before))) if state.response.quadratic else state.level() - before
+            stopped = report(Sweep(1, number, state.level(), abs(change)))
+            settled = settled + 1 if self._moved(eta) < _SETTLED else 0
+            if stopped or settled >= 3:
+                break
+        self.settled = settled > 0
+        return stopped
+
+    def _moved(self, before: Floats) -> float:
+        """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
+        state = self._state
+        square = (state.touch.curvature * (state.touch.eta - before) ** 2).sum(axis=1)
+        return float(np.sqrt(state.response.mean_of(square) / state.noise))
 
     def _rows(self, predictor: Predictor) -> BlockRows:
         return BlockRows(ArraySource(self.codes), self.executor, self.kernel, predictor.belief.ranks)

@@ -19,15 +19,20 @@ _NOTHING = 1e-5
 
 
 def merged(
-    parts: Sequence[tuple[float, Fit]], books: Sequence[Codebook], units: Units, constants: Floats
+    parts: Sequence[tuple[float, Fit]],
+    books: Sequence[Codebook],
+    columns: Sequence[int],
+    units: Units,
+    constants: Floats,
 ) -> tuple[dict[int, int], tuple[Terms, ...]]:
     """The model ``shift + factor * sum_k weight_k eta_k``, predictor by predictor: its ranks, and its terms.
 
+    ``columns`` are the places of the fits' columns among the books; the others are constant.
     What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all predictors, are
     dropped.
     """
     orders = sorted({order for _, fit in parts for order in fit[0].ranks})
-    masses = [book.mass / book.mass.sum() for book in books if book.size > 0]
+    masses = [books[j].mass / books[j].mass.sum() for j in columns]
     kept = {
         order: [
             np.logical_or.reduce([_alive(weight, snapshot, order, masses) for snapshot in fit]) for weight, fit in parts
@@ -37,7 +42,7 @@ def merged(
     terms = []
     for k, (shift, factor, constant) in enumerate(zip(units.shift, units.factor, constants, strict=True)):
         own = [(weight, fit[k]) for weight, fit in parts]
-        terms.append(_terms(own, books, masses, orders, kept, shift, factor, constant))
+        terms.append(_terms(own, books, columns, masses, orders, kept, shift, factor, constant))
     ranks = {order: sum(int(alive.sum()) for alive in kept[order]) for order in orders}
     return {order: rank for order, rank in ranks.items() if rank}, tuple(terms)
 
@@ -45,6 +50,7 @@ def merged(
 def _terms(
     parts: Sequence[tuple[float, Snapshot]],
     books: Sequence[Codebook],
+    columns: Sequence[int],
     masses: Sequence[Floats],
     orders: Sequence[int],
     kept: dict[int, list[NDArray[np.bool_]]],
@@ -58,8 +64,7 @@ def _terms(
     level = [np.zeros(width) for _ in books]
     rest = (1.0 - sum(weight for weight, _ in parts)) * constant
     intercept = shift + factor * (rest + sum(weight * snapshot.intercept for weight, snapshot in parts))
-    varying = [j for j, book in enumerate(books) if book.size > 0]
-    for at, (j, mass) in enumerate(zip(varying, masses, strict=True)):
+    for at, (j, mass) in enumerate(zip(columns, masses, strict=True)):
         coef[j], level[j] = _side_by_side(parts, at, orders, kept, factor)
         mean = float(mass @ (books[j].basis @ coef[j][:, 0])) + level[j][0]
         level[j][0] -= mean  # smooth parts have mean zero over rows, not quite over codes

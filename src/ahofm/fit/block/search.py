@@ -13,17 +13,22 @@ from ahofm.fit.block.plan import search_settings
 from ahofm.fit.block.precision import weighted
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit
-from ahofm.fit.block.weigh import Part, Scores, predict, set_aside
+from ahofm.fit.block.weigh import Part, Scores, can_judge, predict, set_aside, stratified
 from ahofm.fit.block.work import Recipe, Work
 
 
 def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]], Work]:
     """Errors on rows set aside, fits to the rest by plain recipes, and the rows as they count in weighted ones.
 
-    There are no errors when somebody asked to stop, and none of weighted recipes where rows are equally precise.
+    There are no errors when somebody asked to stop, or when all targets but one are equal: the rows without that one
+    have nothing to fit. There are none of weighted recipes where rows are equally precise.
     """
-    n, dispersed = work.response.n_rows, work.response.family.dispersed
+    n, dispersed, y = work.response.n_rows, work.response.family.dispersed, work.response.y
     parts = set_aside(n, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
+    if not can_judge(parts, y):
+        parts = stratified(y, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
+    if not can_judge(parts, y):
+        return None, [], work
     shorter = search_settings(work.settings, n, dispersed=dispersed)
     plain = [recipe for recipe in recipes if not recipe.weighted]
     members = _members(replace(work, settings=shorter), plain, parts, 0)

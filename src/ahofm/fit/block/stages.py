@@ -11,9 +11,9 @@ from ahofm.columns.basis import Floats
 MANY_ROWS = 2_000
 """From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
 
-_MAIN, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.9, 0.85, 0.7
-"""Shares of the most sweeps that stages usually make: of main effects, below the last order, at the last order, and at
-it when that many sweeps are allowed as for few rows.
+_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.3, 0.9, 0.85, 0.7
+"""Shares of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
+order, at the last order, and at it when that many sweeps are allowed as for few rows.
 """
 
 _ROWS, _FUNCTIONS, _PASS = 1_000, 2, 1 / 12
@@ -31,7 +31,7 @@ class Schedule:
     main, inner, last : int
         Most sweeps for main effects, for the stage of an order below the last, and for the last.
     alone : int
-        Sweeps for main effects that no interactions follow.
+        Most sweeps for main effects that no interactions follow; they end when they change predictions no more.
     warm : int
         First sweeps of a stage, without the partners' uncertainty and with strengths as they are.
     fewest : int
@@ -45,7 +45,7 @@ class Schedule:
     main: int = 8
     inner: int = 25
     last: int = 60
-    alone: int = 8
+    alone: int = 500
     warm: int = 5
     fewest: int = 12
     tol: float = 2e-3
@@ -54,10 +54,11 @@ class Schedule:
     @classmethod
     def of(cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False) -> Schedule:
         """For so many rows; with those numbers where they are given. Rare events are not safe with known partners."""
-        plain = cls() if n_rows < MANY_ROWS else cls(alone=16, last=30, tol=5e-4)
+        plain = cls() if n_rows < MANY_ROWS else cls(alone=300, last=30, tol=5e-4)
         plain = replace(plain, warm=0) if rare else plain
-        last = plain.last if last is None else last
-        return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
+        alone, last = (plain.alone, plain.last) if last is None else (last, last)
+        tol = plain.tol if tol is None else tol
+        return replace(plain, alone=alone, last=last, inner=min(plain.inner, last), tol=tol)
 
     def most(self, order: int, highest: int) -> int:
         """Sweeps that a stage may make."""
@@ -68,7 +69,8 @@ class Schedule:
     def likely(self, order: int, highest: int) -> float:
         """Sweeps that a stage usually makes."""
         last = _LAST if self.last <= Schedule.last // 2 else _LAST_OF_MANY
-        return (_MAIN if order == 1 else last if order == highest else _INNER) * self.most(order, highest)
+        main = _MAIN if highest > 1 else _ALONE
+        return (main if order == 1 else last if order == highest else _INNER) * self.most(order, highest)
 
 
 @dataclass(frozen=True)

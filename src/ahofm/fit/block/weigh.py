@@ -28,8 +28,9 @@ _RARE_ROWS = 48_000
 _TELLING_ROWS = 100_000
 """That weigh recipes, at most, where a row tells less: 20,000 have too few rare events to say whether pairs count."""
 
-_LEAST = 0.05
-"""Smaller shares are left out: a member costs rank."""
+LEAST = 0.05
+"""Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects that no
+validation rows can judge."""
 
 _TOGETHER = 30.0
 """So many rows' worth of belief that all recipes count alike, at the highest order."""
@@ -127,10 +128,10 @@ class Scores:
         top = max(d for _, d in members)
         highest = np.array([*(d == top for _, d in members), False], dtype=float)
         weights = self._best_shares(np.stack(columns, axis=2), highest / highest.sum())
-        weights = np.where(weights < min(_LEAST, 1.0 / len(weights)), 0.0, weights)
+        weights = np.where(weights < min(LEAST, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
         shares = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
-        return shares or {(int(self.losses()[:, 0].argmin()), 1): _LEAST}
+        return shares or {(int(self.losses()[:, 0].argmin()), 1): LEAST}
 
     def _best_shares(self, columns: Floats, believed: Floats) -> Floats:
         """Shares (count,) of predictions (rows, predictors, count) with the least loss, by iterated least squares."""
@@ -174,9 +175,13 @@ def _least_squares(columns: Floats, believed: Floats, response: Response, touch:
 def folds(n_rows: int, seed: int) -> list[Part]:
     """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
     order = np.random.default_rng(seed).permutation(n_rows)
-    count = 3 if n_rows <= 3000 else 1
+    count = _folds_of(n_rows)
     parts = np.array_split(order, count if count > 1 else 5)[:count]
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+
+
+def _folds_of(n_rows: int) -> int:
+    return 3 if n_rows <= 3000 else 1
 
 
 def set_aside(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Part]:
@@ -186,11 +191,41 @@ def set_aside(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) ->
     """
     if n_rows <= FEW_ROWS:
         return folds(n_rows, seed)
+    fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
+
+
+def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
+    """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
     fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, _TELLING_ROWS)
     if rare:
         fitted = max(fitted, min(_RARE_ROWS, n_rows // 3))
-    order = np.random.default_rng(seed).permutation(n_rows)
-    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
+    return fitted, min(rest, n_rows - fitted)
+
+
+def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False) -> list[Part]:
+    """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    order = order[np.argsort(-y[order], kind="stable")]
+    if len(y) <= FEW_ROWS:
+        count = _folds_of(len(y))
+        parts = [order[k :: count if count > 1 else 5] for k in range(count)]
+        return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+    fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)
+    chosen = _evenly(order, fitted)
+    left = order[~np.isin(order, chosen)]
+    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
+
+
+def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return rows[np.arange(count) * len(rows) // count]
+
+
+def can_judge(parts: Sequence[Part], y: Floats) -> bool:
+    """Whether targets differ among the rows to fit of every part, and among all validation rows together."""
+    fitted = [y[rows] for rows, _ in parts]
+    return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
 
 
 def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:

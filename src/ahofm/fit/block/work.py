@@ -65,7 +65,9 @@ _OF_PAIRS = 0.5
 class Work:
     """Rows to fit, in the units of the standardised target, and the priors to fit them with.
 
+    ``columns`` are the places in the table of those that vary, in the order of everything that has an entry per column.
     ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
+    ``counts`` are the rows of each code where weights do not count them.
     ``refined``: whether members are, on more rows than they are fitted to; pairs then have no strengths of their own,
     and no recipe is weighted.
     """
@@ -73,12 +75,14 @@ class Work:
     data: Data
     ranks: Mapping[int, int]
     settings: Settings
+    columns: Sequence[int]
     automatic: Sequence[bool]
     books: Sequence[Codebook]
     table: Sequence[NDArray[Any]]
     codes: Codes
     response: Response
     n_rows: float
+    counts: Sequence[Floats] | None
     refined: bool = False
 
     @classmethod
@@ -86,14 +90,19 @@ class Work:
         """All known rows, and the columns that vary."""
         books = data.encoder.codebooks
         asked = requested_kinds(settings.columns, data.encoder.names)
-        varying = [j for j, book in enumerate(books) if book.size > 0]
+        varying = [j for j in data.columns if books[j].size > 0]
         codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
         automatic = [j not in asked for j in varying]
         table = [data.table.columns[j] for j in varying]
         own = [books[j] for j in varying]
         response = Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset)
         n_rows = response.information * data.n_rows / response.n_rows
-        return cls(data, ranks, settings, automatic, own, table, codes, response, n_rows)
+        counts = (
+            None
+            if data.counts_rows
+            else [_rows_of_codes(*part) for part in zip(codes.columns, codes.sizes, strict=True)]
+        )
+        return cls(data, ranks, settings, varying, automatic, own, table, codes, response, n_rows, counts)
 
     def take(self, rows: NDArray[np.int64]) -> Work:
         """Some of the rows; codebooks and all priors stay those of all rows."""
@@ -112,7 +121,7 @@ class Work:
 
     def _columns(self, recipe: Recipe) -> Sequence[BlockColumn]:
         center = self.settings.center
-        return block_columns(self.books, self.automatic, recipe.interactions, center=center)
+        return block_columns(self.books, self.automatic, recipe.interactions, center=center, counts=self.counts)
 
     def tempering(self, recipe: Recipe) -> Tempering:
         """What was asked for; otherwise by the noise when rows are few, and by the recipe when they are many."""
@@ -151,6 +160,11 @@ class Work:
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
         )
+
+
+def _rows_of_codes(codes: NDArray[Any], n_codes: int) -> Floats:
+    """Of every code but the neutral one."""
+    return np.bincount(codes, minlength=n_codes)[:-1].astype(np.float64)
 
 
 def recipes_for(work: Work, settings: Settings) -> Sequence[Recipe]:
