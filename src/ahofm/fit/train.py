@@ -22,6 +22,7 @@ from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
 from ahofm.rows import Dataset
 
@@ -32,6 +33,7 @@ _USUAL_WEIGHT = 10.0
 """Means above this, of weights that are no whole numbers, and below its inverse are worth a warning."""
 
 
+@one_blas_thread()
 def fit_model(
     X: Any,
     y: ArrayLike | None = None,
@@ -170,7 +172,7 @@ def _warn_of_weights(weight: Floats, family: Family) -> None:
             f"sample_weight counts rows: {len(weight)} rows with weights of mean {mean:.3g} are taken for "
             f"{weight.sum():.3g} rows; if weights are relative, divide them by their mean",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,  # past the decorator of fit_model
         )
 
 
@@ -182,4 +184,4 @@ def _warn_unless_finished(trace: Trace, settings: Settings) -> None:
         Reason.MAX_ITER: f"; raise max_iter{limit} or tol",
         Reason.DIVERGED: "; the model is the best one seen: try solver='lbfgs', fewer df, or look for extreme targets",
     }.get(trace.reason, "; the model is the best one seen")
-    warnings.warn(f"the fit {trace.reason.value}{remedy}", ConvergenceWarning, stacklevel=3)
+    warnings.warn(f"the fit {trace.reason.value}{remedy}", ConvergenceWarning, stacklevel=4)
