@@ -143,9 +143,10 @@ bench-deps:
 	@Rscript -e 'library(mgcv)' > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq r-base-core r-cran-mgcv; }
 
 # Python itself is not instrumented, hence the preloaded runtime and no leak check (the interpreter leaks by design).
+# Arrays of 2^40 numbers are to be a MemoryError, as without it.
 sanitize: $(SANITIZE)/installed
 	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_block_kernels.py tests/contracts/test_executors.py tests/columns/test_encode.py
 
 clean:

@@ -74,9 +74,9 @@ def fit_model(
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
-    saved = (
-        None if settings.checkpoint is None else Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings))
-    )
+    saved = None
+    if settings.checkpoint is not None:
+        saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     if learns_strengths(settings):
         model = fit_block(data, ranks, settings, classes, saved)
     else:
