@@ -6,11 +6,12 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
 	@echo "make test          all tests"
+	@echo "make attack        thousands of damaged files, each refused or without effect (benchmarks/results/attack.csv; ten minutes)"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
@@ -64,6 +65,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest --numprocesses auto --dist worksteal
+
+attack: $(VENV)/installed-dev
+	$(VENV)/bin/python -m benchmarks.attack
 
 docs: $(VENV)/installed
 	$(VENV)/bin/python -m pip install --quiet --editable '.[cli,docs]'

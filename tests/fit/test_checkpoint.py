@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor
+from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
 from ahofm.fit.block import many
 from ahofm.fit.checkpoint import Checkpoint, CheckpointError
@@ -29,6 +30,7 @@ KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "block": 45, "newton": 55}
 PROGRAM = """
 import os, signal, sys, warnings
 from ahofm import AHOFMRegressor
+from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
 from ahofm.fit.block import many
 from tests.fit.fits import simulated
@@ -167,8 +169,12 @@ def test_true_values_count_where_codes_are_the_same(tmp_path):
     X, y, _ = simulated()
     again = interrupted(tmp_path / "c", X, y, max_codes=5)
     moved = X.copy()
-    at = np.argsort(X[:, 0])[len(X) // 2]
-    moved[at, 0] += 1e-9  # in its bin
+    at = np.argsort(X[:, 0])[len(X) // 2 : len(X) // 2 + 2]
+    moved[at, 0] = X[at[::-1], 0]  # within a bin, whose mean stays
+    books = [Encoder.learn(table, max_codes=5) for table in (X, moved)]
+    np.testing.assert_array_equal(
+        *(book.encode(table).columns[0] for book, table in zip(books, (X, moved), strict=True))
+    )
     with pytest.raises(CheckpointError, match="is of other data or settings"):
         again(moved, y)
     with pytest.raises(CheckpointError, match="is of other data or settings"):
