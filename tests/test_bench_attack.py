@@ -57,11 +57,12 @@ def test_a_silent_change_is_one(tmp_path, monkeypatch):
 def test_results_are_data(tmp_path):
     path = tmp_path / "attack.csv"
     outcomes = dict.fromkeys(OUTCOMES, 0)
-    attack.write([Counts("a", {**outcomes, REJECTED: 3}, 1.2), Counts("b", outcomes, 0.0)], path)
-    attack.write([Counts("a", {**outcomes, REJECTED: 4}, 1.2)], path)
+    attack.write([Counts("a", {**outcomes, REJECTED: 3}, 1.2), Counts("b", outcomes, 0.0)], path, "abc")
+    attack.write([Counts("a", {**outcomes, REJECTED: 4}, 1.2)], path, "def")
     lines = [line.split(",") for line in path.read_text().splitlines()]
     assert lines[0] == ["part", "cases", *OUTCOMES, "seconds", "commit"]
     assert [line[:3] for line in lines[1:]] == [["a", "4", "4"], ["b", "0", "0"]]
+    assert [line[-1] for line in lines[1:]] == ["def", "abc"]
 
 
 def test_cases_are_the_same_every_time(tmp_path):

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as place:
             print(*files.attempt_of(given.part[0], Path(place))(given.case), sep=": ")
         return 0
-    found = []
+    found, commit = [], machine.commit()  # of the code that runs, whatever is checked out when it ends
     for name in given.part or PARTS:
         run, cases = PARTS[name]
         found.append(run(given.cases or cases, given.seconds))
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in found[-1].bad:
             print(f"  {line}")
     if given.cases is None:
-        write(found, RESULTS / "attack.csv")
+        write(found, RESULTS / "attack.csv", commit)
     return 0 if all(counts.passed for counts in found) else 1
 
 
@@ -56,7 +56,7 @@ def _line(counts: Counts) -> str:
     return f"{counts.part}: {counts.cases:,} cases in {counts.seconds:.0f} s; {parts}"
 
 
-def write(found: Sequence[Counts], path: Path) -> None:
+def write(found: Sequence[Counts], path: Path, commit: str) -> None:
     """One line a part; lines of parts that were not run stay."""
     names = ["part", "cases", *OUTCOMES, "seconds", "commit"]
     lines: dict[str, dict[str, object]] = {}
@@ -65,7 +65,7 @@ def write(found: Sequence[Counts], path: Path) -> None:
             lines = {line["part"]: dict(line) for line in csv.DictReader(file)}
     for counts in found:
         facts = {"part": counts.part, "cases": counts.cases, **counts.outcomes}
-        lines[counts.part] = {**facts, "seconds": f"{counts.seconds:.0f}", "commit": machine.commit()}
+        lines[counts.part] = {**facts, "seconds": f"{counts.seconds:.0f}", "commit": commit}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()

@@ -38,7 +38,7 @@ struct Places {
     ahofm::Place number_place(nb::handle column, nb::handle entry, const std::string& name) {
         const nb::tuple given = tuple_of(entry, 6, name, "(breaks, scales, shifts, degree, phase, period)");
         numbers.push_back(cast<Numbers>(column, name, "an array of numbers with one dimension"));
-        expect_array(numbers.back(), name);
+        expect_some(numbers.back(), name);
         expect_rows(static_cast<int64_t>(numbers.back().shape(0)), name);
         ahofm::Place place;
         static const double none = 0.0;  // no rows: there may be no address either

@@ -76,10 +76,16 @@ nb::tuple tuple_of(nb::handle given, size_t size, const std::string& what, const
     return nb::borrow<nb::tuple>(given);
 }
 
-// Type and address of an array, whatever its shape. A caster takes None for an array without either.
+// A caster takes None for an array without anything.
+template <class Array>
+void expect_some(const Array& array, const std::string& what) {
+    if (!array.is_valid()) refuse_type(what + " must be an array, got None");
+}
+
+// Whatever its shape: loops that are vectors rely on its address.
 template <class Array>
 void expect_array(const Array& array, const std::string& what) {
-    if (!array.is_valid()) refuse_type(what + " must be an array, got None");
+    expect_some(array, what);
     const size_t item = array.itemsize();
     if (array.size() != 0 && item != 0 && reinterpret_cast<uintptr_t>(array.data()) % item != 0)
         refuse(what + " is not aligned: its address is no multiple of " + std::to_string(item) + " bytes; copy it");

@@ -3,6 +3,7 @@
 // in the pass itself, so that a mistake in Python is an exception and never a crash.
 
 #include <chrono>
+#include <cstring>
 #include <new>
 
 #include "bind_block.h"
@@ -35,16 +36,19 @@ const ahofm::Passes& passes_named(const std::string& name) {
 }
 
 void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missing, const AnyArrayOut& out) {
-    expect_array(values, "values");
+    expect_some(values, "values");
     const int bytes = code_width(out, "out");
     const int64_t n = static_cast<int64_t>(values.shape(0)), stride = values.stride(0);
     expect_shape(out, {n}, "out");
-    expect_dimensions(edges, 1, "edges", "(edges,)");
+    expect_some(edges, "edges");
+    if (edges.ndim() != 1) refuse("edges must have one dimension, got " + std::to_string(edges.ndim()));
     const int64_t n_cuts = within(static_cast<int64_t>(edges.size()), 0, kMostCodes, "the number of edges");
     const int64_t highest = bytes == 4 ? UINT32_MAX : (int64_t{1} << (8 * bytes)) - 1;
     if (n_cuts > highest || missing > highest)
         refuse("out holds codes up to " + std::to_string(highest) + ", but there are " + std::to_string(n_cuts) + " edges and missing is " + std::to_string(missing));
-    const double *data = values.data(), *cuts = edges.data();
+    std::vector<double> copied(static_cast<size_t>(n_cuts));  // codebooks that came in a message lie at any address
+    if (n_cuts > 0) std::memcpy(copied.data(), edges.data(), copied.size() * sizeof(double));
+    const double *data = values.data(), *cuts = copied.data();
     void* codes = out.data();
     nb::gil_scoped_release release;
     if (bytes == 1) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint8_t*>(codes));

@@ -284,7 +284,8 @@ class CurvePass {
     static void place_numbers(const Place& place, int64_t row, int n, uint32_t* at, double* t) {
         double x[kBlock] = {};  // rows after the last are zeros, which every table has a place for
         int64_t piece[kBlock];
-        for (int r = 0; r < n; r++) x[r] = place.numbers[(row + r) * place.stride];
+        for (int r = 0; r < n; r++)  // at any address
+            __builtin_memcpy(&x[r], reinterpret_cast<const char*>(place.numbers) + (row + r) * place.stride * static_cast<int64_t>(sizeof(double)), sizeof(double));
         if (place.period > 0.0)
             for (int r = 0; r < n; r++) x[r] = x[r] == x[r] ? turn(x[r], place.phase, place.period) : x[r];
         count_breaks(place.breaks, place.n_breaks, x, piece);
