@@ -6,11 +6,12 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
 	@echo "make test          all tests"
+	@echo "make attack        thousands of damaged files, each refused or without effect (benchmarks/results/attack.csv; ten minutes)"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
@@ -64,6 +65,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest --numprocesses auto --dist worksteal
+
+attack: $(VENV)/installed-dev
+	$(VENV)/bin/python -m benchmarks.attack
 
 docs: $(VENV)/installed
 	$(VENV)/bin/python -m pip install --quiet --editable '.[cli,docs]'
@@ -143,9 +147,10 @@ bench-deps:
 	@Rscript -e 'library(mgcv)' > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq r-base-core r-cran-mgcv; }
 
 # Python itself is not instrumented, hence the preloaded runtime and no leak check (the interpreter leaks by design).
+# Arrays of 2^40 numbers are to be a MemoryError, as without it.
 sanitize: $(SANITIZE)/installed
 	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_block_kernels.py tests/contracts/test_executors.py tests/columns/test_encode.py
 
 clean:

@@ -13,7 +13,7 @@ template <class T>
 class Buffer {  // cache-line aligned, so that a 16-float row never straddles two lines
   public:
     explicit Buffer(int64_t size)
-        : data_(static_cast<T*>(::operator new(static_cast<size_t>(size > 0 ? size : 1) * sizeof(T), alignment))) {}
+        : data_(static_cast<T*>(::operator new(bytes(size), alignment))) {}
     ~Buffer() { ::operator delete(data_, alignment); }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
@@ -22,6 +22,13 @@ class Buffer {  // cache-line aligned, so that a 16-float row never straddles tw
 
   private:
     static constexpr std::align_val_t alignment{64};
+
+    static size_t bytes(int64_t size) {
+        constexpr int64_t most = (int64_t(1) << 46) / static_cast<int64_t>(sizeof(T));  // beyond any address space
+        if (size < 0 || size > most) too_large();
+        return static_cast<size_t>(size > 0 ? size : 1) * sizeof(T);
+    }
+
     T* data_;
 };
 

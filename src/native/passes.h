@@ -7,6 +7,9 @@
 
 namespace ahofm {
 
+// Throws MemoryError; defined by the module, since nothing of the STL may be compiled here.
+[[noreturn]] void too_large();
+
 // Rows are handled in blocks: small enough that looked-up table rows are still in L1 when the
 // gradient needs them again, large enough that losses vectorise.
 constexpr int kBlock = 32;

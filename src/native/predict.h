@@ -162,7 +162,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
     __builtin_memcpy(weights, panel.weights, sizeof(weights));
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
-    CurveVector* before = after + (columns + 1) * length;
+    CurveVector* before = after + static_cast<int64_t>(columns + 1) * length;
     const auto put_in = [&](CurveVector* e, const CurveVector* value) {
         for (int q = order - 1; q >= 1; q--)
             for (int v = 0; v < count; v++) e[q * count + v] += value[v] * e[(q - 1) * count + v];
@@ -171,7 +171,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
         for (int k = 0; k < length; k++) e[k] = k < count ? broadcast<CurveVector>(1.0) : CurveVector{};
     };
     for (int64_t r = 0; r < n; r++, rows += columns, t += columns, shares += stride) {
-        clear(after + columns * length);
+        clear(after + static_cast<int64_t>(columns) * length);
         for (int j = columns - 1; j >= 0; j--) {
             CurveVector value[count];
             horner<-1>(reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
@@ -284,7 +284,8 @@ class CurvePass {
     static void place_numbers(const Place& place, int64_t row, int n, uint32_t* at, double* t) {
         double x[kBlock] = {};  // rows after the last are zeros, which every table has a place for
         int64_t piece[kBlock];
-        for (int r = 0; r < n; r++) x[r] = place.numbers[(row + r) * place.stride];
+        for (int r = 0; r < n; r++)  // at any address
+            __builtin_memcpy(&x[r], reinterpret_cast<const char*>(place.numbers) + (row + r) * place.stride * static_cast<int64_t>(sizeof(double)), sizeof(double));
         if (place.period > 0.0)
             for (int r = 0; r < n; r++) x[r] = x[r] == x[r] ? turn(x[r], place.phase, place.period) : x[r];
         count_breaks(place.breaks, place.n_breaks, x, piece);

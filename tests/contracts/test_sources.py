@@ -28,7 +28,7 @@ def store_source(table, chunk_rows):
     atexit.register(shutil.rmtree, folder)
     for part in range(-(-whole.n_chunks // parts.CHUNKS)):
         numbers = range(part * parts.CHUNKS, min((part + 1) * parts.CHUNKS, whole.n_chunks))
-        parts.write_part(parts.part_path(folder, part), (whole.chunk(index) for index in numbers), "test")
+        parts.write_part(parts.part_path(folder, part), (whole.chunk(index) for index in numbers), "test", part)
     return parts.StoreSource(folder, "test", whole.n_rows, whole.n_chunks, table.codes.sizes, ahead=2)
 
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor
-from ahofm.fit import checkpoint
+from ahofm.columns import Encoder
+from ahofm.fit import checkpoint, data
 from ahofm.fit.block import many
 from ahofm.fit.checkpoint import Checkpoint, CheckpointError
 from ahofm.model import Reason
+from ahofm.rows import dataset
 from tests.fit.fits import simulated
 from tests.scale.rows import coefficients
 
@@ -28,7 +30,8 @@ KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "block": 45, "newton": 55}
 PROGRAM = """
 import os, signal, sys, warnings
 from ahofm import AHOFMRegressor
-from ahofm.fit import checkpoint
+from ahofm.columns import Encoder
+from ahofm.fit import checkpoint, data
 from ahofm.fit.block import many
 from tests.fit.fits import simulated
 from tests.fit.test_checkpoint import KILL_AT, SETTINGS
@@ -124,6 +127,102 @@ def test_of_other_data_or_settings(tmp_path):
     assert not path.exists()
 
 
+def interrupted(path, rows, y=None, **settings):
+    """A fit that fails after three iterations and leaves its checkpoint."""
+
+    def fail(record):
+        if record.iteration == 3:
+            raise RuntimeError("power cut")
+
+    given = {"random_state": 0, "smoothing": "df", "order": 1, "max_iter": 9, "checkpoint": path, **settings}
+    original, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
+    try:
+        with pytest.raises(RuntimeError, match="power cut"):
+            AHOFMRegressor(callbacks=[fail], **given).fit(rows, y)
+    finally:
+        checkpoint.SECONDS = original
+    return lambda rows, y=None, **other: AHOFMRegressor(**{**given, **other}).fit(rows, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_row_counts(tmp_path, monkeypatch):
+    """Also those whose true values are not kept: of many rows a sample is."""
+    for module in (dataset, data):
+        monkeypatch.setattr(module, "KNOWN_ROWS", 100)
+    monkeypatch.setattr(data, "MERGED_ROWS", 100)
+    X, y, _ = simulated()
+    again = interrupted(tmp_path / "c", X, y)
+    known = dataset.known_rows(len(y))
+    row = int(np.setdiff1d(np.arange(len(y)), known)[7])
+    changed = np.where(np.arange(len(y)) == row, y + 1e-9, y)
+    swapped = X.copy()
+    swapped[[row, row + 1]] = X[[row + 1, row]]
+    for other in ((X, changed), (swapped, y)):
+        with pytest.raises(CheckpointError, match="is of other data or settings"):
+            again(*other)
+    again(X, y)
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_true_values_count_where_codes_are_the_same(tmp_path):
+    X, y, _ = simulated()
+    again = interrupted(tmp_path / "c", X, y, max_codes=5)
+    moved = X.copy()
+    at = np.argsort(X[:, 0])[len(X) // 2 : len(X) // 2 + 2]
+    moved[at, 0] = X[at[::-1], 0]  # within a bin, whose mean stays
+    books = [Encoder.learn(table, max_codes=5) for table in (X, moved)]
+    np.testing.assert_array_equal(
+        *(book.encode(table).columns[0] for book, table in zip(books, (X, moved), strict=True))
+    )
+    with pytest.raises(CheckpointError, match="is of other data or settings"):
+        again(moved, y)
+    with pytest.raises(CheckpointError, match="is of other data or settings"):
+        again(X, y, max_codes=6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_row_of_a_store_counts(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow", reason="a store needs pyarrow")
+    from ahofm.scale import CodeStore  # noqa: PLC0415 - needs pyarrow
+    from tests.scale.rows import simulated as rows_of_store  # noqa: PLC0415 - with it
+
+    for module in (dataset, data):
+        monkeypatch.setattr(module, "KNOWN_ROWS", 100)
+    table = rows_of_store(500)
+    stores = []
+    for name in ("one", "other"):
+        table.to_parquet(tmp_path / f"{name}.parquet")
+        stores.append(
+            CodeStore.build(tmp_path / name, tmp_path / f"{name}.parquet", target="y", drop=["count", "sold", "grade"])
+        )
+        row = int(np.setdiff1d(np.arange(500), dataset.known_rows(500))[3])
+        table.loc[row, "y"] += 1e-9
+    again = interrupted(tmp_path / "c", stores[0])
+    with pytest.raises(CheckpointError, match="is of other data or settings"):
+        again(stores[1])
+    again(stores[0])
+
+
+def test_types_of_what_is_kept_count(tmp_path):
+    """A flipped bit in a dtype leaves all bytes of the numbers as they were."""
+    path = tmp_path / "c"
+    Checkpoint(path, "me").put("a", np.arange(5.0), now=True)
+    whole = path.read_bytes()
+    assert whole.count(b'"dtype":"F64"') == 1
+    path.write_bytes(whole.replace(b'"dtype":"F64"', b'"dtype":"I64"'))
+    with pytest.raises(CheckpointError, match="is damaged or no checkpoint; remove it to start again"):
+        Checkpoint(path, "me")
+
+
+def test_of_an_earlier_version(tmp_path):
+    path = tmp_path / "c"
+    Checkpoint(path, "me").put("a", 1, now=True)
+    path.write_bytes(path.read_bytes().replace(b'"version":"2"', b'"version":"1"'))
+    with pytest.raises(CheckpointError, match="was written by an earlier ahofm; remove it to start again"):
+        Checkpoint(path, "me")
+
+
 def test_damaged_or_something_else(tmp_path):
     path = tmp_path / "c"
     kept = Checkpoint(path, "me")
@@ -132,9 +231,9 @@ def test_damaged_or_something_else(tmp_path):
     np.testing.assert_array_equal(found[0], np.arange(5.0))
     assert found[1:] == ({2: "x"}, [None, True, 1.5])
     assert Checkpoint(path, "me").get("b") is None
-    data = bytearray(path.read_bytes())
-    for at in (3, len(data) // 2, len(data) - 3):
-        broken = data.copy()
+    whole = bytearray(path.read_bytes())
+    for at in (3, len(whole) // 2, len(whole) - 3):
+        broken = whole.copy()
         broken[at] ^= 0x55
         path.write_bytes(broken)
         with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from ahofm import _native
+from ahofm import AHOFMRegressor, _native
 from ahofm.columns import Codes
 from ahofm.kernels import INSTRUCTION_SETS, Chunk, NativeKernel, ReferenceKernel, Tables
+from tests.fit.fits import simulated
+from tests.kernels.damaged_calls import unaligned
 from tests.problems import random_chunk, random_tables
 
 
@@ -146,6 +148,36 @@ def test_the_compiled_module_checks_column_calls():
         _native.column("baseline", False, codes, sizes, predictor, 0, np.zeros(3), None, None, None, None)
     with pytest.raises(ValueError, match="u has shape"):
         _native.column("baseline", False, codes, sizes, predictor, 0, None, None, np.zeros((3, 3)), None, None)
+
+
+def test_arrays_at_any_address():
+    """What came in a message from a cluster starts anywhere; wrappers copy it, and raw values are read as they are."""
+    rng = np.random.default_rng(0)
+    chunk, tables = random_chunk(rng, 100, (3, 300), loss="poisson"), random_tables(rng, 303, {2: 3})
+    moved = Chunk(
+        Codes(tuple(map(unaligned, chunk.codes.columns)), chunk.codes.sizes), unaligned(chunk.y.astype(np.float64))
+    )
+    elsewhere = Tables(tables.intercept, unaligned(tables.main), {2: unaligned(tables.factors[2])})
+    plain = Chunk(chunk.codes, chunk.y)
+    for kernel in (NativeKernel(), NativeKernel("float64", "baseline")):
+        np.testing.assert_array_equal(kernel.eta(moved, [elsewhere]), kernel.eta(plain, [tables]))
+        mine, theirs = (
+            kernel.value_and_gradient(*given, "poisson") for given in ((moved, [elsewhere]), (plain, [tables]))
+        )
+        assert mine.value == theirs.value
+        np.testing.assert_array_equal(kernel.leave_one_out(moved, elsewhere, 1), kernel.leave_one_out(plain, tables, 1))
+    values, edges = rng.normal(size=100), np.sort(rng.normal(size=20))
+    mine, theirs = np.empty(100, np.uint8), np.empty(100, np.uint8)
+    _native.encode_numbers(unaligned(values), unaligned(edges), 21, mine)
+    _native.encode_numbers(values, edges, 21, theirs)
+    np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_values_at_any_address_are_predicted():
+    X, y, _ = simulated(n=150)
+    model = AHOFMRegressor(smoothing="df", order=2, max_iter=5).fit(X, y)
+    np.testing.assert_array_equal(model.predict(unaligned(X)), model.predict(X))
 
 
 @pytest.mark.parametrize("n_edges", [0, 1, 2, 3, 7, 8, 253, 1000])

@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="a store needs pyarrow: pip install 'ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Spline
 from ahofm.columns import ConstantColumnWarning
 from ahofm.rows import Dataset, Source
-from ahofm.scale import CodeStore, StoreError, parts
+from ahofm.scale import CodeStore, StoreError
 from tests.scale.rows import FEATURES, coefficients, difference, simulated
 
 TABLE = simulated()
@@ -157,7 +157,7 @@ def dies(*given):
     global count
     count += 1
     if count == 2:
-        given = (given[0], halfway(given[1]), given[2])
+        given = (given[0], halfway(given[1]), *given[2:])
     return write(*given)
 def halfway(chunks):
     for k, chunk in enumerate(chunks):
@@ -180,9 +180,13 @@ def test_a_killed_build_goes_on_where_it_was(files, tmp_path, monkeypatch):
     assert (tmp_path / "codes" / "part-00000.arrow").is_file()
     assert not (tmp_path / "codes" / "part-00001.arrow").is_file()
     first = (tmp_path / "codes" / "part-00000.arrow").stat().st_mtime_ns
+    drafts = [item.name for item in (tmp_path / "codes").iterdir() if item.name.startswith(".")]
+    assert len(drafts) == 1, "of the part that was being written"
+    (tmp_path / "codes" / ".mine").write_text("no draft")
     monkeypatch.setattr("ahofm.scale.build._learn", lambda *_: pytest.fail("learned again"))
     store = build(tmp_path, files, weight="w", chunk_rows=19)
     assert (tmp_path / "codes" / "part-00000.arrow").stat().st_mtime_ns == first
+    assert [item.name for item in (tmp_path / "codes").iterdir() if item.name.startswith(".")] == [".mine"]
     monkeypatch.undo()
     fresh = build(tmp_path, files, "fresh", weight="w", chunk_rows=19)
     assert store.n_rows == fresh.n_rows == (TABLE["w"] > 0).sum()
@@ -203,7 +207,7 @@ def test_a_full_disk(files, tmp_path, monkeypatch):
         if len(calls) == 3:  # the plan, a part with its true values
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(parts.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"cannot write .*known-00000.bin: No space left on device; .* make room"):
         build(tmp_path, files, chunk_rows=19)
     assert not [path for path in (tmp_path / "codes").iterdir() if path.name.startswith(".")]
@@ -223,11 +227,14 @@ DAMAGE = {
         "part-00000.arrow has 5,000 bytes instead of",
     ),
     "missing part": (lambda d: (d / "part-00001.arrow").unlink(), "part-00001.arrow is missing"),
-    "flipped bit": (lambda d: flip(d / "part-00001.arrow", 20_000), "part-00001.arrow is damaged"),
-    "flipped bit in true values": (lambda d: flip(d / "known-00000.bin"), "known-00000.bin is damaged: its checksum"),
-    "flipped bit in the plan": (lambda d: flip(d / "plan.safetensors", -50), "plan.safetensors is damaged"),
+    "flipped bit": (lambda d: flip(d / "part-00001.arrow", 20_000), "part-00001.arrow is missing or damaged"),
+    "flipped bit in true values": (
+        lambda d: flip(d / "known-00000.bin"),
+        r"known-00000.bin is missing or damaged \(its checksum",
+    ),
+    "flipped bit in the plan": (lambda d: flip(d / "plan.safetensors", -50), "plan.safetensors is missing or damaged"),
     "no manifest": (lambda d: (d / "manifest.json").unlink(), "is not complete: call build again"),
-    "broken manifest": (lambda d: (d / "manifest.json").write_text("{"), "manifest.json is damaged"),
+    "broken manifest": (lambda d: (d / "manifest.json").write_text("{"), "manifest.json is missing or damaged"),
 }
 
 
@@ -258,8 +265,8 @@ def test_parts_of_two_stores_do_not_mix(files, tmp_path):
 def test_a_store_of_a_newer_version(files, tmp_path):
     build(tmp_path, files)
     path = tmp_path / "codes" / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
-    with pytest.raises(StoreError, match=r"manifest.json was written by a newer ahofm; upgrade to read version 2"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 3}))
+    with pytest.raises(StoreError, match=r"manifest.json was written by a newer ahofm; upgrade to read version 3"):
         CodeStore.open(tmp_path / "codes")
 
 

@@ -25,6 +25,7 @@ from ahofm.families import Family
 from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band, Model, Record, Removed, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.rows import Dataset
@@ -197,6 +198,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         table = self._read(X)
         return pit(self.model_, table, self._target(y), random_state, offset)
 
+    @one_blas_thread()
     def report(self, path: Any, *, title: str | None = None, target: str = "the target") -> Path:
         """Write a page that shows the model: self-contained, evaluates the model in the browser. Where it is.
 

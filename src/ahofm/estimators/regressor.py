@@ -16,6 +16,7 @@ from ahofm.estimators.elsewhere import dataset_of, lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
 from ahofm.estimators.pieces import fit_piece
 from ahofm.families import Family, Gaussian, find_family
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band
 from ahofm.scale.partitions import is_dask
 
@@ -229,6 +230,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         eta, _, spread = with_std(self.model_, self._one_band(), table, offset)
         return self.model_.family.mean(eta), mean_std(self.model_, eta, spread)
 
+    @one_blas_thread()
     def predict_interval(
         self,
         X: Any,

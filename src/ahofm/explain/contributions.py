@@ -16,6 +16,7 @@ from ahofm.explain.asked import Fitted, model_of, predictor_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.kernels import NativeCurves
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.scale.partitions import is_dask, mapped
 
 MAX_TERMS = 500
@@ -98,6 +99,7 @@ class Shapley:
         )
 
 
+@one_blas_thread()
 def contributions(
     fitted: Fitted, X: Any, max_order: int | None = None, *, max_terms: int = MAX_TERMS, predictor: Any = None
 ) -> Contributions:
@@ -172,6 +174,7 @@ def _rows_of_shares(model: Fitted, X: Any, offset: None, predictor: Any) -> Floa
     return shapley_values(model, X, predictor=predictor).values
 
 
+@one_blas_thread()
 def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: int | None = None) -> Shapley:
     """Exact Shapley values of the predictor (before the link), by the model's form: no sampling, no coalitions.
 

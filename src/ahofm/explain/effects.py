@@ -17,6 +17,7 @@ from ahofm.columns.table import is_numeric
 from ahofm.explain.asked import Fitted, column_of, columns_of, model_of, predictor_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
 
 Grid: TypeAlias = int | Mapping[Any, ArrayLike] | None
@@ -76,6 +77,7 @@ class Effect:
         return frame(data, backend)
 
 
+@one_blas_thread()
 def effect(
     fitted: Fitted,
     columns: Any,

@@ -24,6 +24,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.kernels import Curves, LevelCurves, NumberCurves
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
 from ahofm.model.shares import symmetric
 
@@ -97,6 +98,7 @@ def masses_of(book: Codebook) -> Floats:
     return np.asarray(book.mass / max(book.mass.sum(), np.finfo(float).tiny))
 
 
+@one_blas_thread()
 def purify(model: Model, k: int) -> Pure:
     """Predictor k of a model in pure terms; exact also at unseen levels and missing values.
 

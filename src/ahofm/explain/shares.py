@@ -18,6 +18,7 @@ from ahofm.columns.basis import Floats
 from ahofm.explain.asked import Fitted, model_of, orders_of, predictor_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
 from ahofm.model.shares import symmetric
 
@@ -83,6 +84,7 @@ class TopInteractions:
         )
 
 
+@one_blas_thread()
 def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
     """How much of the predictor's variance each order and each column carries.
 
@@ -130,6 +132,7 @@ def _without_each(values: Floats, order: int) -> Floats:
     return np.asarray(sum(before[:-1, q] * after[1:, order - q] for q in range(order + 1)))
 
 
+@one_blas_thread()
 def top_interactions(
     fitted: Fitted, k: int = 10, order: int | None = None, *, predictor: Any = None
 ) -> TopInteractions:

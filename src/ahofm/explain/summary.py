@@ -16,6 +16,7 @@ from ahofm.explain.asked import Fitted, model_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Model, check_offset, check_weight
 from ahofm.model.band import Band, starts_of
 
@@ -133,6 +134,7 @@ def p_text(value: float) -> str:
     return "-" if np.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
+@one_blas_thread()
 def summary(fitted: Fitted) -> Summary:
     """Summarise a fitted estimator, or a model: without rows of training the latter knows less.
 

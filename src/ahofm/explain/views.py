@@ -14,6 +14,7 @@ from ahofm.explain.asked import Fitted, columns_of, model_of, orders_of, predict
 from ahofm.explain.effects import grid_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.shares import symmetric
 
 
@@ -86,6 +87,7 @@ class Factors:
         )
 
 
+@one_blas_thread()
 def marginals(
     fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, predictor: Any = None
 ) -> Marginals:
@@ -147,6 +149,7 @@ def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: boo
     return np.asarray(np.einsum("nf,fg,ng->n", own, np.prod(pure.moments[list(subset)], axis=0), own))
 
 
+@one_blas_thread()
 def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any = None) -> Factors:
     """The latent curves of an order, so that two fits can be compared.
 

@@ -8,7 +8,6 @@ the fit was interrupted. What came before the state (codebooks, a fit to a sampl
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -25,9 +24,11 @@ import safetensors.numpy
 
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
-from ahofm.model import Reason
+from ahofm.model import Model, Reason
+from ahofm.rows.digest import digest_of
 
-FORMAT, VERSION = "ahofm checkpoint", 1
+FORMAT, VERSION = "ahofm checkpoint", 2
+"""Version 1 knew data by some of their rows, and did not know dtypes."""
 
 SECONDS = 5.0
 """Between two writes, at least."""
@@ -88,7 +89,7 @@ class Checkpoint:
     def _write(self) -> None:
         text = json.dumps(self._parts)
         facts = {"format": FORMAT, "version": str(VERSION), "of": self._fingerprint, "parts": text}
-        data = safetensors.numpy.save(self._tensors, {**facts, "sha256": _digest(text, self._tensors)})
+        data = safetensors.numpy.save(self._tensors, {**facts, "sha256": digest_of(facts, self._tensors)})
         draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
         try:
             with draft.open("xb") as file:
@@ -106,37 +107,40 @@ class Checkpoint:
             data = path.read_bytes()
             self._tensors = safetensors.numpy.load(data)
             facts = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-            whole = facts["format"] == FORMAT and facts["sha256"] == _digest(facts["parts"], self._tensors)
-            version, of, self._parts = int(facts["version"]), facts["of"], json.loads(facts["parts"])
+            checksum, version = facts.pop("sha256"), int(facts["version"])
+            whole = facts["format"] == FORMAT and (version != VERSION or checksum == digest_of(facts, self._tensors))
+            of, self._parts = facts["of"], json.loads(facts["parts"])
         except (safetensors.SafetensorError, OSError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is damaged or no checkpoint ({error}); remove it to start again") from error
         if not whole:
             raise CheckpointError(f"{path} is damaged or no checkpoint; remove it to start again")
         if version > VERSION:
             raise CheckpointError(f"{path} was written by a newer ahofm; upgrade, or remove it to start again")
+        if version < VERSION:
+            raise CheckpointError(f"{path} was written by an earlier ahofm; remove it to start again")
         if of != self._fingerprint:
             raise CheckpointError(
                 f"{path} is of other data or settings; remove it to start again, or give another file"
             )
 
 
-def fingerprint_of(data: Data, ranks: Mapping[int, int], settings: Settings) -> str:
-    """Of data and settings, as far as they decide on the result."""
+def fingerprint_of(
+    data: Data,
+    ranks: Mapping[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None = None,
+    earlier: Model | None = None,
+) -> str:
+    """Of all rows, their types, and all that was asked for, as far as they decide on the result.
+
+    One pass over the rows: of a store it reads all codes, on a cluster every worker sums up its own.
+    """
     asked = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _IGNORED}
-    digest = hashlib.sha256(repr((asked, dict(ranks), data.family, data.n_rows, data.total)).encode())
-    for array in (data.rows.y, data.rows.weight, data.rows.offset):
-        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-    for column, codes in zip(data.encoder.learned, data.codes.columns, strict=True):
-        digest.update(repr((column.name, column.support.values.tolist(), column.missing)).encode())
-        digest.update(np.ascontiguousarray(codes).tobytes())
-    return digest.hexdigest()
-
-
-def _digest(text: str, tensors: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].tobytes())
-    return digest.hexdigest()
+    begun = None if earlier is None else (earlier.encoder, earlier.ranks, earlier.predictors)
+    learned = (data.encoder, data.family, data.inner, data.units, data.total)
+    known = (data.table, data.codes, data.rows)
+    chunks = list(data.executor.map(digest_of, data.source))
+    return digest_of(asked, ranks, classes, begun, learned, known, data.n_rows, chunks)
 
 
 def _pack(value: Any, where: str, tensors: dict[str, Any]) -> Any:  # noqa: PLR0911 - one return a type

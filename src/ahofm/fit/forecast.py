@@ -20,6 +20,7 @@ from ahofm.fit.block.work import FLOAT64_ROWS, Work, recipes_for
 from ahofm.fit.data import counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.train import learns_strengths, prepared, ranks_for
+from ahofm.kernels.blas import one_blas_thread
 
 _OVERHEAD = 30e6
 """Bytes that any fit takes."""
@@ -61,6 +62,7 @@ class Forecast:
         )
 
 
+@one_blas_thread()
 def forecast_fit(
     table: Table,
     y: ArrayLike | None,

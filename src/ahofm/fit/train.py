@@ -21,6 +21,7 @@ from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.penalised import fit_penalised
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
 from ahofm.rows import Dataset
 
@@ -28,6 +29,7 @@ HIGHEST_ORDER = 4
 """That order="auto" tries."""
 
 
+@one_blas_thread()
 def fit_model(
     X: Any,
     y: ArrayLike | None = None,
@@ -67,9 +69,9 @@ def fit_model(
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
-    saved = (
-        None if settings.checkpoint is None else Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings))
-    )
+    saved = None
+    if settings.checkpoint is not None:
+        saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     if learns_strengths(settings):
         model = fit_block(data, ranks, settings, classes, saved)
     else:
@@ -164,4 +166,4 @@ def _warn_unless_finished(trace: Trace, settings: Settings) -> None:
         Reason.MAX_ITER: f"; raise max_iter{limit} or tol",
         Reason.DIVERGED: "; the model is the best one seen: try solver='lbfgs', fewer df, or look for extreme targets",
     }.get(trace.reason, "; the model is the best one seen")
-    warnings.warn(f"the fit {trace.reason.value}{remedy}", ConvergenceWarning, stacklevel=3)
+    warnings.warn(f"the fit {trace.reason.value}{remedy}", ConvergenceWarning, stacklevel=4)

@@ -23,6 +23,7 @@ from ahofm.columns.table import Table
 from ahofm.fit.block.column import BlockColumn, block_column, level_functions
 from ahofm.fit.data import row_counts
 from ahofm.kernels import Chunk, Tables
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, tables_at
 
@@ -44,6 +45,7 @@ _SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
 away keeps some variance."""
 
 
+@one_blas_thread()
 def band_of(
     model: Model,
     table: Table,

@@ -91,12 +91,18 @@ class NativeKernel:
         return sums
 
     def _settings(self, chunk: Chunk) -> tuple[str, bool, list[NDArray[Any]], list[int]]:
-        columns = [np.ascontiguousarray(column) for column in chunk.codes.columns]
+        columns = [contiguous(column) for column in chunk.codes.columns]
         return self.instruction_set, self.precision == "float64", columns, list(chunk.codes.sizes)
 
 
+def contiguous(array: Any, dtype: Any = None) -> NDArray[Any]:
+    """An array as the compiled module reads it. What came in a message, from a cluster, may lie at any address."""
+    whole = np.ascontiguousarray(array, dtype)
+    return whole if whole.flags.aligned else whole.copy()
+
+
 def _doubles(array: Any) -> Floats:
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return contiguous(array, dtype=np.float64)
 
 
 def _reals(array: Any) -> Any:
@@ -104,7 +110,7 @@ def _reals(array: Any) -> Any:
     if array is None:
         return None
     array = np.asarray(array)
-    return np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float32 else np.float64)
+    return contiguous(array, dtype=array.dtype if array.dtype == np.float32 else np.float64)
 
 
 def _zeros_like(tables: Tables) -> Tables:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ahofm import _native
 from ahofm.columns.basis import Floats
 from ahofm.kernels.block import BlockSums, ColumnMoments
-from ahofm.kernels.native import INSTRUCTION_SETS
+from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.protocol import Chunk
 
 MAX_BLOCK_ORDER: int = _native.MAX_STATE_ORDER
@@ -84,8 +84,8 @@ class NativeState:
         return mean, variance
 
     def _given(self, moments: ColumnMoments) -> tuple[int, NDArray[Any], Floats, Floats]:
-        codes = np.ascontiguousarray(self._chunk.codes.columns[moments.column])
-        return moments.column, codes, np.ascontiguousarray(moments.mean), np.ascontiguousarray(moments.variance)
+        codes = contiguous(self._chunk.codes.columns[moments.column])
+        return moments.column, codes, contiguous(moments.mean), contiguous(moments.variance)
 
 
 def inverses(matrices: Floats) -> Floats:
@@ -117,6 +117,6 @@ def chain(gram: Floats, rhs: Floats, edges: Floats, steps: Floats, sizes: Floats
         ``sum_b edges[b] * variance(x[b + 1] - x[b])``.
     """
     solved, variance, differences = np.empty(rhs.shape), np.empty(rhs.shape[:2]), np.empty(rhs.shape[1])
-    gram, rhs, edges, steps, sizes = (np.ascontiguousarray(array) for array in (gram, rhs, edges, steps, sizes))
+    gram, rhs, edges, steps, sizes = (contiguous(array) for array in (gram, rhs, edges, steps, sizes))
     _native.chain(INSTRUCTION_SETS[-1], gram, rhs, edges, steps, sizes, solved, variance, differences)
     return solved, variance, differences

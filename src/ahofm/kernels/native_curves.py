@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ahofm import _native
 from ahofm.columns.basis import Floats
 from ahofm.kernels.curves import Curves, LevelCurves, NumberCurves, check_columns, check_predictors
-from ahofm.kernels.native import INSTRUCTION_SETS
+from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 
 BLOCK_ROWS = 16_384
 """Rows of one call of the compiled module: milliseconds of work against microseconds of checks."""
@@ -94,7 +94,7 @@ class NativeCurves:
         checked = check_columns(self.predictors[0], columns)
         places = self._layout[0]
         codes = [isinstance(place, int) for place in places]
-        arrays = [np.ascontiguousarray(a) if is_code else a for a, is_code in zip(checked, codes, strict=True)]
+        arrays = [contiguous(a) if is_code else a for a, is_code in zip(checked, codes, strict=True)]
         n = len(arrays[0])
         out = np.empty((n, *shape))
 
@@ -121,16 +121,14 @@ class NativeCurves:
             table = np.concatenate([_table(column) for column in curves.columns])
             panels = [(order, _panels(table[:, part])) for order, part in curves.slices.items()]
             groups = [(order, own, np.zeros((len(own), _native.CURVE_LANES))) for order, own in panels]
-            predictors.append((float(curves.intercept), np.ascontiguousarray(table[:, 0]), groups))
+            predictors.append((float(curves.intercept), contiguous(table[:, 0]), groups))
         return places, predictors
 
 
 def _place(column: NumberCurves | LevelCurves) -> _Place:
     if isinstance(column, LevelCurves):
         return len(column.values)
-    breaks, scales, shifts = (
-        np.ascontiguousarray(a, np.float64) for a in (column.breaks, column.scales, column.shifts)
-    )
+    breaks, scales, shifts = (contiguous(a, np.float64) for a in (column.breaks, column.scales, column.shifts))
     if column.period is None:
         return breaks, scales, shifts, column.degree, 0.0, 0.0
     return breaks, scales, shifts, column.degree, float(np.mod(column.start, column.period)), float(column.period)

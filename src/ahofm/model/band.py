@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Chunk, NativeKernel, Tables
+from ahofm.kernels.blas import one_blas_thread
 
 _ROWS = 2_000
 """At a time: derivatives take memory."""
@@ -55,6 +56,7 @@ class Band:
     shifts: tuple[Floats, ...]
     freedom: tuple[Mapping[int, Floats], ...]
 
+    @one_blas_thread()
     def eta(self, codes: Codes) -> tuple[Floats, Floats]:
         """Shift of the centre, and standard deviation, of each row's predictors: (n, predictors) each."""
         shift, spread = np.empty((2, codes.n_rows, len(self.thetas)))
@@ -66,11 +68,13 @@ class Band:
                 shift[rows, k], spread[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)
         return shift, spread
 
+    @one_blas_thread()
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
         """Shift and standard deviation of quantities with derivatives (n, P) by the coordinates of predictor k."""
         half = self._half(derivatives, k)
         return derivatives @ self.shifts[k], np.sqrt(np.einsum("ij,ij->j", half, half))
 
+    @one_blas_thread()
     def reach(self, derivatives: Floats, level: float, k: int = 0) -> float:
         """How many standard deviations hold all of these quantities at once with a probability, by simulation."""
         half = self._half(derivatives, k)
@@ -88,6 +92,7 @@ class Band:
         """``L^-1 J'``."""
         return np.asarray(scipy.linalg.solve_triangular(self.roots[k], derivatives.T, lower=True, check_finite=False))
 
+    @one_blas_thread()
     def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
         """Derivatives (n, P) of the term of some columns at codes (n,) of each: a main effect, an interaction."""
         starts, rank, order = starts_of(self.mains, self.factors, self.ranks), sum(self.ranks.values()), len(columns)

@@ -15,6 +15,7 @@ from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
@@ -128,6 +129,7 @@ class Model:
             self, ranks=part.ranks, predictors=part.predictors, strengths=strengths, lower=tuple(below[:-1]), band=None
         )
 
+    @one_blas_thread()
     def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """Predictors at the true values of a table: (n, predictors).
 
@@ -156,6 +158,7 @@ class Model:
         at = mean.argmax(axis=1) if mean.ndim == 2 else (mean > 0.5).astype(np.intp)
         return np.asarray(np.asarray(self.classes)[at])
 
+    @one_blas_thread()
     def deviance_explained(
         self,
         X: Any,
@@ -181,6 +184,7 @@ class Model:
             null = (target - np.average(target, weights=weights)) ** 2
         return float(1.0 - weights @ own / (weights @ null))
 
+    @one_blas_thread()
     def removed(self, share: float = REMOVED_SHARE) -> Removed:
         """Columns and orders that carry less than a share of the predictors' variance.
 
@@ -212,6 +216,7 @@ class Model:
             band=None,
         )
 
+    @one_blas_thread()
     def tables(self) -> tuple[Tables, ...]:
         """Each predictor at the codes of training."""
         return tuple(self._tables(terms) for terms in self.predictors)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ahofm.columns.basis import Floats
 from ahofm.families.distributions import Distribution, is_discrete, log_density
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.model import Model, check_weight
 
 
@@ -26,6 +27,7 @@ def dispersion_of(model: Model) -> float:
     return model.dispersion
 
 
+@one_blas_thread()
 def log_likelihood(
     model: Model, X: Any, y: ArrayLike, weight: ArrayLike | None = None, offset: ArrayLike | None = None
 ) -> float:
@@ -35,6 +37,7 @@ def log_likelihood(
     return float(check_weight(weight, len(target)) @ log_density(distribution(model, X, offset), target))
 
 
+@one_blas_thread()
 def sample(model: Model, X: Any, n: int, seed: Any = None, offset: ArrayLike | None = None) -> Floats:
     """Draws of new targets: (n, rows)."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
@@ -44,6 +47,7 @@ def sample(model: Model, X: Any, n: int, seed: Any = None, offset: ArrayLike | N
     return np.asarray(found.rvs(size=(int(n), rows), random_state=np.random.default_rng(seed)), dtype=np.float64)
 
 
+@one_blas_thread()
 def pit(model: Model, X: Any, y: ArrayLike, seed: Any = 0, offset: ArrayLike | None = None) -> Floats:
     """Where each target lies in its distribution: uniform between 0 and 1 when the model is right.
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Protocol, TypeVar, runtime_checkable
 
 from ahofm.kernels import Chunk
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.rows.source import Source
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class ThreadExecutor:
             wait([future for _, future in waiting if not future.cancel()])
 
 
+@one_blas_thread()  # a thread of a pool may have a number of its own
 def _run(task: Callable[[Chunk], T], source: Source, index: int) -> T:
     return task(source.chunk(index))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +19,13 @@ from ahofm.columns import Encoder
 from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.kernels import Chunk
 from ahofm.rows import Known, default_chunk_rows, known_rows
+from ahofm.scale.drafts import remove_drafts
 from ahofm.scale.files import PIECE_ROWS, Files, Roles
-from ahofm.scale.known import known_path, save_known
-from ahofm.scale.parts import CHUNKS, StoreError, part_path, replacing, write_part
+from ahofm.scale.known import known_path, load_known, save_known
+from ahofm.scale.owner import intact, refuse_others
+from ahofm.scale.parts import CHUNKS, Part, StoreError, part_path, write_part
 from ahofm.scale.piece import Piece, TableSketch, joined, joined_chunks
-from ahofm.scale.plan import FORMAT, MANIFEST, PLAN, VERSION, Plan
+from ahofm.scale.plan import MANIFEST, PLAN, VERSION, Plan, load_manifest, save_manifest
 from ahofm.scale.sketch import CELLS, DISTINCT, add_up
 
 _BASE = 300 * 10**6
@@ -62,28 +63,39 @@ def build(request: Request) -> None:
     files = Files.of(request.data, request.missing)
     features = files.features(request.roles)
     identity = _identity(request, files)
-    request.folder.mkdir(parents=True, exist_ok=True)
-    done, path = request.folder / MANIFEST, request.folder / PLAN
-    if done.is_file() and json.loads(done.read_text()).get("identity") == identity:
-        return
+    folder = request.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_drafts(folder)
+    refuse_others(folder, identity)
     rows = _piece_rows(request, len(features))
-    plan = Plan.load(path) if path.is_file() else None
-    if plan is None or plan.identity != identity:
-        others = [item.name for item in request.folder.iterdir() if not item.name.startswith(".")]
-        if others:
-            raise StoreError(
-                f"{request.folder} holds something else ({others[0]}), e.g. a store of other files or settings; "
-                "remove it or give another folder"
-            )
+    plan = intact(lambda: Plan.load(folder / PLAN))
+    if plan is None:
         plan = _learn(request, files, features, identity, rows)
-        plan.save(path)
-    _write(request, files, plan, rows)
-    parts = [part_path(request.folder, part) for part in range(plan.n_parts)]
-    known = [known_path(request.folder, part) for part in range(plan.n_parts)]
-    sizes = [[a.stat().st_size, b.stat().st_size] for a, b in zip(parts, known, strict=True)]
-    manifest = {"format": FORMAT, "version": VERSION, "identity": identity, "n_rows": plan.n_rows, "parts": sizes}
-    with replacing(done) as draft:
-        draft.write_text(json.dumps(manifest, indent=1))
+        plan.save(folder / PLAN)
+    wanted = [part for part in range(plan.n_parts) if not _is_whole(folder, plan, part)]
+    manifest = intact(lambda: load_manifest(folder))
+    if not wanted and manifest is not None and manifest["parts"] == _sizes(folder, plan):
+        return
+    (folder / MANIFEST).unlink(missing_ok=True)  # until all parts are there
+    if wanted:
+        _write(request, files, plan, rows, wanted)
+    save_manifest(folder, plan, _sizes(folder, plan))
+
+
+def _sizes(folder: Path, plan: Plan) -> list[list[int]]:
+    """Bytes of the two files of every part."""
+    return [
+        [path.stat().st_size for path in (part_path(folder, part), known_path(folder, part))]
+        for part in range(plan.n_parts)
+    ]
+
+
+def _is_whole(folder: Path, plan: Plan, part: int) -> bool:
+    """Whether a part is there, as far as can be told without reading its chunks."""
+    expected = min(CHUNKS * plan.chunk_rows, plan.n_rows - part * CHUNKS * plan.chunk_rows)
+    found = intact(lambda: Part(part_path(folder, part), plan.identity, part))
+    known = intact(lambda: load_known(known_path(folder, part), plan, part))
+    return found is not None and known is not None and found.n_rows == expected
 
 
 def _identity(request: Request, files: Files) -> str:
@@ -145,14 +157,10 @@ def _without_columns(piece: Piece) -> Piece:
     return Piece(table, piece.y, piece.weight, piece.offset, piece.where)
 
 
-def _write(request: Request, files: Files, plan: Plan, rows: int) -> None:
-    """The second pass, from the first part that is not there."""
+def _write(request: Request, files: Files, plan: Plan, rows: int, wanted: list[int]) -> None:
+    """The second pass, from the first part that is not there to the last."""
     folder, part_rows = request.folder, CHUNKS * plan.chunk_rows
-    first = 0
-    while first < plan.n_parts and part_path(folder, first).is_file() and known_path(folder, first).is_file():
-        first += 1
-    if first == plan.n_parts:
-        return
+    first, last = wanted[0], wanted[-1]
     start = first * part_rows
     starts = [0, *accumulate(plan.file_rows)]
     skip = max(at for at, begun in enumerate(starts[:-1]) if begun <= start)
@@ -160,13 +168,20 @@ def _write(request: Request, files: Files, plan: Plan, rows: int) -> None:
     coder = _Coder(request, plan, starts[skip])
     chunks = coder.chunks(pieces, start)
     with _bar(request, "coding", plan.n_parts, first) as advance:
-        for part in range(first, plan.n_parts):
-            written = write_part(part_path(folder, part), islice(chunks, CHUNKS), plan.identity)
+        for part in range(first, last + 1):
+            own = islice(chunks, CHUNKS)
+            if part in wanted:
+                written = write_part(part_path(folder, part), own, plan.identity, part)
+            else:
+                written = sum(chunk.n_rows for chunk in own)
             expected = min(part_rows, plan.n_rows - part * part_rows)
             if written != expected:
-                part_path(folder, part).unlink()
+                if part in wanted:
+                    part_path(folder, part).unlink()
                 raise StoreError(f"the files have changed while they were read: part {part} has {written} rows")
-            save_known(known_path(folder, part), coder.known_until((part + 1) * part_rows), plan.identity)
+            known = coder.known_until((part + 1) * part_rows)
+            if part in wanted:
+                save_known(known_path(folder, part), known, plan.identity, part)
             advance()
 
 

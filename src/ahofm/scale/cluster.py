@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ahofm.kernels import Chunk
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.rows import MappedSource, Source
 
 T = TypeVar("T")
@@ -141,10 +142,12 @@ def _results(rows: Chunk, payload: Any, first: int, chunk_rows: int) -> Iterator
         yield task(chunk)
 
 
+@one_blas_thread()
 def _mapped(*given: Any) -> list[Any]:
     return list(_results(*given))
 
 
+@one_blas_thread()
 def _folded(*given: Any) -> Any:
     total: Any = None
     for part in _results(*given):

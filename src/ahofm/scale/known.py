@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from ahofm.columns.table import Table, is_numeric
 from ahofm.rows import Known
-from ahofm.scale.parts import StoreError, first_line, replacing
+from ahofm.scale.drafts import replacing
+from ahofm.scale.parts import StoreError, damaged, first_line
 from ahofm.scale.plan import Plan
 
 
@@ -20,7 +21,7 @@ def known_path(folder: Path, part: int) -> Path:
     return folder / f"known-{part:05d}.bin"
 
 
-def save_known(path: Path, known: Known, identity: str) -> None:
+def save_known(path: Path, known: Known, identity: str, part: int) -> None:
     """Write true values whole or not at all, after their checksum."""
     columns: dict[str, Any] = {}
     for j, column in enumerate(known.table.columns):
@@ -28,7 +29,7 @@ def save_known(path: Path, known: Known, identity: str) -> None:
     columns |= {"y": known.y, "weight": known.weight}
     if known.offset is not None:
         columns |= {f"o{k}": known.offset[:, k] for k in range(known.offset.shape[1])}
-    table = pa.table(columns).replace_schema_metadata({"store": identity})
+    table = pa.table(columns).replace_schema_metadata({"store": identity, "part": str(part)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -38,22 +39,25 @@ def save_known(path: Path, known: Known, identity: str) -> None:
         file.write(data)
 
 
-def load_known(path: Path, plan: Plan) -> Known:
-    """Read true values."""
+def load_known(path: Path, plan: Plan, part: int) -> Known:
+    """Read true values; raises StoreError when they are damaged, another store's, or of another part."""
     try:
         data = path.read_bytes()
         if zlib.crc32(data[8:]).to_bytes(8, "little") != data[:8]:
-            raise StoreError(f"{path} is damaged: its checksum is wrong; build the store again")
+            raise damaged(path, "its checksum is wrong")
         table = pa.ipc.open_file(pa.py_buffer(data[8:])).read_all()
-        if (table.schema.metadata or {}).get(b"store", b"").decode() != plan.identity:
+        metadata = table.schema.metadata or {}
+        if metadata.get(b"store", b"").decode() != plan.identity:
             raise StoreError(f"{path} belongs to another store; build the store again in an empty folder")
+        if (own := metadata.get(b"part", b"").decode()) != str(part):
+            raise damaged(path, f"it is a copy of that of part {own}")
         names = tuple(column.name for column in plan.columns)
         columns = tuple(_values(table[f"x{j}"]) for j in range(len(names)))
         offsets = [table[name].to_numpy() for name in table.column_names if name.startswith("o")]
         offset = np.column_stack(offsets) if offsets else None
         return Known(Table(names, columns, True), table["y"].to_numpy(), table["weight"].to_numpy(), offset)
     except (pa.ArrowException, OSError, LookupError) as error:
-        raise StoreError(f"{path} is missing or damaged ({first_line(error)}); build the store again") from error
+        raise damaged(path, first_line(error)) from error
 
 
 def _values(column: Any) -> Any:

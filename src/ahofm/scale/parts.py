@@ -1,20 +1,19 @@
-"""Coded rows on disk: Arrow files of a few dozen chunks each, and a source that reads them ahead.
+"""Coded rows on disk: files of a few dozen chunks each, and a source that reads them ahead.
 
-A part is an uncompressed Arrow IPC file with a record batch per chunk: codes ``c0, c1, ...`` as they are in memory,
-``y``, ``weight``, and ``o0, ...``. Every batch carries the CRC-32 of its columns, and every file the identity of its
-store. A part is written beside its place and moved there when it is complete, so that one that is there is whole;
-files are read, not mapped: a file that is cut short while mapped would end the process.
+A part is a stream of Arrow messages, a schema and a record batch per chunk: codes ``c0, c1, ...`` as they are in
+memory, ``y``, ``weight``, and ``o0, ...``. After them comes an index: which store and which part of it this is, and
+place, length and CRC-32 of every message, with a CRC-32 of its own. Nothing is parsed before its checksum was right;
+names, order, number and types of the columns are in the schema, which is such a message. Files are read, not mapped: a
+file that is cut short while mapped would end the process.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
+import json
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,30 +23,24 @@ import pyarrow as pa
 
 from ahofm.columns import Codes
 from ahofm.kernels import Chunk
+from ahofm.scale.drafts import replacing
 
 CHUNKS = 64
 """Of a part: what is done again after a kill."""
 
+_END, _TAIL = b"\xff\xff\xff\xff\0\0\0\0", 20
+"""The end of a stream of Arrow messages; and after the index its name, checksum and length."""
+
+_INDEX = b"ahofmidx"
+
 
 class StoreError(ValueError):
-    """A store that is not complete, not intact, or of a later version; names the file."""
+    """A store that is not complete, not intact, or of another version; names the file."""
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A name beside a file, which takes its place once it is on the disk, and goes when something fails."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise OSError(
-            error.errno, f"cannot write {path}: {error.strerror or error}; what is complete stays: make room, run again"
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
+def damaged(path: Path, what: object) -> StoreError:
+    """An error that says what to do: a build writes again what is not there."""
+    return StoreError(f"{path} is missing or damaged ({what}); delete it and build the store again")
 
 
 def part_path(folder: Path, part: int) -> Path:
@@ -55,21 +48,28 @@ def part_path(folder: Path, part: int) -> Path:
     return folder / f"part-{part:05d}.arrow"
 
 
-def write_part(path: Path, chunks: Iterable[Chunk], identity: str) -> int:
+def write_part(path: Path, chunks: Iterable[Chunk], identity: str, part: int) -> int:
     """Write a part whole or not at all; how many rows it has."""
-    n_rows, writer = 0, None
-    with replacing(path) as draft, pa.OSFile(str(draft), "wb") as file:
-        try:
-            for chunk in chunks:
-                columns = _columns_of(chunk)
-                batch = pa.record_batch(columns)
-                if writer is None:
-                    writer = pa.ipc.new_file(file, batch.schema.with_metadata({"store": identity}))
-                writer.write_batch(batch.replace_schema_metadata({"store": identity}), {"crc32": _checksum(columns)})
-                n_rows += chunk.n_rows
-        finally:
-            if writer is not None:
-                writer.close()
+    n_rows, at, schema = 0, 0, None
+    messages: list[list[int]] = []
+    with replacing(path) as draft, draft.open("wb") as file:
+
+        def write(message: Any) -> None:
+            nonlocal at
+            file.write(message)
+            messages.append([at, len(message), zlib.crc32(message)])
+            at += len(message)
+
+        for chunk in chunks:
+            batch = pa.record_batch(_columns_of(chunk))
+            if schema is None:
+                schema = batch.schema
+                write(memoryview(schema.serialize()))
+            write(memoryview(batch.serialize()))
+            n_rows += chunk.n_rows
+        facts = {"store": identity, "part": part, "rows": n_rows, "messages": messages}
+        index = json.dumps(facts).encode()
+        file.write(_END + index + _INDEX + zlib.crc32(index).to_bytes(4, "little") + len(index).to_bytes(8, "little"))
     return n_rows
 
 
@@ -81,11 +81,87 @@ def _columns_of(chunk: Chunk) -> dict[str, Any]:
     return columns
 
 
-def _checksum(columns: dict[str, Any]) -> str:
-    value = 0
-    for column in columns.values():
-        value = zlib.crc32(column, value)
-    return str(value)
+class Part:
+    """A part that is open; its index and its schema are what was written.
+
+    Parameters
+    ----------
+    path : path
+    identity : str
+        Of the store.
+    number : int
+        Of the part.
+
+    Attributes
+    ----------
+    n_chunks, n_rows : int
+    """
+
+    def __init__(self, path: Path, identity: str, number: int) -> None:
+        """Raises StoreError when it is damaged, another store's, or another part."""
+        self._path = path
+        try:
+            self._file = pa.OSFile(str(path))
+            index = _index_of(self._file)
+            owner, own, self.n_rows, messages = (index[name] for name in ("store", "part", "rows", "messages"))
+            self._schema_at, *self._batches = [tuple(map(int, message)) for message in messages]
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            raise damaged(path, first_line(error)) from error
+        if owner != identity:
+            raise StoreError(f"{path} belongs to another store; build the store again in an empty folder")
+        if own != number:
+            raise damaged(path, f"it is a copy of part {own}")
+        self.n_chunks = len(self._batches)
+        self._schema = self._parsed(lambda: pa.ipc.read_schema(self._message(self._schema_at, check=True)))
+
+    def columns(self, within: int, *, check: bool = True) -> dict[str, Any]:
+        """Columns of a chunk; ``check`` its bytes, which need not be done again."""
+        if not 0 <= within < self.n_chunks:
+            raise damaged(self._path, f"it has {self.n_chunks} chunks, and none of number {within}")
+        data = self._message(self._batches[within], check=check)
+        batch = self._parsed(lambda: pa.ipc.read_record_batch(data, self._schema))
+        return {name: batch.column(name).to_numpy() for name in batch.schema.names}
+
+    def _message(self, place: tuple[int, ...], *, check: bool) -> Any:
+        start, length, checksum = place
+        try:
+            self._file.seek(start)
+            data = self._file.read(length)
+        except OSError as error:
+            raise damaged(self._path, first_line(error)) from error
+        if len(data) != length:
+            raise damaged(self._path, "it is too short")
+        if check and zlib.crc32(data) != checksum:
+            raise damaged(self._path, f"the checksum of the bytes from {start} to {start + length} is wrong")
+        return pa.py_buffer(data)
+
+    def _parsed(self, parse: Any) -> Any:
+        try:
+            return parse()
+        except (pa.ArrowException, OSError) as error:  # changed since it was checked
+            raise damaged(self._path, first_line(error)) from error
+
+
+def _index_of(file: Any) -> Any:
+    size = file.size()
+    file.seek(max(size - _TAIL, 0))
+    tail = file.read(_TAIL)
+    length = int.from_bytes(tail[12:], "little")
+    if tail[:8] != _INDEX or length > size - _TAIL:
+        raise ValueError("it has no index at its end")
+    file.seek(size - _TAIL - length)
+    data = file.read(length)
+    if zlib.crc32(data).to_bytes(4, "little") != tail[8:12]:
+        raise ValueError("the checksum of its index is wrong")
+    return json.loads(data)
+
+
+def owner_of_part(path: Path) -> str | None:
+    """The identity of the store that a part is of; None when that cannot be told."""
+    try:
+        return str(_index_of(pa.OSFile(str(path)))["store"])
+    except (OSError, LookupError, TypeError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -134,7 +210,7 @@ class _Shelf:
         self._source = source
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[Chunk]] = {}
-        self._readers: dict[int, Any] = {}
+        self._readers: dict[int, Part] = {}
         self._checked: set[int] = set()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -155,35 +231,25 @@ class _Shelf:
 
     def _read(self, index: int) -> Chunk:
         """In the reading thread, the only one that touches files."""
-        source, (part, within) = self._source, divmod(index, CHUNKS)
-        path = part_path(source.folder, part)
+        source, (number, within) = self._source, divmod(index, CHUNKS)
+        path = part_path(source.folder, number)
         try:
-            if part not in self._readers:
-                self._readers = {part: open_part(path, source.identity)}
-            batch, custom = self._readers[part].get_batch_with_custom_metadata(within)
-        except (pa.ArrowException, OSError, IndexError) as error:
+            if number not in self._readers:
+                self._readers = {number: Part(path, source.identity, number)}
+            chunk = _chunk_of(self._readers[number].columns(within, check=index not in self._checked), source.sizes)
+        except StoreError:
             self._readers = {}
-            raise StoreError(f"{path} is missing or damaged ({first_line(error)}); build the store again") from error
-        columns = {name: batch.column(name).to_numpy() for name in batch.schema.names}
-        if index not in self._checked:
-            if custom is None or custom.get(b"crc32", b"").decode() != _checksum(columns):
-                raise StoreError(f"{path} is damaged: the checksum of chunk {index} is wrong; build the store again")
-            self._checked.add(index)
-        return _chunk_of(columns, source.sizes)
+            raise
+        except (LookupError, ValueError) as error:
+            raise damaged(path, first_line(error)) from error
+        self._checked.add(index)
+        return chunk
 
 
 def _chunk_of(columns: dict[str, Any], sizes: tuple[int, ...]) -> Chunk:
     codes = Codes(tuple(columns[f"c{j}"] for j in range(len(sizes))), sizes)
     offsets = [columns[name] for name in columns if name.startswith("o")]
     return Chunk(codes, columns.get("y"), columns.get("weight"), np.column_stack(offsets) if offsets else None)
-
-
-def open_part(path: Path, identity: str) -> Any:
-    """A reader of a part; raises StoreError when it is another store's."""
-    reader = pa.ipc.open_file(pa.OSFile(str(path)))
-    if (reader.schema.metadata or {}).get(b"store", b"").decode() != identity:
-        raise StoreError(f"{path} belongs to another store; build the store again in an empty folder")
-    return reader
 
 
 def first_line(error: BaseException) -> str:

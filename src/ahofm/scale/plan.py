@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,12 @@ import safetensors.numpy
 from ahofm.columns import Learned, Support
 from ahofm.columns.table import is_numeric
 from ahofm.rows import Target
-from ahofm.scale.parts import CHUNKS, StoreError, first_line, replacing
+from ahofm.rows.digest import digest_of
+from ahofm.scale.drafts import replacing
+from ahofm.scale.parts import CHUNKS, StoreError, damaged, first_line
 
-FORMAT, VERSION = "ahofm store", 1
+FORMAT, VERSION = "ahofm store", 2
+"""Version 1 had checksums of bytes, but not of names, types and order."""
 
 PLAN, MANIFEST = "plan.safetensors", "manifest.json"
 
@@ -75,7 +77,7 @@ class Plan:
         facts = {name: getattr(self, name) for name in ("identity", "n_rows", "chunk_rows", "total", "weighted")}
         facts |= {"file_rows": self.file_rows, "columns": columns, "labels": self.target.labels}
         facts |= {"text": self.target.text, "ends": [self.target.low, self.target.high]}
-        digest = _digest(json.dumps(facts), tensors)
+        digest = digest_of(json.dumps(facts), tensors)
         metadata = {"format": FORMAT, "version": str(VERSION), "plan": json.dumps(facts), "sha256": digest}
         with replacing(path) as draft:
             draft.write_bytes(safetensors.numpy.save(tensors, metadata))
@@ -88,8 +90,8 @@ class Plan:
             tensors = safetensors.numpy.load(data)
             metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
             check_version(metadata, path)
-            if metadata["sha256"] != _digest(metadata["plan"], tensors):
-                raise StoreError(f"{path} is damaged: its checksum is wrong; build the store again")
+            if metadata["sha256"] != digest_of(metadata["plan"], tensors):
+                raise damaged(path, "its checksum is wrong")
             facts = json.loads(metadata["plan"])
             columns = []
             for j, (name, text, low, high, exact, missing) in enumerate(facts["columns"]):
@@ -100,28 +102,46 @@ class Plan:
         except StoreError:
             raise
         except (safetensors.SafetensorError, OSError, LookupError, TypeError, ValueError) as error:
-            raise StoreError(f"{path} is missing or damaged ({first_line(error)}); build the store again") from error
+            raise damaged(path, first_line(error)) from error
         labels = None if facts["labels"] is None else tuple(facts["labels"])
         target = Target(labels, facts["text"], *facts["ends"])
         numbers = {name: facts[name] for name in ("identity", "n_rows", "chunk_rows", "total", "weighted")}
         return cls(columns=tuple(columns), target=target, file_rows=tuple(facts["file_rows"]), **numbers)
 
 
+def save_manifest(folder: Path, plan: Plan, sizes: list[list[int]]) -> None:
+    """What makes a store complete: sizes of the two files of every part."""
+    facts = {"format": FORMAT, "version": VERSION, "identity": plan.identity, "n_rows": plan.n_rows, "parts": sizes}
+    with replacing(folder / MANIFEST) as draft:
+        draft.write_text(json.dumps({**facts, "sha256": digest_of(facts)}, indent=1))
+
+
+def load_manifest(folder: Path) -> dict[str, Any]:
+    """Read it; raises StoreError for anything else."""
+    path = folder / MANIFEST
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text())
+        check_version(facts, path)
+        checksum = facts.pop("sha256")
+    except StoreError:
+        raise
+    except (AttributeError, OSError, LookupError, TypeError, ValueError) as error:
+        raise damaged(path, first_line(error)) from error
+    if checksum != digest_of(facts):
+        raise damaged(path, "its checksum is wrong")
+    return facts
+
+
 def check_version(metadata: Any, path: Path) -> None:
     """Raise StoreError unless a file is of a store, and of a version that can be read."""
     if metadata.get("format") != FORMAT:
         raise StoreError(f"{path} is not of a store of codes")
-    if int(metadata["version"]) > VERSION:
-        raise StoreError(
-            f"{path} was written by a newer ahofm; upgrade to read version {metadata['version']} of stores"
-        )
-
-
-def _digest(text: str, tensors: dict[str, Any]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].tobytes())
-    return digest.hexdigest()
+    version = int(metadata["version"])
+    if version > VERSION:
+        raise StoreError(f"{path} was written by a newer ahofm; upgrade to read version {version} of stores")
+    if version < VERSION:
+        remedy = f"delete {path.parent} and build the store again"
+        raise StoreError(f"{path} is of version {version} of stores, whose checksums missed what they hold; {remedy}")
 
 
 def _bytes(values: Any) -> Any:

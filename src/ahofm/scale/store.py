@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ import numpy as np
 
 from ahofm.columns import Encoder, Learned
 from ahofm.columns.encode import Kinds
-from ahofm.rows import Known, Target, ThreadExecutor
+from ahofm.rows import Known, Target, ThreadExecutor, known_rows
 from ahofm.scale.known import known_path, load_known
-from ahofm.scale.parts import StoreError, StoreSource, first_line, part_path
+from ahofm.scale.parts import StoreError, StoreSource, part_path
 from ahofm.scale.piece import joined
-from ahofm.scale.plan import MANIFEST, PLAN, Plan, check_version
+from ahofm.scale.plan import MANIFEST, PLAN, Plan, load_manifest
 
 _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -116,23 +115,17 @@ class CodeStore:
             there = (folder / PLAN).is_file()
             what = "is not complete: call build again to finish it" if there else "holds no store of codes"
             raise StoreError(f"{folder} {what}")
-        try:
-            manifest = json.loads(path.read_text())
-            check_version(manifest, path)
-            identity, parts = manifest["identity"], manifest["parts"]
-        except StoreError:
-            raise
-        except (OSError, LookupError, TypeError, ValueError) as error:
-            raise StoreError(f"{path} is damaged ({first_line(error)}); build the store again") from error
-        plan = Plan.load(folder / PLAN)
-        if plan.identity != identity:
+        manifest, plan = load_manifest(folder), Plan.load(folder / PLAN)
+        if plan.identity != manifest["identity"]:
             raise StoreError(f"{folder / PLAN} belongs to another store; build the store again in an empty folder")
-        for part, size in enumerate(parts):
+        for part, size in enumerate(manifest["parts"]):
             for file, expected in zip((part_path(folder, part), known_path(folder, part)), size, strict=True):
                 found = file.stat().st_size if file.is_file() else -1
                 if found != expected:
-                    what = "is missing" if found < 0 else f"has {found:,} bytes instead of {expected:,}"
-                    raise StoreError(f"{file} {what}; build the store again")
+                    what = (
+                        f"has {found:,} bytes instead of {expected:,}; delete it and" if found >= 0 else "is missing;"
+                    )
+                    raise StoreError(f"{file} {what} build the store again")
         return cls(folder, plan, bytes_of(memory_limit))
 
     @property
@@ -167,7 +160,7 @@ class CodeStore:
     @cached_property
     def known(self) -> Known:
         """Rows whose true values were kept."""
-        return joined([load_known(known_path(self.folder, part), self.plan) for part in range(self.plan.n_parts)])
+        return joined([load_known(known_path(self.folder, part), self.plan, part) for part in range(self.plan.n_parts)])
 
     def executor(self, n_threads: int | None) -> ThreadExecutor:
         """Threads."""
@@ -175,10 +168,19 @@ class CodeStore:
 
     def verify(self) -> None:
         """Read everything; raises StoreError when something is not what was written."""
-        source = StoreSource(self.folder, self.plan.identity, self.n_rows, self.plan.n_chunks, self.source.sizes)
+        store = CodeStore.open(self.folder)
+        source = replace(store.source)  # none of whose chunks has been read
         rows = sum(source.chunk(index).n_rows for index in range(source.n_chunks))
-        if rows != self.n_rows:
-            raise StoreError(f"{self.folder} has {rows} rows instead of {self.n_rows}; build the store again")
+        if rows != store.n_rows:
+            raise StoreError(
+                f"{self.folder} has {rows} rows instead of {store.n_rows}; delete it and build the store again"
+            )
+        known = store.known  # whose files are read with it
+        if len(known.y) != len(known_rows(store.n_rows)):
+            raise StoreError(
+                f"{self.folder} has true values of {len(known.y)} rows instead of {len(known_rows(store.n_rows))}; "
+                "delete it and build the store again"
+            )
 
 
 def bytes_of(limit: str | int) -> int:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ahofm.fit.block.additive import GRAM_ROWS, MOST_CELLS
 from ahofm.fit.block.many import rows_of
@@ -20,6 +19,7 @@ from ahofm.fit.block.problem import Problem
 from ahofm.fit.block.stages import Job, Schedule, Sweep
 from ahofm.fit.block.work import Recipe, Work
 from ahofm.kernels import NativeBlockKernel
+from ahofm.kernels.blas import one_blas_thread
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Memory:
             member = _short(some.member(recipe, 0, 0), 1)
             if single:
                 member.kernel = NativeBlockKernel("float32")
-            with threadpool_limits(1, user_api="blas"):
+            with one_blas_thread():
                 some.additive.start(some.response.weight)  # makes, untraced, all that members share
                 found.append(traced(partial(member.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
@@ -141,7 +141,7 @@ def crowding(work: Work, recipe: Recipe, threads: int) -> float:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(run, members[1:]))
 
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         alone = timed(lambda: run(members[0]))[1]
         return max(timed(together)[1] / alone, 1.0)
 
@@ -149,7 +149,7 @@ def crowding(work: Work, recipe: Recipe, threads: int) -> float:
 def pass_times(work: Work, recipe: Recipe) -> dict[int, Line]:
     """Seconds of a pass over rows for gradients, by order."""
     member = _member(work, recipe, min(work.response.n_rows, _SMALL), 1)
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         member.run(lambda _: False)
     sizes, found = _sizes(work, _SMALL, PASSED), {}
     for order, beliefs in zip((1, *work.ranks), member.beliefs, strict=True):
@@ -201,7 +201,7 @@ def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> di
         times[sweep.order].append(last - before)
         return False
 
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         member.run(report)
     return {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if own}
 

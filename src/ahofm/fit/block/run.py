@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from threadpoolctl import threadpool_limits
-
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.stages import Fit, Snapshot, Sweep
 from ahofm.fit.solver import Callback, Saved
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
 
@@ -68,7 +67,7 @@ class Runner:
         executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
         for member in members:
             member.executor = executor
-        with threadpool_limits(1, user_api="blas"):  # the same bits whatever the number of threads
+        with one_blas_thread():  # the same bits whatever the number of threads
             if share == 1:
                 return [self._run(member, _place(name, k)) for k, member in enumerate(members)]
             with ThreadPoolExecutor(share, thread_name_prefix="ahofm-member") as pool:
@@ -80,6 +79,7 @@ class Runner:
                     self.reason = Reason.INTERRUPTED
                 return [future.result() for future in futures]
 
+    @one_blas_thread()  # a thread of a pool may have a number of its own
     def _run(self, member: Member, place: str | None) -> list[Fit]:
         if place is not None and self.saved is not None:
             found = self.saved.get(place, Snapshot, member.response.family)

@@ -1,0 +1,55 @@
+"""Files that appear whole or not at all: written beside their place, then moved there.
+
+A writer holds a lock on its draft for as long as it lives. A draft that nobody holds is of a process that was killed,
+and the next build removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed: as good as a lock
+    fcntl = None  # type: ignore[assignment]
+
+_DRAFT = re.compile(r"\.(plan\.safetensors|manifest\.json|part-\d{5,}\.arrow|known-\d{5,}\.bin)\.[0-9a-f]{8}")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name beside a file, which takes its place once it is on the disk, and goes when something fails."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with draft.open("xb") as held:
+            with suppress(OSError):  # a file system without locks
+                _lock(held)
+            yield draft
+            os.fsync(held.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot write {path}: {error.strerror or error}; what is complete stays: make room, run again"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what killed builds have left in the folder of a store, and nothing else."""
+    for item in folder.iterdir():
+        if _DRAFT.fullmatch(item.name):
+            with suppress(OSError), item.open("rb+") as file:  # locked: another build is at it
+                _lock(file)
+                item.unlink()
+
+
+def _lock(file: Any) -> None:
+    if fcntl is not None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

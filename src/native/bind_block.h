@@ -1,0 +1,160 @@
+// Bindings of the block solver: row states, and the small solves.
+#pragma once
+
+#include <algorithm>
+
+#include "checks.h"
+
+namespace {
+
+using Ranks = std::vector<std::pair<int64_t, int64_t>>;  // (order, rank)
+
+int64_t lanes_of_state(bool float64) { return float64 ? ahofm::state_lanes<double> : ahofm::state_lanes<float>; }
+
+// Functions of a column: its main effect and its factors.
+int64_t functions_of(const Ranks& ranks) {
+    int64_t width = 1;
+    for (const auto& [order, rank] : ranks) {
+        within(order, 2, ahofm::kMaxStateOrder, "order");
+        width = within(sum(width, within(rank, 0, kMostFunctions, "rank"), "rank"), 1, kMostFunctions, "functions of a column");
+    }
+    return width;
+}
+
+int64_t state_size(const Ranks& ranks, bool float64) {
+    functions_of(ranks);
+    const int64_t lanes = lanes_of_state(float64);
+    int64_t size = ahofm::kStateHead;
+    for (const auto& [order, rank] : ranks)
+        size = sum(size, product((rank + lanes - 1) / lanes * lanes, ahofm::state_entries(static_cast<int>(order)), "state"), "state");
+    return size;
+}
+
+// States of n rows, (blocks of rows, numbers), and how factors lie in them.
+struct State {
+    nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu> kept;
+    std::vector<ahofm::StatePanel> panels;
+    ahofm::BlockTask task{};
+
+    State(nb::handle state, int64_t n, const Ranks& ranks) {
+        if (n < 0) refuse("the number of rows cannot be negative, got " + std::to_string(n));
+        if (!nb::try_cast(state, kept, false)) refuse_type("state must be a writable, contiguous array of two dimensions");
+        expect_array(kept, "state");
+        task.float64 = kept.dtype() == nb::dtype<double>();
+        if (!task.float64 && kept.dtype() != nb::dtype<float>()) refuse_type("state must be float32 or float64");
+        task.n = n;
+        task.numbers = state_size(ranks, task.float64);
+        expect_shape(kept, {n / ahofm::kBlock + (n % ahofm::kBlock > 0), product(ahofm::kBlock, task.numbers, "state")}, "state");
+        const int64_t lanes = lanes_of_state(task.float64);
+        task.width = 1;
+        for (const auto& [order, rank] : ranks) {
+            for (int64_t first = 0; first < rank; first += lanes)
+                panels.push_back({static_cast<int>(order), task.width + first, std::min(rank - first, lanes)});
+            task.width += rank;
+        }
+        task.state = kept.data();
+        task.panels = panels.data();
+        task.n_panels = static_cast<int>(panels.size());
+    }
+};
+
+// (column, codes, means, variances) of one column.
+struct Moments {
+    AnyArray codes;
+    Doubles mean, variance;
+    ahofm::ColumnMoments moments{};
+
+    Moments() = default;
+    Moments(nb::handle entry, int64_t n, int64_t width) {
+        const nb::tuple given = tuple_of(entry, 4, "a column of the block solver", "(column, codes, means, variances)");
+        const int column = static_cast<int>(within(integer(given[0], "column"), 0, INT32_MAX, "column"));
+        codes = cast<AnyArray>(given[1], "codes", "a contiguous array of codes");
+        mean = doubles(given[2], "means");
+        variance = doubles(given[3], "variances");
+        const int bytes = code_width(codes, "codes");
+        expect_shape(codes, {n}, "codes");
+        expect_dimensions(mean, 2, "means", "(codes, functions)");
+        const uint32_t size = code_count(static_cast<int64_t>(mean.shape(0)), "means");
+        expect_shape(mean, {size, width}, "means");
+        expect_shape(variance, {size, width}, "variances");
+        moments = {column, codes.data(), bytes, size, mean.data(), variance.data()};
+    }
+};
+
+void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const std::optional<nb::tuple>& put_in,
+           const std::optional<nb::tuple>& take_out, const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
+    const ahofm::Passes& passes = passes_named(isa);
+    State parsed(state, n, ranks);
+    ahofm::BlockTask& task = parsed.task;
+    Moments in, out;
+    if (put_in) in = Moments(*put_in, task.n, task.width);
+    if (take_out) {
+        out = Moments(*take_out, task.n, task.width);
+        if (!gram || !rhs) refuse("a column that is taken out needs gram and rhs to sum into");
+        const int64_t size = out.moments.size;
+        expect_shape(*gram, {size, task.width, task.width}, "gram");
+        expect_shape(*rhs, {size, task.width}, "rhs");
+        task.gram = gram->data();
+        task.rhs = rhs->data();
+    }
+    task.put_in = in.moments;
+    task.take_out = out.moments;
+    ahofm::BadCode bad;
+    {
+        nb::gil_scoped_release release;
+        bad = passes.block(task);
+    }
+    raise_if_bad(bad, bad.column == in.moments.column ? in.moments.size : out.moments.size);
+}
+
+void read_state(const std::string& isa, nb::handle state, const Ranks& ranks, const DoublesOut& mean, const DoublesOut& variance) {
+    const ahofm::Passes& passes = passes_named(isa);
+    expect_dimensions(mean, 1, "mean", "(rows,)");
+    const State parsed(state, static_cast<int64_t>(mean.shape(0)), ranks);
+    expect_shape(variance, {parsed.task.n}, "variance");
+    nb::gil_scoped_release release;
+    passes.read_state(parsed.task, mean.data(), variance.data());
+}
+
+void raise_if_singular(int64_t code) {
+    if (code >= 0) refuse("the matrix of code " + std::to_string(code) + " is not positive definite");
+}
+
+// In place: the inverse of each matrix.
+void inverses(const std::string& isa, const DoublesOut& matrices) {
+    const ahofm::Passes& passes = passes_named(isa);
+    expect_dimensions(matrices, 3, "matrices", "(count, n, n)");
+    const int64_t codes = static_cast<int64_t>(matrices.shape(0)), width = static_cast<int64_t>(matrices.shape(1));
+    expect_shape(matrices, {codes, width, width}, "matrices");
+    if (matrices.size() == 0) return;
+    int64_t failed;
+    {
+        nb::gil_scoped_release release;
+        failed = passes.inverses(codes, width, matrices.data());
+    }
+    raise_if_singular(failed);
+}
+
+void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges, const Doubles& steps, const Doubles& sizes,
+           const DoublesOut& mean, const DoublesOut& variance, const DoublesOut& differences) {
+    const ahofm::Passes& passes = passes_named(isa);
+    expect_dimensions(rhs, 3, "rhs", "(codes, functions, count)");
+    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), width = static_cast<int64_t>(rhs.shape(1)), count = static_cast<int64_t>(rhs.shape(2));
+    if (codes < 1 || width < 1 || count < 1) refuse("rhs must have at least one code, one function and one right-hand side");
+    expect_shape(gram, {codes, width, width}, "gram");
+    expect_shape(edges, {codes - 1}, "edges");
+    expect_shape(steps, {width}, "steps");
+    expect_shape(sizes, {width}, "sizes");
+    expect_shape(mean, {codes, width, count}, "mean");
+    expect_shape(variance, {codes, width}, "variance");
+    expect_shape(differences, {width}, "differences");
+    const ahofm::ChainTask task{codes, width, count, gram.data(), rhs.data(), edges.data(), steps.data(), sizes.data(), mean.data(), variance.data(), differences.data()};
+    int64_t failed;
+    {
+        nb::gil_scoped_release release;
+        failed = passes.chain(task);
+    }
+    raise_if_singular(failed);
+}
+
+}  // namespace
