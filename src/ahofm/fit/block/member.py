@@ -227,6 +227,7 @@ class Member:
         schedule, state = self.schedule, self._state
         limit = schedule.most(order, max(self.ranks, default=1))
         used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.level()
+        judged = schedule.judged and order > 1 and state.response.quadratic
         for number in range(limit):
             warm = order > 1 and number < schedule.warm
             share = 0.0 if warm else self._tempering()
@@ -238,14 +239,14 @@ class Member:
                 state.learn_parameters()
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
             level = state.level()
-            if order > 1 and state.response.quadratic and level > _ASTRAY * began:
+            if judged and level > _ASTRAY * began:
                 raise FailedError("sweeps diverge")
             change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
             stopped = report(Sweep(order, number, level, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
-        if not stopped and order > 1 and state.response.quadratic and state.level() > _WORSE * began:
+        if judged and not stopped and state.level() > _WORSE * began:
             raise FailedError("new factors raise the noise")
         self.settled = change < schedule.tol
         return stopped
