@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields
@@ -39,6 +38,7 @@ from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.terms import Lower, Terms
 from ahofm.model.trace import Choice, Reason, Record, Trace
+from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm", 1
 
@@ -64,23 +64,13 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
 
     Raises TypeError for a family, column kind or label that is not built in, ValueError for parts that do not fit.
     """
-    path, tensors = Path(path), dict[str, NDArray[Any]]()
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot save to {path}: there is no directory {path.parent}; create it first")
+    tensors = dict[str, NDArray[Any]]()
     text = json.dumps(_pack(model, "model", tensors), allow_nan=False)
     _check(model)
     metadata = {"format": FORMAT, "version": str(VERSION), "model": text, "sha256": _digest(text, tensors)}
     data = _sorted_header(safetensors.numpy.save(tensors, metadata))
-    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with replacing(path) as draft:
+        draft.write_bytes(data)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
