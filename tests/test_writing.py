@@ -46,9 +46,14 @@ def test_a_failure_leaves_what_was_there(tmp_path, error):
     path = tmp_path / "file"
     path.write_text("old")
     expected = type(error) if isinstance(error, OSError) else error
-    with pytest.raises(expected) as found, replacing(path) as draft:
-        draft.write_text("half")
-        raise error
+
+    def fail():
+        with replacing(path) as draft:
+            draft.write_text("half")
+            raise error
+
+    with pytest.raises(expected) as found:
+        fail()
     assert path.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
     if isinstance(error, OSError):

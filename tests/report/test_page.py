@@ -163,7 +163,10 @@ def test_names_are_text_whatever_they_look_like():
 def nearly_additive():
     """A model with factors that are rounding."""
     model = random_model(1, {2: 2}, centred=True)
-    tiny = [replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), level=tuple(_shrunk(part[None])[0] for part in terms.level)) for terms in model.predictors]  # fmt: skip
+    tiny = []
+    for terms in model.predictors:
+        level = tuple(_shrunk(part[None])[0] for part in terms.level)
+        tiny.append(replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), level=level))
     return replace(model, predictors=tuple(tiny))
 
 

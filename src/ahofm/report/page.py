@@ -39,7 +39,7 @@ def page(fitted: Fitted, *, title: str | None = None, target: str = "the target"
 
 
 def _embedded(value: Any) -> str:
-    """JSON that is text to HTML whatever the names in it: a script ends at ``</script``, or not at all after ``<!--``."""
+    """JSON that is text to HTML whatever the names in it: ``</script`` ends a script, ``<!--<script>`` never does."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))  # ASCII, so without U+2028 and U+2029
     return text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
 

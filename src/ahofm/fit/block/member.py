@@ -141,6 +141,14 @@ class Member:
         fit = tuple(part for part in parts if part is not None)
         return fit if len(fit) == len(parts) else self.fits[-1]
 
+    def so_far(self) -> list[Fit]:
+        """The fits of complete stages and, of the one at work, the fit as it is; none before a first sweep is over."""
+        finished = len(self.fits) == 1 + len(self.ranks)
+        if finished or not hasattr(self, "_state"):
+            return self.fits
+        solved = all(predictor.frozen().snapshot(self.additive, 1.0) for predictor in self._state.predictors)
+        return [*self.fits, self.fit()] if self.fits or solved else []
+
     def believed(self, beliefs: Sequence[Belief]) -> list[list[BlockSums]]:
         """Sums over the rows for every column of every predictor, with the partners' variances in."""
         state = self._state
