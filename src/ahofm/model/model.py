@@ -61,6 +61,8 @@ class Model:
         Where the family has one: the variance of the noise, a squared coefficient of variation, a scale.
     band : Band or None
         How far predictors may be off, once somebody has asked.
+    missing : tuple of str
+        Cells of text files that meant missing in training, besides empty ones and NA: the command reads files so.
     """
 
     encoder: Encoder
@@ -75,6 +77,7 @@ class Model:
     choices: tuple[Choice, ...] = ()
     dispersion: float | None = None
     band: Band | None = None
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
