@@ -9,6 +9,10 @@ import pytest
 
 pytest.importorskip("typer", reason="the command needs typer: pip install 'ahofm[cli]'")
 
+import pyarrow as pa
+from pyarrow.csv import write_csv
+from pyarrow.parquet import write_table
+
 import ahofm
 from ahofm.cli.app import run
 
@@ -108,13 +112,12 @@ def test_an_odd_cell_late_in_a_file_is_told_with_its_remedy(folder, capsys, monk
 @both
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_repeated_names_are_refused(folder, capsys, where, ending):
-    pa = pytest.importorskip("pyarrow")
     table = pa.table([pa.array(np.arange(40.0)), pa.array(np.arange(40.0)), pa.array(np.arange(40.0))], ["a", "a", "y"])
     name = f"t.{ending}"
     if ending == "csv":
-        pa.csv.write_csv(table, name)
+        write_csv(table, name)
     else:
-        pa.parquet.write_table(table, name)
+        write_table(table, name)
     named = ", but 'a' is there more than once" if ending == "csv" else "; rename those"  # Arrow does not say which
     assert f"{name}: column names must differ{named}" in refused(capsys, ["fit", name, *FIT, *where])
     assert run(["fit", "train.csv", *FIT, "--out", "m"]) == 0

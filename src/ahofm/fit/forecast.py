@@ -74,7 +74,8 @@ def forecast_fit(
     check_settings(settings)
     if not learns_strengths(settings):
         raise ValueError(
-            "nobody can tell how many iterations a penalised fit will take; "
+            f"smoothing={settings.smoothing!r}, solver={settings.solver!r}: a penalised fit takes as many iterations as it "
+            "needs, which is not known before; "
             "a forecast needs smoothing='auto', and solver 'auto', 'block' or 'newton'"
         )
     if y is None:
