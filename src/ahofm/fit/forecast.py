@@ -74,8 +74,8 @@ def forecast_fit(
     check_settings(settings)
     if not learns_strengths(settings):
         raise ValueError(
-            f"smoothing={settings.smoothing!r}, solver={settings.solver!r}: a penalised fit takes as many iterations as it "
-            "needs, which is not known before; "
+            f"smoothing={settings.smoothing!r}, solver={settings.solver!r}: iterations of a penalised fit "
+            "are not known before it; "
             "a forecast needs smoothing='auto', and solver 'auto', 'block' or 'newton'"
         )
     if y is None:
