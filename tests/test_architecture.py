@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ahofm"
 # From the data to the person. A stage may import itself and the stages before it, nothing later.
 FLOW = [
     "_native",
+    "writing",
     "columns",
     "kernels",
     "rows",

@@ -80,43 +80,6 @@ def test_a_dry_run_only_says_what_it_would_cost(folder, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("which", "said"), [(1, "the best so far"), (2, "the model is complete, its score is not")])
-def test_an_interrupt_keeps_the_model(folder, tmp_path, capsys, monkeypatch, which, said):
-    fits = []
-
-    class Impatient(ahofm.AHOFMRegressor):
-        def fit(self, X, y, **given):
-            fits.append(X.num_rows)
-
-            def stop(record):
-                if len(fits) == which and record.iteration == 4:
-                    raise KeyboardInterrupt
-
-            return self.set_params(callbacks=[stop]).fit_as_ever(X, y, **given)
-
-        fit_as_ever = ahofm.AHOFMRegressor.fit
-
-    monkeypatch.setattr("ahofm.cli.fitting.AHOFMRegressor", Impatient)
-    out = tmp_path / "m.ahofm"
-    assert run(["fit", *columns_of(folder / "train.csv"), "--out", str(out), "--order", "2"]) == 0
-    text = told(capsys)
-    assert said in text
-    assert "RMSE" not in text
-    assert fits == [400, 360][:which]
-    assert ahofm.load(out).encoder.names == ("hour", "wind", "town", "zone")
-
-
-def test_an_interrupt_before_anything_is_fitted_ends_the_score_only(folder, tmp_path, capsys, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("ahofm.cli.commands.held_out", interrupted)
-    out = tmp_path / "m.ahofm"
-    assert run(["fit", *columns_of(folder / "train.csv"), "--out", str(out), "--order", "1"]) == 0
-    assert "its score is not" in told(capsys)
-    assert out.exists()
-
-
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_predictions_in_every_type_of_file(folder, tmp_path, ending, monkeypatch):
     monkeypatch.setattr("ahofm.cli.predicting.ROWS", 150)
@@ -234,14 +197,14 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
             ["fit", "{d}/train.csv", "--target", "price", "--missing", "?", "--drop", "zone", "--categorical", "zone"],
             "--categorical zone: the column does not predict",
         ),
-        (["fit", "{d}/train.csv", "--target", "price", "--out", "{d}/no/m.ahofm"], "does not exist"),
+        (["fit", "{d}/train.csv", "--target", "price", "--out", "{d}/no/m.ahofm"], "--out: cannot write"),
         (["fit", "{d}/train.csv", "--target", "price", "--holdout", "2"], "--holdout must be at least 0"),
         (["fit", "{d}/train.csv"], "Missing option '--target'"),
         (["fit", "{d}/train.csv", "--target", "price", "--out-of-core", "--exposure", "area"], "give them as --offset"),
         (["fit", "{d}/train.csv", "--target", "cost", "--out-of-core"], "no column 'cost'; there are 'hour', 'wind'"),
         (["predict", "{d}/train.csv", "{d}/train.csv"], "no safetensors file"),
         (["predict", "{d}/model.ahofm", "{d}/short.csv"], "lacks the column(s) 'wind', 'town'"),
-        (["predict", "{d}/model.ahofm", "{d}/train.csv"], "invalid value '?'"),
+        (["predict", "{d}/model.ahofm", "{d}/odd.csv"], "if 'calm' means missing, name it as such (--missing"),
         (["predict", "{d}/model.ahofm", "{d}/train.csv", "--interval", "95"], "--interval must lie between 0 and 1"),
         (["predict", "{d}/model.ahofm", "{d}/train.csv", "--kind", "old"], "--kind must be mean or new"),
         (["predict", "{d}/model.ahofm", "{d}/train.csv", "--shapley", "--contributions"], "give one of them"),
@@ -252,6 +215,8 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
 def test_what_is_wrong_is_said_in_one_line(folder, capsys, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"hour": [1], "zone": [2]}).to_csv(folder / "short.csv", index=False)
+    odd = {"hour": [1], "wind": ["calm"], "town": ["a"], "zone": [1]}
+    pd.DataFrame(odd).to_csv(folder / "odd.csv", index=False)
     assert run([word.format(d=folder) for word in words]) == 2
     captured = capsys.readouterr()
     assert message in captured.err

@@ -192,13 +192,14 @@ def test_divergence_warns_and_keeps_the_best_state():
     assert np.corrcoef(model.predict(X), Y)[0, 1] > 0.5
 
 
-def test_interrupt_warns_and_keeps_the_best_state():
+def test_interrupt_reaches_the_caller_and_keeps_the_best_state():
     def interrupt(record):
         if record.iteration == 3:
             raise KeyboardInterrupt
 
-    with pytest.warns(ConvergenceWarning, match="interrupted by the keyboard.*best one seen"):
-        model = AHOFMRegressor(order=2, callbacks=[interrupt]).fit(X, Y)
+    model = AHOFMRegressor(order=2, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt, match="model_ is the best model so far"):
+        model.fit(X, Y)
     assert model.trace_.reason is Reason.INTERRUPTED
     assert model.score(X, Y) > 0.3
 

@@ -234,8 +234,9 @@ def test_interrupt_keeps_the_best_state(n_jobs):
         if record.iteration == 30:
             _thread.interrupt_main()
 
-    with pytest.warns(ConvergenceWarning, match="interrupted by the keyboard"):
-        model = AHOFMRegressor(callbacks=[interrupt], n_jobs=n_jobs, random_state=0).fit(X, y)
+    model = AHOFMRegressor(callbacks=[interrupt], n_jobs=n_jobs, random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="model_ is the best model so far"):
+        model.fit(X, y)
     assert model.trace_.reason is Reason.INTERRUPTED
     assert model.score(X, y) > 0.3
 

@@ -5,6 +5,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import r2_score
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear
@@ -243,3 +245,24 @@ def test_categories_as_numbers():
     y = np.array([3.0, -1.0, 2.0, 0.0, 1.0])[np.arange(300) % 5]
     model = AHOFMRegressor(order=1, columns={1: Categorical()}, df={"x1": 4.99}).fit(x, y)
     assert model.score(x, y) > 0.99
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "gaussian_location_scale", "laplace"])
+def test_a_constant_target_is_scored_as_scikit_learn_does(family):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float) + 1.0
+    model = AHOFMRegressor(order=1, family=family, random_state=0).fit(X, y)
+    same = np.full(200, 0.1 if family != "poisson" else 3.0)
+    assert model.score(X, same) == r2_score(same, model.predict(X)) == 0.0
+    rows = np.repeat(X[:1], 5, axis=0)
+    hit = model.predict(rows)
+    if family != "poisson":  # whose targets are whole numbers
+        assert model.score(rows, hit) == r2_score(hit, hit) == 1.0
+        weight = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
+        assert model.score(rows, np.where(weight > 0, hit, 9.0), sample_weight=weight) == 1.0
+    if family != "gaussian_location_scale":  # which is for targets that differ
+        offset = np.linspace(0.0, 1.0, 200)  # then a constant does not explain it
+        assert model.score(X, same, offset=offset) not in (0.0, 1.0)
+    with pytest.warns(UndefinedMetricWarning, match="at least two rows"):
+        assert np.isnan(model.score(X[:1], y[:1]))

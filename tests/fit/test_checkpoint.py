@@ -90,7 +90,9 @@ def test_an_interrupt_keeps_it(tmp_path):
             raise KeyboardInterrupt
 
     settings = {"random_state": 0, "smoothing": "df", "order": 2, "max_iter": 15}
-    stopped = AHOFMRegressor(checkpoint=path, callbacks=[interrupt], **settings).fit(X, y)
+    stopped = AHOFMRegressor(checkpoint=path, callbacks=[interrupt], **settings)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X, y)
     assert stopped.trace_.reason is Reason.INTERRUPTED
     assert path.exists()
     again = AHOFMRegressor(checkpoint=path, **settings).fit(X, y)

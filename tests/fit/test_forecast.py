@@ -11,6 +11,7 @@ import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian
+from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.plan import Plan
 from ahofm.fit.block.probe import Line, Speed, traced
 from ahofm.fit.block.stages import Job, Schedule
@@ -145,3 +146,27 @@ def test_the_bar_tells_the_time_left():
         AHOFMRegressor(random_state=0, callbacks=[bar]).fit(X, y)
     assert "left" in screen.getvalue()
     assert "objective" in screen.getvalue()
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_sweeps_that_raise_the_noise_cost_as_much_as_others(monkeypatch, order):
+    """Two sweeps without warm ones may well raise it, as on wine and naval propulsion; fits have more of them."""
+    monkeypatch.setattr("ahofm.fit.block.member._ASTRAY", 0.0)  # any level fails a stage that is judged
+    X, y = draw(300)
+    cost = ahofm.forecast(X, y, order=order, random_state=0)
+    assert cost.parts["fit"] > 0.0
+    assert sorted(cost.ranks) == list(range(2, order + 1))
+
+
+def test_an_order_whose_sweeps_fail_is_priced_by_its_functions(monkeypatch):
+    def failing(self, order):
+        raise FailedError("sums over rows are not finite")
+
+    monkeypatch.setattr("ahofm.fit.block.member.Member._add_factors", failing)
+    X, _ = draw(300)
+    data = prepared(read_table(X), Rows(X[:, 0], np.ones(300), None), Gaussian(), Settings(), 300)
+    work = Work.of(data, {2: 4, 3: 4}, Settings())
+    speed = Speed.of(work, recipes_for(work, Settings())[0], single=False)
+    first, second, third = (speed.later[order].at(300) for order in (1, 2, 3))
+    assert second / first == pytest.approx(3.0)  # main effects cost as much as two factors
+    assert third / first == pytest.approx(5.0)

@@ -34,7 +34,7 @@ from ahofm.families import (
     Tweedie,
 )
 from ahofm.fit import Settings, fit_model
-from ahofm.model.files import ModelFileError, _digest, load, save
+from ahofm.model.files import VERSION, ModelFileError, _digest, load, save
 from ahofm.model.trace import Reason, Record
 
 N = 80
@@ -380,7 +380,7 @@ COEF = "predictors.0.coef.0"
 
 CORRUPTIONS = {
     "another format": (metadata_at("format", "pt"), "not one of ahofm"),
-    "newer": (metadata_at("version", "2"), "written by a newer ahofm; upgrade"),
+    "newer": (metadata_at("version", str(VERSION + 1)), "written by a newer ahofm; upgrade"),
     "much newer": (metadata_at("version", "117"), "written by a newer ahofm; upgrade"),
     "no version": (metadata_at("version", "one"), "version is 'one'"),
     "version 0": (metadata_at("version", "0"), "version is '0'"),
@@ -587,3 +587,23 @@ def test_any_json_anywhere(data, tmp_path_factory):
     part[key] = data.draw(JSON)
     metadata["model"] = json.dumps(tree)
     loads_soundly_or_not_at_all(save_tensors(tensors, metadata), tmp_path_factory.getbasetemp() / "replaced")
+
+
+def test_files_of_the_first_version_are_read(tmp_path):
+    """They lack what later versions brought."""
+    tensors, metadata, tree = opened("rich")
+    assert tree.pop("missing") == []
+    metadata |= {"version": "1", "model": json.dumps(tree)}
+    path = tmp_path / "old.ahofm"
+    path.write_bytes(save_tensors(tensors, sealed(metadata, tensors)))
+    assert load(path).missing == ()
+    metadata["version"] = "2"
+    path.write_bytes(save_tensors(tensors, sealed(metadata, tensors)))
+    with pytest.raises(ModelFileError, match="lacks, or should not have, missing"):
+        load(path)
+
+
+def test_cells_that_mean_missing_are_kept(tmp_path):
+    path = tmp_path / "model.ahofm"
+    replace(rich_model(), missing=("?", "-9")).save(path)
+    assert load(path).missing == ("?", "-9")

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -131,6 +132,74 @@ def test_large_models_keep_under_six_megabytes():
 def test_a_path_has_to_be_a_file(fitted, tmp_path, path):
     with pytest.raises(ValueError, match="path must be a file in a folder that exists"):
         write(model_named(fitted, "default"), tmp_path / path)
+
+
+NAMES = ["<!--<script>", "</script>", "{{data}}", "{{title}}", "\u2028 & ]]>", "plain"]
+
+
+def oddly_named():
+    X, eta, _ = rows()
+    X.columns = NAMES
+    X["{{data}}"] = np.where(X["{{data}}"] > 0, "{{style}}", "<!--<script>")
+    return AHOFMRegressor(order=1, random_state=0).fit(X, eta)
+
+
+def test_names_are_text_whatever_they_look_like():
+    text = page(oddly_named(), target="{{data}}")
+    (body,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert not set("<>&\u2028") & set(body)  # nothing that HTML or a script could take for markup
+    data = json.loads(body)
+    assert [column["name"] for column in data["columns"]] == NAMES
+    assert data["columns"][2]["levels"] == ["<!--<script>", "{{style}}"]
+    assert data["target"] == "{{data}}"
+    assert "<title>What the model says about {{data}}</title>" in text
+    assert text.count('id="data"') == text.count("</html>") == 1
+    template = page(gaussian(order=1), target="sales")
+    assert re.sub(r"<title>.*?</title>|(?<=id=\"data\">).*?(?=</script>)", "", text, flags=re.DOTALL) == re.sub(
+        r"<title>.*?</title>|(?<=id=\"data\">).*?(?=</script>)", "", template, flags=re.DOTALL
+    )
+
+
+def nearly_additive():
+    """A model with factors that are rounding."""
+    model = random_model(1, {2: 2}, centred=True)
+    tiny = []
+    for terms in model.predictors:
+        level = tuple(_shrunk(part[None])[0] for part in terms.level)
+        tiny.append(replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), level=level))
+    return replace(model, predictors=tuple(tiny))
+
+
+def _shrunk(part):
+    return np.column_stack([part[:, :1], 1e-6 * part[:, 1:]])
+
+
+@pytest.mark.parametrize("additive", [nearly_additive, lambda: random_model(1, {})])
+def test_interactions_that_are_rounding_count_as_none(additive):
+    data = content_of(page(additive()))
+    assert data["predictors"][0]["top"] == []
+    assert ["no", "interactions"] in data["facts"]
+    assert content_of(page(random_model(1, {2: 2})))["predictors"][0]["top"]
+
+
+def test_a_report_obeys_the_umask_and_leaves_nothing_when_it_fails(tmp_path, monkeypatch):
+    model, path = random_model(1, {}), tmp_path / "page.html"
+    before = os.umask(0o002)
+    try:
+        write(model, path)
+        assert path.stat().st_mode & 0o777 == 0o664
+    finally:
+        os.umask(before)
+    text = path.read_text(encoding="utf-8")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ahofm.writing.os.fsync", full)
+    with pytest.raises(OSError, match=r"cannot write .*page\.html: No space left on device"):
+        write(model, path, target="new")
+    assert path.read_text(encoding="utf-8") == text
+    assert [item.name for item in tmp_path.iterdir()] == ["page.html"]
 
 
 # ---- in a browser ----
@@ -266,6 +335,14 @@ def test_one_column_has_no_pairs(opened):
     assert one.locator("#pairs").is_hidden()
     one.click("#theme")
     assert one.locator("#curves figure").count() == 1
+
+
+@pytest.mark.parametrize("additive", [nearly_additive, oddly_named])
+def test_without_interactions_there_is_no_heat_map(opened, additive):
+    one = opened(additive())
+    assert one.locator("#heat").is_hidden()
+    assert "no interaction has more than a millionth" in one.locator("#no-pairs").text_content()
+    assert one.locator("#no-pairs").is_visible()
 
 
 def test_fifty_columns_open_quickly(opened):

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from ahofm.cli.start import CommandError
+from ahofm.cli.start import INTERRUPTED, CommandError, Interrupted
 from ahofm.model import ModelFileError
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
 )
-out, err = Console(), Console(stderr=True)
+# Plain text: names of columns may have brackets and colons.
+out, err = (Console(stderr=stderr, markup=False, emoji=False, highlight=False) for stderr in (False, True))
+
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", help="A cell that means missing, e.g. '?'. May be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; 0, or 2 with one line about what is wrong, or 130 when interrupted before there was a result."""
-    import ahofm.cli.commands  # noqa: F401, PLC0415 - they register themselves
+    """Run a command: 0, or 2 and a line about what is wrong, or 130 and one about what is there after an interrupt."""
+    import ahofm.cli.fit_command  # isort: skip # noqa: PLC0415 - commands register themselves, in the order of the help
+    import ahofm.cli.commands  # noqa: F401, PLC0415
 
     debug = "--debug" in arguments
-    try:
-        app(args=[word for word in arguments if word != "--debug"], standalone_mode=False)
+    try:  # not by app(...), which takes an interrupt for an exit code of its own
+        command = typer.main.get_command(app)
+        with command.make_context("ahofm", [word for word in arguments if word != "--debug"]) as context:
+            command.invoke(context)
     except typer.Exit as stop:
         return int(stop.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        err.print("interrupted: nothing was written")
-        return 130
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        kept = str(stop) if isinstance(stop, Interrupted) else "nothing was written"
+        err.print(f"interrupted: {kept}", soft_wrap=True)
+        return INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
         known = (CommandError, ModelFileError, ValueError, TypeError, OSError)
         usage = getattr(error, "format_message", None)
         if usage is None and not isinstance(error, known):
-            err.print(f"ahofm: {type(error).__name__}: {error} (a fault of ahofm; --debug shows where)", markup=False)
+            said = f"{type(error).__name__}: {error} (a fault of ahofm; --debug shows where)"
+            err.print(f"ahofm: {said}", soft_wrap=True)
             return 1
-        err.print(f"ahofm: {usage() if usage else error}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"ahofm: {usage() if usage else error}", soft_wrap=True)
         return 2
     return 0
 

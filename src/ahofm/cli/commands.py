@@ -1,131 +1,23 @@
-"""Fit, predict, explain, report, info, demo: what each of them takes and says."""
+"""Predict, explain, report, info, demo: what each of them takes and says."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-import warnings
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ahofm.cli.app import app, cell, err, out, show
+from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
 from ahofm.cli.demo import run_demo
-from ahofm.cli.fitting import Roles, estimator, held_out, job_of, kinds, stored_job
+from ahofm.cli.outputs import check_outputs
 from ahofm.cli.predicting import Wanted, predict_file
-from ahofm.cli.start import CommandError
-from ahofm.cli.tables import Writer, existing, format_of, replacing
+from ahofm.cli.start import CommandError, Interrupted
+from ahofm.cli.tables import Writer, existing, format_of
 from ahofm.explain import effect, summary, top_interactions, variance_shares
-from ahofm.fit import Forecast
-from ahofm.model import Model, Reason, load
-
-Missing = Annotated[
-    list[str] | None, typer.Option("--missing", help="A cell that means missing, e.g. '?'. May be repeated.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
-
-
-@app.command()
-def fit(
-    train: Annotated[Path, typer.Argument(help="Rows to fit.")],
-    target: Annotated[str, typer.Option(help="The column to predict.")],
-    out_path: Annotated[Path, typer.Option("--out", help="Where the model goes.")] = Path("model.ahofm"),
-    report: Annotated[Path | None, typer.Option(help="Also write a page that shows the model.")] = None,
-    family: Annotated[
-        str,
-        typer.Option(help="auto is classes for text and 0/1, else gaussian; poisson, gamma, ..."),
-    ] = "auto",
-    order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = "3",
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers that are levels. May be repeated.")
-    ] = None,
-    cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24. May be repeated.")] = None,
-    linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
-    weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
-    offset: Annotated[str | None, typer.Option(help="A column that is added to the predictor.")] = None,
-    exposure: Annotated[
-        str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
-    ] = None,
-    missing: Missing = None,
-    holdout: Annotated[float, typer.Option(help="Share of rows for a score, by a fit to the others; 0: none.")] = 0.1,
-    fast: Annotated[bool, typer.Option("--fast", help="Leave out uncertainty: no intervals later.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would cost; nothing is written.")
-    ] = False,
-    out_of_core: Annotated[
-        bool, typer.Option("--out-of-core", help="Code the file (or a folder of files) to disk, and fit in passes.")
-    ] = False,
-    store: Annotated[
-        Path | None, typer.Option(help="Where --out-of-core keeps codes; a temporary folder by default.")
-    ] = None,
-    memory_limit: Annotated[str, typer.Option(help="Of --out-of-core.")] = "2GB",
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    threads: Annotated[int, typer.Option(help="-1: all cores.")] = -1,
-    as_json: AsJson = False,
-) -> None:
-    """Fit a model to a file, and save it."""
-    for path in (out_path, *([report] if report else [])):
-        if not path.parent.is_dir():
-            raise CommandError(f"{path}: the folder {path.parent} does not exist")
-    if not 0.0 <= holdout < 1.0:
-        raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
-    levels, begun = list(categorical or []), time.perf_counter()
-    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
-    quiet = as_json or not err.is_terminal
-    if out_of_core and dry_run:
-        raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
-    if out_of_core:
-        job = stored_job(train, roles, folder=store, memory_limit=memory_limit, threads=threads, quiet=quiet)
-    else:
-        job = job_of(train, roles)
-    holdout = 0.0 if out_of_core else holdout
-    columns = kinds(levels, cyclic or [], linear or [], job.names)
-    settings = {
-        "order": "auto" if order == "auto" else _integer(order, "--order"),
-        "random_state": seed,
-        "n_jobs": threads,
-        "verbose": 0 if quiet else 1,
-    }
-    if dry_run:
-        cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
-        _say_cost(cost, holdout, as_json)
-        return
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        model = estimator(job, family, columns, settings)
-        job.fit(model)
-        if not fast:
-            model.add_uncertainty()
-    model.model_.save(out_path)
-    if report is not None:
-        model.report(report, target=target)
-    found = {}
-    if holdout and model.trace_.reason is not Reason.INTERRUPTED:  # the model is safe by now
-        if not quiet:
-            err.print(f"Saved {out_path}. For a score: a fit without {holdout:.0%} of the rows.", highlight=False)
-        with warnings.catch_warnings(), suppress(KeyboardInterrupt):
-            warnings.simplefilter("ignore")  # they have been said of the model
-            found = held_out(estimator(job, family, columns, settings), job, holdout, seed)
-    result = {
-        "model": str(out_path),
-        "report": None if report is None else str(report),
-        "rows": job.n_rows,
-        "family": model.model_.family.name,
-        "columns": [book.describe() for book in model.model_.encoder.codebooks],
-        "held out": found,
-        "seconds": time.perf_counter() - begun,
-        "ended": model.trace_.reason.value,
-        "warnings": sorted({str(one.message) for one in told}),
-    }
-    if as_json:
-        print(json.dumps(result, default=str))
-        return
-    _say_fit(model, result, holdout)
+from ahofm.model import Model, load
+from ahofm.writing import replacing
 
 
 @app.command()
@@ -154,8 +46,16 @@ def predict(
     if shapley and contributions:
         raise CommandError("--shapley and --contributions: give one of them")
     parts = "shapley" if shapley else "terms" if contributions else None
+    check_outputs({"--out": out_path}, [model, rows])
     wanted = Wanted(missing or [], keep or [], interval, kind, parts, offset, exposure)
-    count = predict_file(_model(model), rows, out_path, wanted)
+    try:
+        count, unseen = predict_file(_model(model), rows, out_path, wanted)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "the predictions on the screen are not complete" if out_path is None else f"{out_path} was not written"
+        ) from None
+    for line in unseen.lines():
+        err.print(line, soft_wrap=True)
     if out_path is not None:
         err.print(f"{count} rows: {out_path}", soft_wrap=True)
 
@@ -172,6 +72,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """What matters: columns, interactions; or one effect as a table."""
+    check_outputs({"--out": out_path}, [model])
     fitted = _model(model)
     predictor = _predictor(fitted, label)
     if columns is not None:
@@ -218,6 +119,7 @@ def write_report(
     """Write a page that shows a model. It has no diagnostics: those need the rows (fit --report)."""
     from ahofm.report import write  # noqa: PLC0415 - one command of several
 
+    check_outputs({"--out": out_path}, [model])
     write(_model(model), out_path, target=target)
     err.print(f"Report: {out_path}", soft_wrap=True)
 
@@ -230,46 +132,31 @@ def info(model: Annotated[Path, typer.Argument(help="A model that fit has writte
         table = summary(fitted).to_frame(backend="pyarrow").to_pylist()
         print(
             json.dumps(
-                {"family": repr(fitted.family), "order": fitted.order, "ranks": fitted.ranks, "columns": table},
+                {
+                    "family": repr(fitted.family),
+                    "order": fitted.order,
+                    "ranks": fitted.ranks,
+                    "columns": table,
+                    "missing": fitted.missing,
+                },
                 default=str,
             )
         )
         return
-    out.print(str(summary(fitted)), markup=False, highlight=False, soft_wrap=True)
+    out.print(str(summary(fitted)), soft_wrap=True)
+    if fitted.missing:
+        out.print(f"cells that mean missing: {', '.join(map(repr, fitted.missing))}", soft_wrap=True)
 
 
 @app.command()
 def demo(out_path: Annotated[Path, typer.Option("--out", help="A folder for what it writes.")] = Path("demo")) -> None:
     """Fit simulated and real data, compare with the truth and with others, write figures and a report."""
-    run_demo(out_path, out)
-
-
-def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
-    """Columns, summary, score and what went wrong."""
-    names = ("column", "kind", "codes", "functions", "missing")
-    show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
-    out.print(str(summary(model)), markup=False, highlight=False, soft_wrap=True)
-    if result["held out"]:
-        said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
-        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
-    for text in result["warnings"]:
-        out.print(f"warning: {text}", markup=False, soft_wrap=True)
-    if model.trace_.reason is Reason.INTERRUPTED:
-        out.print("Interrupted: the model is the best so far.")
-    elif holdout and not result["held out"]:
-        out.print("Interrupted: the model is complete, its score is not.")
-    report = "" if result["report"] is None else f"  Report: {result['report']}"
-    out.print(f"{result['seconds']:.1f} s. Model: {result['model']}{report}", soft_wrap=True)
-
-
-def _say_cost(cost: Forecast, holdout: float, as_json: bool) -> None:
-    fits = 2 if holdout else 1
-    if as_json:
-        print(json.dumps({**asdict(cost), "fits": fits}))
-        return
-    out.print(str(cost), markup=False, highlight=False, soft_wrap=True)
-    if holdout:
-        out.print("The score on rows set aside takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
+    if out_path.exists() and not out_path.is_dir():
+        raise CommandError(f"--out {out_path} is a file; give a folder")
+    try:
+        run_demo(out_path, out)
+    except KeyboardInterrupt:
+        raise Interrupted(f"{out_path} may hold some of its files, each of them complete") from None
 
 
 def _model(path: Path) -> Model:
@@ -284,10 +171,3 @@ def _predictor(model: Model, label: str | None) -> Any:
     if not found:
         raise CommandError(f"--class must be one of {', '.join(map(str, labels))}")
     return found[0]
-
-
-def _integer(text: str, option: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise CommandError(f"{option} must be a whole number or auto, got {text}") from error

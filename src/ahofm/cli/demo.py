@@ -20,6 +20,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table as Columns
 from ahofm.estimators import AHOFMRegressor
 from ahofm.explain import summary, top_interactions
+from ahofm.writing import replacing
 
 NOISE = 0.3
 NAMES = ("temperature", "hour", "area", "town", "nothing")
@@ -131,7 +132,8 @@ def _figures(model: Any, folder: Path) -> list[str]:
         "temperature_hour.png": SurfaceDisplay.from_estimator(model, ["temperature", "hour"]),
     }
     for name, display in drawn.items():
-        display.figure_.savefig(folder / name, dpi=120)
+        with replacing(folder / name) as draft:
+            display.figure_.savefig(draft, dpi=120, format="png")
     return list(drawn)
 
 

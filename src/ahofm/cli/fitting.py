@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from ahofm.cli.start import CommandError
-from ahofm.cli.tables import read, refuse_mixed
+from ahofm.cli.tables import mixed, read, refuse_mixed
 from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import FAMILIES
-from ahofm.model import Reason
 from ahofm.scale import CodeStore
+from ahofm.scale.files import Files
+from ahofm.scale.files import Roles as Special
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Job:
 
 def job_of(path: Path, roles: Roles) -> Job:
     """Read a file and find its parts."""
-    table, target = read(path, roles.missing), roles.target
+    table, target = read(path, roles.missing, roles.categorical), roles.target
     named = roles.named()
     for option, names in named.items():
         for name in names:
@@ -86,7 +87,7 @@ def job_of(path: Path, roles: Roles) -> Job:
                 raise CommandError(f"{path}: no column '{name}' ({option}); there are {', '.join(table.column_names)}")
     if roles.offset and roles.exposure:
         raise CommandError("--offset and --exposure are two ways to say the same; give one of them")
-    refuse_mixed(table, path, roles.categorical)
+    refuse_mixed(table, path, (*roles.categorical, *roles.drop))
     y = table[target]
     if y.null_count:
         row = pa.compute.index(y.is_null(), True).as_py()
@@ -117,6 +118,11 @@ def stored_job(path: Path, roles: Roles, *, folder: Path | None, memory_limit: s
     """Code a file, or a folder of files, to disk."""
     if roles.exposure:
         raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
+    files, offset = Files.of(path, roles.missing), (roles.offset,) if roles.offset else ()
+    files.features(Special(roles.target, roles.weight, offset, tuple(roles.drop)))
+    for name, (where, row, cell) in files.odd.items():
+        if name not in (*roles.categorical, *roles.drop):
+            raise mixed(where, name, row, cell)
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="ahofm-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -187,11 +193,11 @@ def _is_zero_one(y: NDArray[Any]) -> bool:
 
 
 def held_out(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
-    """Scores on rows set aside, of a fit to the others; none of a fit that was interrupted."""
+    """Scores on rows set aside, of a fit to the others."""
     rows = np.arange(len(job.y))
     train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=share, random_state=seed))
     train.fit(model)
-    return {} if model.trace_.reason is Reason.INTERRUPTED else scores(model, test)
+    return scores(model, test)
 
 
 def scores(model: Any, job: Job) -> dict[str, float]:

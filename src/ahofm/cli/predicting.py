@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from ahofm.cli.start import CommandError
-from ahofm.cli.tables import Writer, batches, format_of, replacing
+from ahofm.cli.tables import Writer, batches, format_of
+from ahofm.cli.unseen import Unseen
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric
 from ahofm.estimators.intervals import mean_interval, new_interval, with_std
 from ahofm.explain import contributions, shapley_values
 from ahofm.model import Model
+from ahofm.writing import replacing
 
 ROWS = 50_000
 """In memory at a time."""
@@ -41,8 +43,8 @@ class Wanted:
         return [name for name in (self.offset, self.exposure) if name]
 
 
-def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> int:
-    """Write predictions to a file, or as CSV to the screen; how many rows."""
+def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> tuple[int, Unseen]:
+    """Write predictions to a file, or as CSV to the screen; how many rows, and what training had not seen of them."""
     if wanted.interval is not None and (model.band is None or model.family.n_predictors > 1):
         why = "was saved without its uncertainty: fit again without --fast"
         raise CommandError(f"--interval: the model {why if model.band is None else 'has several predictors'}")
@@ -52,13 +54,13 @@ def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> 
         return _write(model, path, Writer(str(draft), format_of(out)), wanted)
 
 
-def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> int:
+def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[int, Unseen]:
     names = model.encoder.names
     numbers = {book.name for book in model.encoder.codebooks if is_numeric(book.support.values)}
     types = {name: pa.float64() if name in numbers else pa.string() for name in names}
     types |= {name: pa.float64() for name in wanted.shifts}
-    count = 0
-    for piece in batches(path, wanted.missing, types, ROWS):
+    count, unseen = 0, Unseen(model.encoder.codebooks)
+    for piece in batches(path, [*model.missing, *wanted.missing], types, ROWS):
         absent = [name for name in (*names, *wanted.keep, *wanted.shifts) if name not in piece.column_names]
         if absent:
             raise CommandError(f"{path}: lacks the column(s) {', '.join(map(repr, absent))} that the model needs")
@@ -66,12 +68,15 @@ def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> int:
         for at, name in enumerate(names):  # numbers that were levels in training
             if name not in numbers and not pa.types.is_string(X[name].type):
                 X = X.set_column(at, name, X[name].cast(pa.string()))
+        unseen.look_at(X)
         columns = {name: piece[name] for name in wanted.keep}
         found = _predictions(model, X, _shift(piece, wanted.offset, wanted.exposure), wanted)
         writer.write(pa.table(columns | {name: pa.array(values) for name, values in found.items()}))
         count += piece.num_rows
+    if not count:
+        raise CommandError(f"{path}: there are no rows, only names of columns")
     writer.close()
-    return count
+    return count, unseen
 
 
 def _shift(piece: Any, offset: str | None, exposure: str | None) -> Floats | None:

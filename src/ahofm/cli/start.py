@@ -9,8 +9,24 @@ class CommandError(Exception):
     """What the person at the keyboard can put right: one line, with the remedy."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what has been written by then."""
+
+
+INTERRUPTED = 130
+"""The exit code of shells for it."""
+
+
 def main() -> int:
     """Run the command; the exit code."""
+    try:
+        return _main()
+    except KeyboardInterrupt:  # before, or after, a command is run
+        print("interrupted: nothing was written", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main() -> int:
     try:
         import pyarrow  # noqa: F401, PLC0415 - said better than a traceback would
         import typer  # noqa: F401, PLC0415 - likewise

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet
 
 from ahofm.cli.start import CommandError
-
-MISSING = ("", "NA", "NaN", "nan", "null", "NULL", "None")
-"""Cells that are missing in text files, besides those named."""
+from ahofm.scale.cells import MISSING, as_numbers, is_text, not_utf8, odd_cell, refuse_repeated, told
 
 _FORMATS = {
     ".csv": "csv",
@@ -46,6 +41,8 @@ def format_of(path: Path) -> str:
 
 def existing(path: Path) -> Path:
     """A file that is there."""
+    if path.is_dir():
+        raise CommandError(f"{path}: it is a folder; give a file (fit --out-of-core takes folders of files)")
     if not path.is_file():
         raise CommandError(f"{path}: no such file")
     return path
@@ -54,30 +51,53 @@ def existing(path: Path) -> Path:
 def read(path: Path, missing: Sequence[str], text: Sequence[str] = ()) -> Any:
     """A whole table; the columns named in ``text`` stay text."""
     kind = format_of(existing(path))
-    try:
+    with _reading(path):
         if kind in ("csv", "tsv"):
-            return pa.csv.read_csv(path, **_csv(kind, missing, dict.fromkeys(text, pa.string())))
-        if kind == "parquet":
-            return pa.parquet.read_table(path)
-        return pa.feather.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise CommandError(f"{path}: {_first_line(error)}") from error
+            table = pa.csv.read_csv(path, **_csv(kind, missing, dict.fromkeys(text, pa.string())))
+        else:
+            refuse_repeated(pa.dataset.dataset(path, format=kind).schema.names, path)
+            table = pa.parquet.read_table(path) if kind == "parquet" else pa.feather.read_table(path)
+        _check_columns(table.schema, path)
+    if not table.num_rows:
+        raise CommandError(f"{path}: there are no rows, only names of columns")
+    return table
 
 
 def batches(path: Path, missing: Sequence[str], types: Mapping[str, Any], size: int) -> Iterator[Any]:
     """A table piece by piece, with given types of columns in text files; memory stays that of a few pieces."""
     kind = format_of(existing(path))
-    try:
+    with _reading(path):
         if kind in ("csv", "tsv"):
-            pieces: Iterator[Any] = iter(pa.csv.open_csv(path, **_csv(kind, missing, types)))
+            with pa.csv.open_csv(path, **_csv(kind, missing, {})) as reader:  # by its beginning
+                _check_columns(reader.schema, path)
+                truth = [item.name for item in reader.schema if pa.types.is_boolean(item.type) and item.name in types]
+            given = dict(types) | dict.fromkeys(truth, pa.string())  # words, which are no numbers to Arrow
+            pieces: Iterator[Any] = iter(pa.csv.open_csv(path, **_csv(kind, missing, given)))
         else:
-            source = pa.dataset.dataset(path, format="parquet" if kind == "parquet" else "feather")
+            truth, source = [], pa.dataset.dataset(path, format="parquet" if kind == "parquet" else "feather")
+            _check_columns(source.schema, path)
             pieces = source.to_batches(batch_size=size)
         for piece in pieces:
             if piece.num_rows:
-                yield pa.Table.from_batches([piece])
-    except (pa.ArrowException, OSError) as error:
-        raise CommandError(f"{path}: {_first_line(error)}") from error
+                table = pa.Table.from_batches([piece])
+                for name in (name for name in truth if types[name] == pa.float64()):
+                    table = table.set_column(table.column_names.index(name), name, as_numbers(table[name]))
+                yield table
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """What goes wrong with a file is said in one line."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CommandError(told(error, path)) from error
+
+
+def _check_columns(schema: Any, path: Path) -> None:
+    refuse_repeated(schema.names, path)
+    if format_of(path) in ("csv", "tsv") and any(pa.types.is_binary(item.type) for item in schema):
+        raise CommandError(not_utf8(path))
 
 
 def _csv(kind: str, missing: Sequence[str], types: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,38 +115,20 @@ def _csv(kind: str, missing: Sequence[str], types: Mapping[str, Any]) -> dict[st
     }
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
 def refuse_mixed(table: Any, path: Path, text: Sequence[str]) -> None:
     """Raise when a column is text although most of it are numbers: the first cell that is none is shown."""
     for name in table.column_names:
-        column = table[name]
-        if name in text or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            continue
-        number = pc.match_substring_regex(column, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$")
-        if column.null_count < len(column) and (pc.mean(number.cast(pa.float64())).as_py() or 0.0) > 0.5:
-            row = pc.index(pc.fill_null(number, True), False).as_py()
-            if row >= 0:
-                cell = column[row].as_py()
-                raise CommandError(
-                    f"{path}: column '{name}' is numbers but for {cell!r} in row {row + 1} (and maybe more); "
-                    f"say --missing {cell!r} if that means missing, --categorical {name} if these are levels"
-                )
+        found = None if name in text or not is_text(table[name].type) else odd_cell(table[name])
+        if found is not None:
+            raise mixed(path, name, *found)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside a file; it takes the file's place when all went well, and goes otherwise."""
-    if not path.parent.is_dir():
-        raise CommandError(f"{path}: the folder {path.parent} does not exist")
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        yield draft
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+def mixed(path: Path, name: str, row: int, cell: str) -> CommandError:
+    """A column that is numbers but for one cell at least."""
+    return CommandError(
+        f"{path}: column '{name}' is numbers but for {cell!r} in row {row + 1} (and maybe more); "
+        f"say --missing {cell!r} if that means missing, --categorical {name} if these are levels"
+    )
 
 
 class Writer:

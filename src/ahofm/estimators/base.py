@@ -26,7 +26,7 @@ from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Band, Model, Record, Removed, Trace
+from ahofm.model import Band, Model, Reason, Record, Removed, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask
@@ -250,19 +250,24 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         *,
         earlier: Model | None = None,
     ) -> None:
-        """Fit and keep the model; nothing is kept when it fails."""
+        """Fit and keep the model, none if it fails; an interrupt keeps the best one so far, and reaches the caller."""
         earlier = earlier or (getattr(self, "model_", None) if self.warm_start else None)
+        labels = None if classes is None else tuple(classes)
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
             settings = self._settings(() if bar is None else (bar,))
-            given = {"weight": sample_weight, "offset": offset, "classes": classes, "earlier": earlier}
+            given = {"weight": sample_weight, "offset": offset, "classes": labels, "earlier": earlier}
             model = fit_model(rows, y, family=family, settings=settings, **given)
         self.model_ = model
-        self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, classes)
+        self._training = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, labels)
         self._pieces = rows if isinstance(rows, Pieces) else None
+        if classes is not None:
+            self.classes_ = classes
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
         self.removed_ = model.removed()
+        if model.trace.reason is Reason.INTERRUPTED:
+            raise KeyboardInterrupt("the fit was interrupted; model_ is the best model so far")
 
     def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]] = ()) -> Settings:
         """What was asked for, with more callbacks."""

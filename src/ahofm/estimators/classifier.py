@@ -55,6 +55,8 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     ) -> AHOFMClassifier:
         """Fit the model.
 
+        Ctrl-C raises KeyboardInterrupt as ever; the best model so far is kept before that, as by a regressor.
+
         Parameters
         ----------
         X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
@@ -71,16 +73,14 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             if rows.target.labels is None:
                 raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
             classes = self._classes(np.asarray(rows.target.labels))
-            self._fit(rows, None, None, None, self._family(len(classes)), tuple(classes))
-            self.classes_ = classes
+            self._fit(rows, None, None, None, self._family(len(classes)), classes)
             return self
         table, labels = self._checked(X, y, reset=True)
         weight = check_weight(sample_weight, len(labels))
         classes = self._classes(np.unique(labels[weight > 0]))
         family = self._family(len(classes))
         at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-        self._fit(table, at.astype(np.float64), sample_weight, offset, family, tuple(classes))
-        self.classes_ = classes
+        self._fit(table, at.astype(np.float64), sample_weight, offset, family, classes)
         return self
 
     def partial_fit(
@@ -102,8 +102,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         table, labels = self._checked(X, y, reset=first)
         found = self._classes(np.unique(labels if classes is None else np.asarray(classes))) if first else self.classes_
         at = _places(found, labels)
-        fit_piece(self, table, at, sample_weight, offset, self._family(len(found)), tuple(found))
-        self.classes_ = found
+        fit_piece(self, table, at, sample_weight, offset, self._family(len(found)), found)
         return self
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, NDArray[Any]]:

@@ -103,7 +103,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Called with a ``ahofm.model.Record`` after every iteration; a fit stops when one returns True.
     checkpoint : path or None, default None
         A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
-        from it; it is removed when the fit has ended, and stays after an interrupt.
+        from it; it is removed when the fit has ended, and stays after an interrupt (Ctrl-C).
     warm_start : bool, default False
         Whether another ``fit`` uses the codebooks of the last one and, with a solver that minimises a penalised
         objective and the same order and rank, starts from its coefficients.
@@ -145,6 +145,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     ) -> AHOFMRegressor:
         """Fit the model.
 
+        Ctrl-C raises KeyboardInterrupt as ever, so that callers such as a grid search end; the best model so far is
+        kept in ``model_`` before that, if there is one, and the state of the fit in ``checkpoint``.
+
         Parameters
         ----------
         X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
@@ -172,7 +175,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
 
         The first call learns the codebooks, and is a fit like any other. Later ones code their rows by them and add
         them to those that are there, at a byte or two per cell, so that the model is that of all rows, in whatever
-        pieces they came. Solvers that minimise a penalised objective start from the last coefficients.
+        pieces they came. Solvers that minimise a penalised objective start from the last coefficients. The rows of a
+        call that Ctrl-C ends after a model was found are among those that are there.
 
         Parameters
         ----------
@@ -290,7 +294,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     ) -> float:
         """Share of the family's deviance explained: R^2 for the Gaussian, and D^2 for the others.
 
-        Families without a deviance (location and scale) give the R^2 of the mean.
+        Families without a deviance (location and scale) give the R^2 of the mean. Of a constant target it is 1 where
+        the mean hits it and else 0, as in scikit-learn.
         """
         table, target = self._read(X), column_or_1d(y)
         return self.model_.deviance_explained(table, target, sample_weight, offset, n_threads=self._threads())

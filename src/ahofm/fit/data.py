@@ -175,10 +175,10 @@ def prepare(
 ) -> Data:
     """Encode, merge and standardise a table in memory. ``all_known``: also when there are many rows."""
     codes = encoder.encode(table, n_threads=n_threads)
-    columns = by_relevance(codes, rows)
+    known = None if all_known or len(rows.y) <= KNOWN_ROWS else known_rows(len(rows.y))
+    columns = by_relevance(codes, rows) if known is None else by_relevance(codes.take(known), rows.take(known))
     if table.n_rows <= MERGED_ROWS:
         table, codes, rows = _merged(table, codes, rows, columns)
-    known = None if all_known or len(rows.y) <= KNOWN_ROWS else known_rows(len(rows.y))
     filled, inner, units = _standardised(family, rows if known is None else rows.take(known))
     rows = _inner(rows, units)
     source, executor = ArraySource(codes, rows.y, _unless_ones(rows.weight), rows.offset), ThreadExecutor(n_threads)

@@ -76,7 +76,8 @@ def forecast_fit(
     check_settings(settings)
     if not learns_strengths(settings):
         raise ValueError(
-            "nobody can tell how many iterations a penalised fit will take; "
+            f"smoothing={settings.smoothing!r}, solver={settings.solver!r}: iterations of a penalised fit "
+            "are not known before it; "
             "a forecast needs smoothing='auto', and solver 'auto', 'block' or 'newton'"
         )
     if y is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,10 @@ def check_settings(settings: Settings) -> None:
         raise ValueError(f"tempering must be 'auto' or a number from 0 to 1, got {settings.tempering!r}")
     if not 0.0 <= settings.ridge < np.inf:
         raise ValueError(f"ridge must be a number of at least 0, got {settings.ridge!r}")
+    if settings.checkpoint is not None and Path(settings.checkpoint).is_dir():
+        raise ValueError(
+            f"checkpoint must be a file, got the directory {str(settings.checkpoint)!r}; give a name in it"
+        )
     if settings.tol is not None and not settings.tol > 0.0:
         raise ValueError(f"tol must be positive, got {settings.tol!r}")
 

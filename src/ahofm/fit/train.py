@@ -58,6 +58,12 @@ def fit_model(
         Labels of the classes 0, 1, ..., to be kept with the model.
     earlier : Model, optional
         Whose codebooks to use and, where strengths are given, whose coefficients to start from.
+
+    Returns
+    -------
+    Model
+        After an interrupt (Ctrl-C) the best so far: ``trace.reason`` is then ``Reason.INTERRUPTED``, and whoever called
+        has to end, as estimators do. KeyboardInterrupt is raised when there was no model yet.
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
@@ -72,11 +78,17 @@ def fit_model(
     saved = None
     if settings.checkpoint is not None:
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
-    if learns_strengths(settings):
-        model = fit_block(data, ranks, settings, classes, saved)
-    else:
-        model = fit_penalised(data, ranks, settings, classes, saved, earlier)
-    if saved is not None and model.trace.reason is not Reason.INTERRUPTED:
+    try:
+        if learns_strengths(settings):
+            model = fit_block(data, ranks, settings, classes, saved)
+        else:
+            model = fit_penalised(data, ranks, settings, classes, saved, earlier)
+    except KeyboardInterrupt:  # before there was a model
+        _leave(saved)
+        raise
+    if model.trace.reason is Reason.INTERRUPTED:
+        _leave(saved)
+    elif saved is not None:
         saved.remove()
     if settings.prune:
         model = model.without(model.removed())
@@ -158,12 +170,18 @@ def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
     return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if learns_strengths(settings) else None
 
 
+def _leave(saved: Checkpoint | None) -> None:
+    """Write what the checkpoint has not written yet: a fit of the same data goes on from there."""
+    if saved is not None:
+        saved.put("interrupted", True, now=True)
+
+
 def _warn_unless_finished(trace: Trace, settings: Settings) -> None:
-    if trace.reason.success or trace.reason is Reason.CALLBACK:
+    if trace.reason.success or trace.reason in (Reason.CALLBACK, Reason.INTERRUPTED):  # an interrupt is raised
         return
     limit = "" if settings.max_iter is None else f"={settings.max_iter}"
     remedy = {
         Reason.MAX_ITER: f"; raise max_iter{limit} or tol",
         Reason.DIVERGED: "; the model is the best one seen: try solver='lbfgs', fewer df, or look for extreme targets",
-    }.get(trace.reason, "; the model is the best one seen")
+    }[trace.reason]
     warnings.warn(f"the fit {trace.reason.value}{remedy}", ConvergenceWarning, stacklevel=4)

@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "1", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "2", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor
 too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields
@@ -39,8 +38,9 @@ from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.terms import Lower, Terms
 from ahofm.model.trace import Choice, Reason, Record, Trace
+from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 1
+FORMAT, VERSION = "ahofm", 2
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
@@ -50,6 +50,9 @@ _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True)
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
 _PARTS = {Model, Band, Lower, Terms, Choice, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
+
+_ADDED: dict[int, dict[type, frozenset[str]]] = {2: {Model: frozenset({"missing"})}}
+"""Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 _LABELS = {f"numpy.{name}": np.dtype(name).type for name in ("str", "bool", *_WIDTHS)}  # Python's are those of JSON
@@ -64,23 +67,13 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
 
     Raises TypeError for a family, column kind or label that is not built in, ValueError for parts that do not fit.
     """
-    path, tensors = Path(path), dict[str, NDArray[Any]]()
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot save to {path}: there is no directory {path.parent}; create it first")
+    tensors = dict[str, NDArray[Any]]()
     text = json.dumps(_pack(model, "model", tensors), allow_nan=False)
     _check(model)
     metadata = {"format": FORMAT, "version": str(VERSION), "model": text, "sha256": _digest(text, tensors)}
     data = _sorted_header(safetensors.numpy.save(tensors, metadata))
-    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with replacing(path) as draft:
+        draft.write_bytes(data)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
@@ -108,12 +101,12 @@ def load(path: str | os.PathLike[str]) -> Model:
     if version.isascii() and version.isdecimal() and len(version) < 10 and int(version) > VERSION:
         raise ModelFileError(f"{path} was written by a newer ahofm; upgrade to read version {version} of model files")
     try:
-        if version != str(VERSION):
+        if version not in map(str, range(1, VERSION + 1)):
             raise ValueError(f"its version is {version!r}, which never was")
         text = metadata.get("model", "")
         if metadata.get("sha256") != _digest(text, tensors):
             raise ValueError("its checksum is wrong")
-        model: Model = _unpack(json.loads(text), Model, "model", tensors)
+        model: Model = _unpack(_completed(json.loads(text), int(version)), Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
         _check(model)
@@ -121,6 +114,21 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
+
+
+def _completed(value: Any, version: int) -> Any:
+    """JSON of an earlier version with the fields that came later, as their defaults."""
+    if isinstance(value, list):
+        return [_completed(item, version) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _completed(item, version) for name, item in value.items()}
+    for later in (added for number, added in _ADDED.items() if number > version):
+        for cls, names in later.items():
+            if found.get("type") == cls.__name__:
+                defaults = {item.name: item.default for item in fields(cls) if item.name in names}
+                found |= {name: _pack(default, "", {}) for name, default in defaults.items() if name not in found}
+    return found
 
 
 def _digest(text: str, tensors: Tensors) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import UndefinedMetricWarning
 
 from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
@@ -60,6 +62,8 @@ class Model:
         Where the family has one: the variance of the noise, a squared coefficient of variation, a scale.
     band : Band or None
         How far predictors may be off, once somebody has asked.
+    missing : tuple of str
+        Cells of text files that meant missing in training, besides empty ones and NA: the command reads files so.
     """
 
     encoder: Encoder
@@ -74,6 +78,7 @@ class Model:
     choices: tuple[Choice, ...] = ()
     dispersion: float | None = None
     band: Band | None = None
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
@@ -170,12 +175,24 @@ class Model:
     ) -> float:
         """Share of the deviance of the best constant that the model saves: R^2 for the Gaussian, D^2 for the others.
 
-        Families without a deviance (location and scale) give the R^2 of the mean.
+        Families without a deviance (location and scale) give the R^2 of the mean. A constant target leaves nothing to
+        explain: as in scikit-learn the share is then 1 where the mean hits it, else 0; of fewer than two rows it is
+        NaN, with a warning.
         """
         eta = self.eta(X, n_threads=n_threads)
         target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, len(eta))
-        self.family.check(target)
         shifts = np.zeros_like(eta) if offset is None else check_offset(offset, len(eta), self.family)
+        if target.shape != (len(eta),):
+            raise ValueError(f"y has shape {target.shape}, expected ({len(eta)},): one target per row of X")
+        if len(target) < 2:
+            warnings.warn("the deviance explained needs at least two rows", UndefinedMetricWarning, stacklevel=2)
+            return float("nan")
+        rows = weights > 0.0
+        if (target[rows] == target[rows][0]).all() and (shifts[rows] == shifts[rows][0]).all():
+            Family.check(self.family, target)  # some families cannot be fitted to a constant, but any can predict one
+            mean = self.family.mean(eta + shifts)
+            return float(mean.ndim == 1 and np.allclose(mean[rows], target[rows], rtol=1e-9, atol=0.0))
+        self.family.check(target)
         constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
         own = self.family.deviance(target, eta + shifts)
         null = self.family.deviance(target, constant + shifts)

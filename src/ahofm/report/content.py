@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -19,6 +20,9 @@ from ahofm.model.scores import pit
 from ahofm.report.model import Packer, mean_function, packed_model
 
 _POINTS, _TOP, _ROWS, _DOTS = 60, 30, 12, 600
+
+NEGLIGIBLE = 1e-6
+"""Share of the variance of a predictor: up to it an interaction, or all of an order, is rounding and counts as none."""
 
 
 def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
@@ -40,6 +44,7 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
         one["top"] = [
             {"columns": [names.index(name) for name in term], "share": _short(share)}
             for term, share in zip(*((tops.terms, tops.shares) if tops else ((), ())), strict=True)
+            if share > NEGLIGIBLE
         ]
         one["effects"] = [_effect(model, j, label) for j in range(len(names))]
     return {
@@ -48,7 +53,7 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
         "family": repr(model.family),
         "mean": mean_function(model.family),
         "classes": None if model.classes is None else [str(label) for label in model.classes],
-        "facts": _facts(model, told),
+        "facts": _facts(model, told, max(order for own in shares for order in _orders(own.orders))),
         "columns": [_column(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
         "predictors": predictors,
         "rows": [] if table is None else _rows(model, table),
@@ -67,14 +72,19 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
     }
 
 
-def _facts(model: Model, told: Any) -> list[list[str]]:
+def _orders(shares: Mapping[int, float]) -> list[int]:
+    """Those that are there: main effects, and interactions that are more than rounding."""
+    return [order for order, share in shares.items() if order == 1 or share > NEGLIGIBLE]
+
+
+def _facts(model: Model, told: Any, order: int) -> list[list[str]]:
     facts = []
     if told.deviance_explained is not None:
         facts.append([f"{told.deviance_explained:.1%}", "deviance explained in training"])
     if told.n_rows is not None:
         facts.append([f"{told.n_rows:,}", "rows"])
     facts.append([str(sum(book.size > 0 for book in model.encoder.codebooks)), "columns that vary"])
-    facts.append([str(model.order), "highest order of interactions"])
+    facts.append([str(order), "highest order of interactions"] if order > 1 else ["no", "interactions"])
     if told.edf is not None:
         facts.append(
             [f"{1.0 + sum(float(own.sum()) for own in told.edf.values()):.0f}", "effective degrees of freedom"]

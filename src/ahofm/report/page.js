@@ -212,13 +212,14 @@
     key.append("solid: main effect; striped: interactions");
     list.append(key);
     strongest.replaceChildren();
-    const top = p.top.filter((t) => t.share > 1e-6).slice(0, 12), largest = top.length ? top[0].share : 1;
+    const top = p.top.slice(0, 12), largest = top.length ? top[0].share : 1;
     for (const t of top) strongest.append(bar(t.columns.map((j) => columns[j].name).join(" × "), [[0, t.share, "more"]], percent(t.share), largest, () => choose(t.columns)));
     if (!top.length) strongest.append(make("p", {}, "The model has no interactions."));
     $("order-shares").textContent = "By order: " + Object.entries(p.orders_share).map(([d, s]) => `${d}: ${percent(s)}`).join(", ");
   }
 
   function choose(js) {
+    if (!interacts()) return;
     if (js.length < 2) { const other = ranked().find((j) => j !== js[0]); if (other === undefined) return; js = [js[0], other]; }
     $("pair-a").value = js[0];
     $("pair-b").value = js[1];
@@ -248,6 +249,8 @@
     return base.map((b, k) => Math.round(b + (end[k] - b) * s));
   }
 
+  const interacts = () => varying.length > 1 && p.top.length > 0;  // interactions that are rounding are not in the list
+
   let surface = null;
   function thirdValue() {
     const c = $("pair-c").value;
@@ -256,7 +259,7 @@
     return { j: +c, value: values[Math.round((values.length - 1) * $("third").value / 100)] };
   }
   function heat() {
-    if ($("pairs").hidden) return;  // one column
+    if (!interacts()) return;
     const a = +$("pair-a").value, b = +$("pair-b").value, third = thirdValue(), everything = $("with-mains").checked, canvas = $("heat");
     const xs = grid(a, 64), ys = grid(b, 64), fa = xs.map((v) => phi(p, a, v)), fb = ys.map((v) => phi(p, b, v)), fc = third ? phi(p, third.j, third.value) : null;
     $("third-box").hidden = !third;
@@ -315,11 +318,11 @@
     for (const id of ["pair-a", "pair-b", "pair-c"]) {
       $(id).replaceChildren(...(id === "pair-c" ? [make("option", { value: "" }, "none")] : []), ...js.map((j) => make("option", { value: j }, columns[j].name)));
     }
-    const first = (p.top[0] && p.top[0].columns) || js;
-    if (js.length < 2) {
-      $("pairs").hidden = true;
-      return;
-    }
+    $("pairs").hidden = js.length < 2;
+    $("pairs-body").hidden = !interacts();
+    $("no-pairs").hidden = interacts();
+    if (!interacts()) return;
+    const first = p.top[0].columns;
     $("pair-a").value = first[0];
     $("pair-b").value = first[1];
     $("pair-c").value = first.length > 2 ? first[2] : "";

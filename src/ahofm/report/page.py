@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import json
 import os
-import tempfile
+import re
 from pathlib import Path
 from typing import Any
 
 from ahofm.explain.asked import Fitted
 from ahofm.report.content import content
+from ahofm.writing import replacing
 
 _HERE = Path(__file__).parent
 
@@ -27,17 +28,20 @@ def page(fitted: Fitted, *, title: str | None = None, target: str = "the target"
         What is predicted, for axes and headings.
     """
     headline = title or f"What the model says about {target}"
-    data = json.dumps(content(fitted, headline, target), allow_nan=False, separators=(",", ":"))
     parts = {
-        "{{title}}": html.escape(headline),
-        "{{style}}": (_HERE / "page.css").read_text(encoding="utf-8"),
-        "{{program}}": (_HERE / "page.js").read_text(encoding="utf-8"),
-        "{{data}}": data.replace("</", "<\\/"),  # nothing in a name ends the script
+        "title": html.escape(headline),
+        "style": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "program": (_HERE / "page.js").read_text(encoding="utf-8"),
+        "data": _embedded(content(fitted, headline, target)),
     }
     text = (_HERE / "page.html").read_text(encoding="utf-8")
-    for mark, part in parts.items():
-        text = text.replace(mark, part, 1)
-    return text
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], text)  # one pass: marks in names stay names
+
+
+def _embedded(value: Any) -> str:
+    """JSON that is text to HTML whatever the names in it: ``</script`` ends a script, ``<!--<script>`` never does."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))  # ASCII, so without U+2028 and U+2029
+    return text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
 
 
 def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
@@ -54,7 +58,6 @@ def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"path must be a file in a folder that exists, got {str(path)!r}")
     text = page(fitted, **asked)
-    with tempfile.NamedTemporaryFile("w", dir=target.parent, suffix=".html", delete=False, encoding="utf-8") as file:
-        file.write(text)
-    Path(file.name).chmod(0o644)
-    return Path(file.name).replace(target)
+    with replacing(target) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,9 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ahofm.columns.table import Table
-from ahofm.scale.parts import StoreError, first_line
+from ahofm.scale.cells import MISSING, as_numbers, not_utf8, odd_cell, refuse_repeated, told
+from ahofm.scale.parts import StoreError
 from ahofm.scale.piece import Piece
-
-MISSING = ("", "NA", "NaN", "nan", "null", "NULL", "None")
-"""Cells that are missing in text files, besides those named."""
 
 PIECE_ROWS = 131_072
 """Read at a time, at most."""
@@ -55,14 +53,17 @@ class Files:
     Attributes
     ----------
     paths : tuple of paths
-    types : dict of column to "numbers", "text" or "nothing"
-        In the order of the first file.
+    types : dict of column to "numbers", "truth", "text" or "nothing"
+        In the order of the first file. Truth values are numbers whose cells may be words.
     missing : tuple of str
+    odd : dict of column to (path, row, cell)
+        Columns of text files that are text although most of their first cells are numbers: one cell that is none.
     """
 
     paths: tuple[Path, ...]
     types: dict[str, str]
     missing: tuple[str, ...] = ()
+    odd: dict[str, tuple[Path, int, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Any, missing: Sequence[str] = ()) -> Files:
@@ -70,23 +71,25 @@ class Files:
         paths = tuple(_paths(data))
         types: dict[str, str] = {}
         seen: dict[str, Path] = {}
+        odd: dict[str, tuple[Path, int, str]] = {}
         for path in paths:
-            own = _types(path, missing)
+            own = _types(path, missing, odd)
             if types and own.keys() != types.keys():
                 lacks = [name for name in types if name not in own]
                 more = [name for name in own if name not in types]
                 what = f"lacks {', '.join(map(repr, lacks))}" if lacks else f"has {', '.join(map(repr, more))} besides"
                 raise ValueError(f"{path}: {what}, unlike {paths[0]}; all files need the same columns")
             for name, kind in own.items():
-                if kind != "nothing" and types.get(name, "nothing") not in ("nothing", kind):
+                both = _common(types.get(name, "nothing"), kind)
+                if both is None:
                     raise TypeError(
                         f"column '{name}' holds {types[name]} in {seen[name]} and {kind} in {path}; "
                         "make it the same in all files"
                     )
-                if kind != "nothing" or name not in types:
-                    types[name] = kind
+                types[name] = both
+                if kind != "nothing":
                     seen.setdefault(name, path)
-        return cls(paths, types, tuple(missing))
+        return cls(paths, types, tuple(missing), odd)
 
     @property
     def fingerprint(self) -> str:
@@ -117,7 +120,7 @@ class Files:
                         yield self._piece(batch, features, roles, where)
                         start += batch.num_rows
             except (pa.ArrowException, OSError) as error:
-                raise StoreError(f"{path}: {first_line(error)}") from error
+                raise StoreError(told(error, path)) from error
 
     def _piece(self, batch: Any, features: Sequence[str], roles: Roles, where: str) -> Piece:
         columns = tuple(self._array(batch, name) for name in features)
@@ -132,7 +135,7 @@ class Files:
         """A column as a Table has it."""
         column = batch.column(name)
         if self.types[name] != "text":
-            return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+            return np.asarray(as_numbers(column).to_numpy(zero_copy_only=False))
         if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.string()).dictionary_encode()
         levels = np.array([*column.dictionary.to_pylist(), None], dtype=object)
@@ -161,21 +164,40 @@ def _format(path: Path) -> str | None:
     return None if (packed and found != "csv") or path.name.startswith((".", "_")) else found
 
 
-def _types(path: Path, missing: Sequence[str]) -> dict[str, str]:
-    """Of each column of a file; of text files by their beginning."""
+def _types(path: Path, missing: Sequence[str], odd: dict[str, tuple[Path, int, str]]) -> dict[str, str]:
+    """Of each column of a file; of text files by their beginning, whose odd cells are added to those known."""
+    text = _format(path) == "csv"
     try:
-        if _format(path) == "csv":
+        if text:
             with pa.csv.open_csv(path, **_csv(path, missing)) as reader:
-                schema = reader.schema
+                schema, first = reader.schema, next(iter(reader), None)
         else:
-            schema = pa.dataset.dataset(path, format=_format(path)).schema
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path}: {first_line(error)}") from error
-    return {item.name: _type(item, path) for item in schema}
+            schema, first = pa.dataset.dataset(path, format=_format(path)).schema, None
+        names = schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise StoreError(told(error, path)) from error
+    refuse_repeated(names, path)
+    if first is not None:
+        cells = {name: odd_cell(first.column(name)) for name in names if name not in odd}
+        odd |= {name: (path, *cell) for name, cell in cells.items() if cell is not None}
+    return {item.name: _type(item, path, text) for item in schema}
 
 
-def _type(item: Any, path: Path) -> str:
+def _common(old: str, new: str) -> str | None:
+    """The type of a column that has these in two files; None where they do not go together."""
+    if "nothing" in (old, new):
+        return old if new == "nothing" else new
+    if {old, new} == {"numbers", "truth"}:
+        return "truth"
+    return old if old == new else None
+
+
+def _type(item: Any, path: Path, text: bool) -> str:
     kind = item.type.value_type if pa.types.is_dictionary(item.type) else item.type
+    if text and pa.types.is_boolean(kind):
+        return "truth"
+    if text and pa.types.is_binary(kind):
+        raise StoreError(not_utf8(path))
     if pa.types.is_null(kind):
         return "nothing"
     if any(
@@ -193,7 +215,7 @@ def _batches(
     path: Path, columns: Sequence[str], types: dict[str, str], missing: Sequence[str], rows: int
 ) -> Iterator[Any]:
     if _format(path) == "csv":
-        given = {name: pa.string() if types[name] == "text" else pa.float64() for name in columns}
+        given = {name: pa.string() if types[name] in ("text", "truth") else pa.float64() for name in columns}
         with pa.csv.open_csv(path, **_csv(path, missing, given)) as reader:
             for batch in reader:
                 yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))

@@ -373,7 +373,7 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
         return merged(parts, *rest)
 
     monkeypatch.setattr(ensemble, "merged", spy)
-    monkeypatch.setattr(ensemble, "_shares", lambda scores, order, count, searched: {(0, order): 0.8, (1, order): 0.15})
+    monkeypatch.setattr(ensemble, "_shares", lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15})
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(150, 3))
     fit_model(X, X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=150), settings=Settings(order=2, n_members=4, max_iter=3))

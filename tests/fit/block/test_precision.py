@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder, Mixed
@@ -175,7 +174,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
 
         path = tmp_path / f"{stop}.checkpoint"
         stopped = AHOFMRegressor(checkpoint=path, callbacks=[interrupt], **settings)
-        with pytest.warns(ConvergenceWarning, match="interrupted by the keyboard"):
+        with pytest.raises(KeyboardInterrupt):
             stopped.fit(X, y)
         again = AHOFMRegressor(checkpoint=path, **settings).fit(X, y)
         assert len(again.model_.trace.records) < sweeps
@@ -231,8 +230,9 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
 
     monkeypatch.setattr(ensemble, "Runner", Watched)
     monkeypatch.setattr(ensemble, "search", spy)
-    with pytest.warns(ConvergenceWarning, match="interrupted by the keyboard"):
-        model = AHOFMRegressor(order=2, random_state=0, n_jobs=1, callbacks=[interrupt]).fit(X, y)
+    model = AHOFMRegressor(order=2, random_state=0, n_jobs=1, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
     assert begun[-1] == wanted
     ((scores, fits, _),) = seen
     assert scores is None

@@ -57,7 +57,7 @@ def fit_block(
         if settings.order == "auto" and scores is not None:
             ranks = up_to(scores.needed(max(ranks)), ranks)
             work = replace(work, ranks=ranks)
-        shares = {order: _shares(scores, order, count, searched=bool(first)) for order in (1, *ranks)}
+        shares = {order: _shares(scores, order, count, judged=bool(first)) for order in (1, *ranks)}
     else:
         scores, first = None, []
         shares = {order: {(0, order): 1.0} for order in (1, *ranks)}
@@ -65,27 +65,31 @@ def fit_block(
     wanted = sorted({recipe for by_order in shares.values() for recipe, _ in by_order})
     copies = _copies(wanted, shares[max(ranks, default=1)], count)
     jobs = [(recipe, copy) for recipe in wanted for copy in range(copies[recipe])]
+    found, settled = list[list[Fit]](), False
     if runner.reason is None:
-        rows = sample_of(work) if many else work
-        tops = [
-            max(below for part in shares.values() for other, below in part if other == recipe) for recipe, _ in jobs
-        ]
-        runner.expect(-plan.spared(tops))
-        members = [
-            (precise if recipes[recipe].weighted else rows).member(
-                recipes[recipe], recipe, copy, growing=True, highest=top
-            )
-            for (recipe, copy), top in zip(jobs, tops, strict=True)
-        ]
-        found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
-        found = [
-            counted_alike(fits, precise, work) if recipes[recipe].weighted else fits
-            for (recipe, _), fits in zip(jobs, found, strict=True)
-        ]
-        settled = all(member.settled for member in members)
-        if many:
-            found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
-    else:  # interrupted: what the search has found is all there is
+        try:
+            rows = sample_of(work) if many else work
+            tops = [
+                max(below for part in shares.values() for other, below in part if other == recipe) for recipe, _ in jobs
+            ]
+            runner.expect(-plan.spared(tops))
+            members = [
+                (precise if recipes[recipe].weighted else rows).member(
+                    recipes[recipe], recipe, copy, growing=True, highest=top
+                )
+                for (recipe, copy), top in zip(jobs, tops, strict=True)
+            ]
+            found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
+            found = [
+                counted_alike(fits, precise, work) if recipes[recipe].weighted else fits
+                for (recipe, _), fits in zip(jobs, found, strict=True)
+            ]
+            settled = all(member.settled for member in members)
+            if many:
+                found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
+        except KeyboardInterrupt:  # not within sweeps, where the runner sees to it
+            runner.reason = Reason.INTERRUPTED
+    if not any(found):  # interrupted: what the search has found is all there is
         jobs, found, settled = [(recipe, 0) for recipe in range(len(first))], first, False
     fitted = [(recipe, fits) for (recipe, _), fits in zip(jobs, found, strict=True) if fits]
     if not fitted:
@@ -95,12 +99,15 @@ def fit_block(
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds, runner.damped)
     choices = (_interactions(recipes, shares, scores, max(ranks, default=1), data.units.spread), _rank(ranks, fitted))
-    return _assemble(work, fitted, shares, trace, choices, classes)
+    try:
+        return _assemble(work, fitted, shares, trace, choices, classes)
+    except KeyboardInterrupt:  # what is fitted is not given up, unless there is another one
+        return _assemble(work, fitted, shares, replace(trace, reason=Reason.INTERRUPTED), choices, classes)
 
 
-def _shares(scores: Scores | None, order: int, count: int, *, searched: bool) -> Shares:
+def _shares(scores: Scores | None, order: int, count: int, *, judged: bool) -> Shares:
     """How much each recipe counts at an order: one of them when there is to be one member, else their best mixture."""
-    if scores is None and not searched:
+    if scores is None and not judged:  # a single event: main effects, shrunk as far as any are
         return {(0, 1): LEAST}
     if scores is None:
         return {(recipe, order): 1.0 / len(RECIPES) for recipe in range(len(RECIPES))}

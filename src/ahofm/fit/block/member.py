@@ -145,6 +145,14 @@ class Member:
         fit = tuple(part for part in parts if part is not None)
         return fit if len(fit) == len(parts) else self.fits[-1]
 
+    def so_far(self) -> list[Fit]:
+        """The fits of complete stages and, of the one at work, the fit as it is; none before a first sweep is over."""
+        finished = len(self.fits) == 1 + len(self.ranks)
+        if finished or not hasattr(self, "_state"):
+            return self.fits
+        solved = all(predictor.frozen().snapshot(self.additive, 1.0) for predictor in self._state.predictors)
+        return [*self.fits, self.fit()] if self.fits or solved else []
+
     def believed(self, beliefs: Sequence[Belief]) -> list[list[BlockSums]]:
         """Sums over the rows for every column of every predictor, with the partners' variances in."""
         state = self._state
@@ -231,6 +239,7 @@ class Member:
         schedule, state = self.schedule, self._state
         limit = schedule.most(order, max(self.ranks, default=1))
         used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.level()
+        judged = schedule.judged and order > 1 and state.response.quadratic
         for number in range(limit):
             warm = order > 1 and number < schedule.warm
             share = 0.0 if warm else self._tempering()
@@ -242,14 +251,14 @@ class Member:
                 state.learn_parameters()
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
             level = state.level()
-            if order > 1 and state.response.quadratic and level > _ASTRAY * began:
+            if judged and level > _ASTRAY * began:
                 raise FailedError("sweeps diverge")
             change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
             stopped = report(Sweep(order, number, level, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
-        if not stopped and order > 1 and state.response.quadratic and state.level() > _WORSE * began:
+        if judged and not stopped and state.level() > _WORSE * began:
             raise FailedError("new factors raise the noise")
         self.settled = change < schedule.tol
         return stopped

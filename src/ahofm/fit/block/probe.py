@@ -16,7 +16,7 @@ from ahofm.fit.block.additive import GRAM_ROWS, MOST_CELLS
 from ahofm.fit.block.many import rows_of
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.problem import Problem
-from ahofm.fit.block.stages import Job, Schedule, Sweep
+from ahofm.fit.block.stages import FUNCTIONS, Job, Schedule, Sweep, width
 from ahofm.fit.block.work import Recipe, Work
 from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
@@ -203,7 +203,17 @@ def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> di
 
     with one_blas_thread():
         member.run(report)
-    return {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if own}
+    return _completed({order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if len(own) > 1}, work)
+
+
+def _completed(times: dict[int, tuple[float, float]], work: Work) -> dict[int, tuple[float, float]]:
+    """With orders whose sweeps failed, e.g. by sums that are not finite: as the last one below, by their functions."""
+    for order in work.ranks:
+        if order not in times:
+            below = max(other for other in times if other < order)
+            more = (FUNCTIONS + width(work.ranks, order)) / (FUNCTIONS + width(work.ranks, below))
+            times[order] = (more * times[below][0], more * times[below][1])
+    return times
 
 
 def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
@@ -212,7 +222,7 @@ def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
 
 
 def _short(member: Member, sweeps: int) -> Member:
-    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, alone=sweeps, warm=0)
+    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, alone=sweeps, warm=0, judged=False)
     return member
 
 

@@ -111,8 +111,7 @@ class Runner:
             return fits
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
-            finished = len(member.fits) == 1 + len(member.ranks)
-            return member.fits if finished or not member.fits else [*member.fits, member.fit()]
+            return member.so_far()
 
     def expect(self, more: float) -> None:
         """Work that nobody knew of."""

@@ -15,6 +15,7 @@ from ahofm.fit.block.run import Runner
 from ahofm.fit.block.stages import Fit
 from ahofm.fit.block.weigh import Part, Scores, can_judge, predict, set_aside, stratified
 from ahofm.fit.block.work import Recipe, Work
+from ahofm.model import Reason
 
 
 def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Scores | None, list[list[Fit]], Work]:
@@ -23,6 +24,18 @@ def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Score
     There are no errors when somebody asked to stop, or when all targets but one are equal: the rows without that one
     have nothing to fit. There are none of weighted recipes where rows are equally precise.
     """
+    first: list[list[Fit]] = []
+    try:
+        return _search(work, recipes, runner, first)
+    except KeyboardInterrupt:  # not within sweeps, where the runner sees to it: the fits so far are kept
+        runner.reason = Reason.INTERRUPTED
+        return None, first, work
+
+
+def _search(
+    work: Work, recipes: Sequence[Recipe], runner: Runner, first: list[list[Fit]]
+) -> tuple[Scores | None, list[list[Fit]], Work]:
+    """The same; ``first`` gets the fits by plain recipes as soon as they are there."""
     n, dispersed, y = work.response.n_rows, work.response.family.dispersed, work.response.y
     parts = set_aside(n, work.settings.seed, dispersed=dispersed, rare=work.response.rare)
     if not can_judge(parts, y):
@@ -33,7 +46,7 @@ def search(work: Work, recipes: Sequence[Recipe], runner: Runner) -> tuple[Score
     plain = [recipe for recipe in recipes if not recipe.weighted]
     members = _members(replace(work, settings=shorter), plain, parts, 0)
     found = runner(members, "search")
-    first = found[: len(plain)]
+    first += found[: len(plain)]
     if runner.reason is not None:
         return None, first, work
     rows = np.concatenate([rest for _, rest in parts])

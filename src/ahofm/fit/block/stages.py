@@ -16,7 +16,7 @@ _MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.3, 0.9, 0.85, 0.7
 order, at the last order, and at it when that many sweeps are allowed as for few rows.
 """
 
-_ROWS, _FUNCTIONS, _PASS = 1_000, 2, 1 / 12
+_ROWS, FUNCTIONS, _PASS = 1_000, 2, 1 / 12
 """A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
 pass over the rows for gradients costs this share of a sweep.
 """
@@ -40,6 +40,9 @@ class Schedule:
         A stage ends after three sweeps that change the logarithm of the noise variance by less.
     rebuild : int
         Sweeps between two constructions of the rows' states from scratch, against rounding.
+    judged : bool
+        Whether a stage fails that raises the noise. A few sweeps without warm ones often do, before it falls: where
+        only their cost is of interest, they count nevertheless.
     """
 
     main: int = 8
@@ -50,15 +53,15 @@ class Schedule:
     fewest: int = 12
     tol: float = 2e-3
     rebuild: int = 10
+    judged: bool = True
 
     @classmethod
     def of(cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False) -> Schedule:
         """For so many rows; with those numbers where they are given. Rare events are not safe with known partners."""
         plain = cls() if n_rows < MANY_ROWS else cls(alone=300, last=30, tol=5e-4)
         plain = replace(plain, warm=0) if rare else plain
-        alone, last = (plain.alone, plain.last) if last is None else (last, last)
-        tol = plain.tol if tol is None else tol
-        return replace(plain, alone=alone, last=last, inner=min(plain.inner, last), tol=tol)
+        last = plain.last if last is None else last
+        return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
 
     def most(self, order: int, highest: int) -> int:
         """Sweeps that a stage may make."""
@@ -102,7 +105,7 @@ class Job:
 
     def work(self, factors: int, sweeps: float) -> float:
         """Of sweeps in a stage with so many factors."""
-        return sweeps * (self.n_rows + _ROWS) * (_FUNCTIONS + factors)
+        return sweeps * (self.n_rows + _ROWS) * (FUNCTIONS + factors)
 
     def done(self, order: int, number: int) -> float:
         """After a sweep of the last stage of an order: those before it are over, however many sweeps they made."""
@@ -118,7 +121,7 @@ class Job:
 
 def pass_work(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     """Of a pass over rows for gradients, in the same units."""
-    return _PASS * n_rows * (_FUNCTIONS + width(ranks, order))
+    return _PASS * n_rows * (FUNCTIONS + width(ranks, order))
 
 
 def up_to(highest: int, ranks: Mapping[int, int]) -> dict[int, int]:

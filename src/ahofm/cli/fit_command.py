@@ -1,0 +1,201 @@
+"""Fit: what it takes, what it says, and what it leaves behind when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
+from ahofm.cli.outputs import check_outputs
+from ahofm.cli.start import CommandError, Interrupted
+from ahofm.explain import summary
+from ahofm.fit import Forecast
+
+
+@app.command()
+def fit(
+    train: Annotated[Path, typer.Argument(help="Rows to fit.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out_path: Annotated[Path, typer.Option("--out", help="Where the model goes.")] = Path("model.ahofm"),
+    report: Annotated[Path | None, typer.Option(help="Also write a page that shows the model.")] = None,
+    family: Annotated[
+        str,
+        typer.Option(help="auto is classes for text and 0/1, else gaussian; poisson, gamma, ..."),
+    ] = "auto",
+    order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = "3",
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="A column of numbers that are levels. May be repeated.")
+    ] = None,
+    cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24. May be repeated.")] = None,
+    linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
+    weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
+    offset: Annotated[str | None, typer.Option(help="A column that is added to the predictor.")] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
+    ] = None,
+    missing: Missing = None,
+    holdout: Annotated[float, typer.Option(help="Share of rows for a score, by a fit to the others; 0: none.")] = 0.1,
+    fast: Annotated[bool, typer.Option("--fast", help="Leave out uncertainty: no intervals later.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would cost; nothing is written.")
+    ] = False,
+    out_of_core: Annotated[
+        bool, typer.Option("--out-of-core", help="Code the file (or a folder of files) to disk, and fit in passes.")
+    ] = False,
+    store: Annotated[
+        Path | None, typer.Option(help="Where --out-of-core keeps codes; a temporary folder by default.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file that keeps the fit on its way: the same command goes on from it.")
+    ] = None,
+    memory_limit: Annotated[str, typer.Option(help="Of --out-of-core.")] = "2GB",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    threads: Annotated[int, typer.Option(help="-1: all cores.")] = -1,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model to a file, and save it."""
+    outputs = {"--out": out_path, "--report": report, "--checkpoint": checkpoint}
+    check_outputs(outputs, [train], written=not dry_run)
+    if not 0.0 <= holdout < 1.0:
+        raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
+    levels, begun = list(categorical or []), time.perf_counter()
+    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
+    quiet = as_json or not err.is_terminal
+    if out_of_core and dry_run:
+        raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
+    if out_of_core:
+        job = stored_job(train, roles, folder=store, memory_limit=memory_limit, threads=threads, quiet=quiet)
+    else:
+        job = job_of(train, roles)
+    holdout = 0.0 if out_of_core else holdout
+    columns = kinds(levels, cyclic or [], linear or [], job.names)
+    settings = {
+        "order": "auto" if order == "auto" else _integer(order, "--order"),
+        "random_state": seed,
+        "n_jobs": threads,
+        "verbose": 0 if quiet else 1,
+    }
+    if dry_run:
+        cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
+        _say_cost(cost, holdout, as_json)
+        return
+    model = estimator(job, family, columns, {**settings, "checkpoint": checkpoint})
+    told = _fit(model, job, roles, out_path, fast=fast)
+    if report is not None:
+        with _saved(out_path, f"{report} was not written"):
+            model.report(report, target=target)
+    found: dict[str, float] = {}
+    if holdout and not quiet:
+        err.print(f"Saved {out_path}. For a score: a fit without {holdout:.0%} of the rows.")
+    if holdout:
+        found = _score(estimator(job, family, columns, settings), job, holdout, seed)
+    result = {
+        "model": str(out_path),
+        "report": None if report is None else str(report),
+        "rows": job.n_rows,
+        "family": model.model_.family.name,
+        "columns": [book.describe() for book in model.model_.encoder.codebooks],
+        "held out": found,
+        "seconds": time.perf_counter() - begun,
+        "ended": model.trace_.reason.value,
+        "warnings": told,
+    }
+    with _saved(out_path, "what it is was not said"):
+        if as_json:
+            print(json.dumps(result, default=str))
+        else:
+            _say_fit(model, result, holdout)
+    if holdout and not found:
+        raise Interrupted(f"{out_path} is complete, its score is not")
+
+
+@contextmanager
+def _saved(path: Path, but: str) -> Iterator[None]:
+    """What an interrupt leaves, after the model was saved."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"{path} is complete, {but}") from None
+
+
+def _fit(model: Any, job: Job, roles: Roles, path: Path, *, fast: bool) -> list[str]:
+    """Fit an estimator and save its model; the warnings on the way."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            job.fit(model)
+            if not fast:
+                model.add_uncertainty()
+            _save(model, roles, path)
+        except KeyboardInterrupt:
+            raise Interrupted(_left(model, roles, path)) from None
+    return sorted({str(one.message) for one in told})
+
+
+def _score(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
+    """Of rows set aside; nothing when it is interrupted: the model is saved by now."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they have been said of the model
+            return held_out(model, job, share, seed)
+    except KeyboardInterrupt:
+        return {}
+
+
+def _save(model: Any, roles: Roles, path: Path) -> None:
+    """With what the command has to know of files to predict."""
+    model.model_ = replace(model.model_, missing=tuple(roles.missing))
+    model.model_.save(path)
+
+
+def _left(model: Any, roles: Roles, path: Path) -> str:
+    """Keep what an interrupted fit has, beside what was there before, and say where."""
+    said = f"{path} was not written"
+    if hasattr(model, "model_"):
+        part = path.with_name(f"{path.stem}.partial{path.suffix}")
+        _save(model, roles, part)
+        said += f"; the best model so far is {part}"
+    if model.checkpoint is not None and model.checkpoint.exists():
+        said += f"; the same command goes on from {model.checkpoint}"
+    return said
+
+
+def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
+    """Columns, summary, score and what went wrong."""
+    names = ("column", "kind", "codes", "functions", "missing")
+    show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
+    out.print(str(summary(model)), soft_wrap=True)
+    if result["held out"]:
+        said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
+        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
+    for text in result["warnings"]:
+        out.print(f"warning: {text}", soft_wrap=True)
+    report = "" if result["report"] is None else f"  Report: {result['report']}"
+    out.print(f"{result['seconds']:.1f} s. Model: {result['model']}{report}", soft_wrap=True)
+
+
+def _say_cost(cost: Forecast, holdout: float, as_json: bool) -> None:
+    fits = 2 if holdout else 1
+    if as_json:
+        print(json.dumps({**asdict(cost), "fits": fits}))
+        return
+    out.print(str(cost), soft_wrap=True)
+    if holdout:
+        out.print("The score on rows set aside takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
+
+
+def _integer(text: str, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise CommandError(f"{option} must be a whole number or auto, got {text}") from error
