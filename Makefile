@@ -11,7 +11,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
 	@echo "make test          all tests"
-	@echo "make attack        thousands of damaged files, each refused or without effect (benchmarks/results/attack.csv; ten minutes)"
+	@echo "make attack        thousands of random tables and damaged files, each fitted soundly or refused (benchmarks/results/attack.csv; an hour)"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"

@@ -7,10 +7,11 @@ import csv
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks import machine
-from benchmarks.attack import files
+from benchmarks.attack import files, tables
 from benchmarks.attack.outcome import OUTCOMES, Counts
 from benchmarks.table import RESULTS
 
@@ -18,6 +19,8 @@ PARTS: dict[str, tuple[Callable[[int, float], Counts], int]] = {
     "models": (files.models, 10_000),
     "stores": (files.stores, 2_000),
     "checkpoints": (files.checkpoints, 1_000),
+    "tables": (partial(tables.part, "tables"), 2_000),
+    "nasty tables": (partial(tables.part, "nasty tables"), 3_000),
 }
 """A function of cases and seconds, and how many cases it has unless told otherwise."""
 
@@ -37,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.part or len(given.part) != 1:
             parser.error("--case needs one --part")
         with tempfile.TemporaryDirectory() as place:
-            print(*files.attempt_of(given.part[0], Path(place))(given.case), sep=": ")
+            (name,) = given.part
+            attempt = tables.MAKERS[name]() if name in tables.MAKERS else files.attempt_of(name, Path(place))
+            print(*attempt(given.case), sep=": ")
         return 0
     found, commit = [], machine.commit()  # of the code that runs, whatever is checked out when it ends
     for name in given.part or PARTS:

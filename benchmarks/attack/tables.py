@@ -12,12 +12,12 @@ warning of NumPy's that says nothing to the user.
 from __future__ import annotations
 
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -27,11 +27,15 @@ from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, Mixed, Spline, Wa
 from ahofm.explain import contributions, shapley_values
 from ahofm.fit.block.member import Member
 from ahofm.fit.block.weigh import predict
+from benchmarks.attack.outcome import IDENTICAL, REJECTED, SILENT, UNDOCUMENTED, Counts
+from benchmarks.attack.workers import Attempt, run_cases
 
 LEAKED = ("invalid value", "divide by zero", "overflow", "underflow", "ill-conditioned", "Degrees of freedom")
 """In warnings that NumPy or SciPy give: they say nothing to a user."""
 
 _KINDS = (Spline(), Spline(n_basis=5), Mixed(), Walk(), Linear(), Categorical(), None)
+
+_TWO = np.array([[1.0, 0.0], [2.0, 1.0], [2020.0, 2019.0], [1e6 + 1.0, 1e6], [-5.0, 5.0]])
 
 _FAMILIES = ("gaussian",) * 5 + ("bernoulli", "poisson", "gamma", "negative_binomial", "tweedie", "huber", "quantile")
 
@@ -45,16 +49,6 @@ class Case:
     weight: NDArray[np.float64] | None
     offset: NDArray[np.float64] | None
     settings: dict[str, Any]
-
-
-@dataclass
-class Counts:
-    """Outcomes of many cases; ``wrong`` holds the seed of each that failed, and how."""
-
-    cases: int = 0
-    fitted: int = 0
-    refused: int = 0
-    wrong: list[tuple[int, str]] = field(default_factory=list)
 
 
 def ordinary(seed: int) -> Case:
@@ -97,14 +91,15 @@ def _ordinary_column(rng: np.random.Generator, n: int) -> tuple[Any, NDArray[np.
             "normal": base,
             "skewed": np.exp(2 * base),
             "counts": np.floor(np.abs(4 * base)),
-            "two": np.where(base > 0, *rng.choice([[1, 0], [2, 1], [2020, 2019], [1e6 + 1, 1e6], [-5, 5]])),
+            "two": np.where(base > 0, *rng.choice(_TWO)),
             "grid": np.round(2 * base) / 2,
             "year": 2000.0 + np.floor(8 * np.abs(base)),
         }[sort].astype(float)
         effect = np.sin(1.5 * base) if sort != "two" else np.where(base > 0, 1.0, -1.0)
     if rng.random() < 0.35:
         gone = rng.random(n) < rng.choice([0.03, 0.1, 0.4])
-        values = np.where(gone, None if values.dtype == object else np.nan, values)
+        values = values.copy()
+        values[gone] = None if values.dtype == object else np.nan
         effect = np.where(gone, rng.normal(), effect)
     return values, effect
 
@@ -212,11 +207,8 @@ def recorded() -> Iterator[list[float]]:
             gaps.append(float(np.abs(model - state).max() / max(float(state.std()), 1e-3)))
         return fits
 
-    Member.run = watched  # type: ignore[method-assign]
-    try:
+    with patch.object(Member, "run", watched):
         yield gaps
-    finally:
-        Member.run = run  # type: ignore[method-assign]
 
 
 def _representatives(book: Any, codes: NDArray[Any]) -> NDArray[Any]:
@@ -224,23 +216,25 @@ def _representatives(book: Any, codes: NDArray[Any]) -> NDArray[Any]:
     text = book.support.values.dtype == object
     missing: list[Any] = [None if text else np.nan] * (book.n_codes - book.support.size)
     values = np.array([*book.support.values.tolist(), *missing], dtype=object if text else np.float64)
-    return values[codes]
+    return np.asarray(values[codes])
 
 
 def _fit(case: Case) -> tuple[AHOFMRegressor, list[str]]:
+    """The fit, and what is wrong with it: warnings that say nothing to a user, predictions that are not finite."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model = AHOFMRegressor(**case.settings).fit(case.X, case.y, sample_weight=case.weight, offset=case.offset)
-        model.predict(case.X, case.offset)
-    return model, [str(one.message) for one in told]
+        finite = np.isfinite(model.predict(case.X, case.offset)).all()
+    texts = {str(one.message) for one in told}
+    problems = [f"leaked: {text[:60]}" for text in sorted(texts) if any(word in text for word in LEAKED)]
+    return model, problems if finite else [*problems, "predictions are not finite"]
 
 
-def check_ordinary(seed: int) -> str:
-    """What is wrong with the fit to an ordinary table; empty when nothing is."""
+def check_ordinary(seed: int) -> list[str]:
+    """What is wrong with the fit to an ordinary table."""
     case = ordinary(seed)
     with recorded() as gaps:
-        model, told = _fit(case)
-    problems = [f"leaked: {text[:60]}" for text in told if any(word in text for word in LEAKED)]
+        model, problems = _fit(case)
     eta = model.model_.eta(case.X)[:, 0]
     scale = max(float(eta.std()), 1e-9 * float(np.abs(eta).max()), 1e-12)
     if gaps and max(gaps) > 1e-3:
@@ -249,50 +243,47 @@ def check_ordinary(seed: int) -> str:
     why = shapley_values(model, case.X)
     for name, total in (
         ("contributions", parts.intercept + parts.values.sum(axis=1) + parts.rest),
-        ("shapley", why.base + why.values.sum(axis=1)),
+        ("Shapley values", why.base + why.values.sum(axis=1)),
     ):
         gap = float(np.abs(total - eta).max()) / scale
         if not gap < 1e-6:
             problems.append(f"{name} and model differ by {gap:.2g} sd")
-    if not np.isfinite(eta).all():
-        problems.append("predictions are not finite")
     score = model.score(case.X, case.y, case.weight, case.offset)
     if not score > -1e-3:
         problems.append(f"worse than a constant: {score:.3g}")
-    return "; ".join(problems)
+    return problems
 
 
-def check_nasty(seed: int) -> str:
-    """What is wrong with the fit to a nasty table; "refused" when an error says what to do."""
-    case = nasty(seed)
+def attempt_ordinary(case: int) -> tuple[str, str]:
+    """An ordinary table is fitted, and all accounts of the fit agree; it is never refused."""
+    problems = check_ordinary(case)
+    return (SILENT, "; ".join(problems)) if problems else (IDENTICAL, "")
+
+
+def attempt_nasty(case: int) -> tuple[str, str]:
+    """A nasty table is fitted with finite predictions, or refused with an error that says what to do."""
     try:
-        model, told = _fit(case)
+        _, problems = _fit(nasty(case))
+    except np.linalg.LinAlgError as error:  # is a ValueError
+        return UNDOCUMENTED, f"LinAlgError: {error}"
     except (ValueError, TypeError) as error:
-        text = str(error)
-        foreign = isinstance(error, np.linalg.LinAlgError) or any(word in text for word in ("operands", "array must"))
-        return f"{type(error).__name__}: {text[:80]}" if foreign else "refused"
-    problems = [f"leaked: {text[:60]}" for text in told if any(word in text for word in LEAKED)]
-    if not np.isfinite(model.predict(case.X, case.offset)).all():
-        problems.append("predictions are not finite")
-    return "; ".join(problems)
+        return REJECTED, str(error)
+    return (SILENT, "; ".join(problems)) if problems else (IDENTICAL, "")
 
 
-def run(check: Callable[[int], str], cases: int, seconds: float, first: int = 0) -> Counts:
-    """Cases of consecutive seeds, until there are enough or time is over."""
-    counts, begun = Counts(), time.perf_counter()
-    for seed in range(first, first + cases):
-        if time.perf_counter() - begun > seconds:
-            break
-        counts.cases += 1
-        try:
-            found = check(seed)
-        except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            found = f"{type(error).__name__}: {str(error)[:80]} ({place.name}:{place.lineno})"
-        if found == "refused":
-            counts.refused += 1
-        elif found:
-            counts.wrong.append((seed, found))
-        else:
-            counts.fitted += 1
-    return counts
+def _make_ordinary() -> Attempt:
+    return attempt_ordinary
+
+
+def _make_nasty() -> Attempt:
+    return attempt_nasty
+
+
+MAKERS: dict[str, Callable[[], Attempt]] = {"tables": _make_ordinary, "nasty tables": _make_nasty}
+
+
+def part(name: str, cases: int, seconds: float) -> Counts:
+    """Run one of the two."""
+    begun = time.monotonic()
+    found = list(run_cases(MAKERS[name], iter(range(cases)), seconds))
+    return Counts.of(name, found, time.monotonic() - begun)

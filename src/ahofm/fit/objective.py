@@ -19,6 +19,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
+from ahofm.families.links import quiet
 from ahofm.kernels import Chunk, ColumnSums, Kernel, Sums, Tables
 from ahofm.model import Layout
 from ahofm.rows import Executor, Source, fold
@@ -121,9 +122,10 @@ class Objective:
         return self._fold(task)
 
     def _penalised(self, sums: Sums, theta: Floats) -> tuple[float, Floats]:
-        pull = self.strength * theta
-        gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
-        return sums.value + 0.5 * float(pull @ theta), gradient + pull
+        with quiet():  # far from the optimum an objective may be infinite, which solvers see
+            pull = self.strength * theta
+            gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
+            return sums.value + 0.5 * float(pull @ theta), gradient + pull
 
     def _batch_gradient(self, chunk: Chunk, theta: Floats) -> Floats:
         begun = time.perf_counter()

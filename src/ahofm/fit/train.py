@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, Mixed
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
+from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
@@ -86,6 +87,10 @@ def fit_model(
     except KeyboardInterrupt:  # before there was a model
         _leave(saved)
         raise
+    except FailedError as error:
+        raise ValueError(
+            f"the fit cannot go on: {error}; look for extreme targets, weights or offsets, and give them in other units"
+        ) from error
     if model.trace.reason is Reason.INTERRUPTED:
         _leave(saved)
     elif saved is not None:

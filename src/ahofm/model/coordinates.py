@@ -130,7 +130,7 @@ def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     """T and s with ``T' data' data T = I`` and ``T' root' root T = diag(s)``, s increasing."""
     units = np.maximum(np.abs(data).max(axis=0, initial=0.0), np.finfo(float).tiny)
     units = np.where(np.abs(np.log10(units)) > _USUAL_UNITS, units, 1.0)  # squares of the rest are finite
-    data, root = data / units, root / units
+    data, root = data / units, root / np.maximum(units, 10.0**-_USUAL_UNITS)
     ratio = np.linalg.norm(root) / max(np.linalg.norm(data), np.finfo(float).tiny)
     scale = 1.0 / ratio if ratio > 0 else 1.0
     stacked = np.vstack([data, scale * root])

@@ -42,7 +42,7 @@ class Plan:
         information = work.n_rows / response.n_rows * n_rows
 
         def job(rows: int, settings: Settings) -> Job:
-            schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare)
+            schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
             return Job(rows, ranks, schedule)
 
         search: list[Job] = []

@@ -143,8 +143,9 @@ class Response:
 
     def parabolas(self, touch: Touch, k: int) -> Parabolas:
         """Of predictor k."""
-        weight = self.weight * touch.curvature[:, k]
-        return Parabolas(weight, weight * touch.eta[:, k] - self.weight * touch.slope[:, k])
+        with quiet():  # sums that are not finite are found where they are used
+            weight = self.weight * touch.curvature[:, k]
+            return Parabolas(weight, weight * touch.eta[:, k] - self.weight * touch.slope[:, k])
 
     def bears_out(self, before: Touch, after: Touch, k: int) -> bool:
         """Whether losses fell nearly as the parabolas of predictor k said.

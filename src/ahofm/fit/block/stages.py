@@ -56,10 +56,17 @@ class Schedule:
     judged: bool = True
 
     @classmethod
-    def of(cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False) -> Schedule:
-        """For so many rows; with those numbers where they are given. Rare events are not safe with known partners."""
+    def of(
+        cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False, additive: bool = False
+    ) -> Schedule:
+        """For so many rows; with those numbers where they are given. Rare events are not safe with known partners.
+
+        ``additive``: main effects are all that is asked for, so that ``last`` is about them.
+        """
         plain = cls() if n_rows < MANY_ROWS else cls(alone=300, last=30, tol=5e-4)
         plain = replace(plain, warm=0) if rare else plain
+        if additive and last is not None:
+            plain = replace(plain, alone=last)
         last = plain.last if last is None else last
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
 

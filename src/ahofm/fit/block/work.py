@@ -156,7 +156,7 @@ class Work:
             copy > 0,
             NativeBlockKernel(precision),
             SerialExecutor(),
-            Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare),
+            Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks),
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
         )
