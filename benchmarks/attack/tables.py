@@ -22,6 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, Mixed, Spline, Walk
 from ahofm.explain import contributions, shapley_values
@@ -220,14 +221,15 @@ def _representatives(book: Any, codes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fit(case: Case) -> tuple[AHOFMRegressor, list[str]]:
-    """The fit, and what is wrong with it: warnings that say nothing to a user, predictions that are not finite."""
+    """The fit, and what is wrong with it: warnings that say nothing to a user, infinite predictions without a word."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model = AHOFMRegressor(**case.settings).fit(case.X, case.y, sample_weight=case.weight, offset=case.offset)
         finite = np.isfinite(model.predict(case.X, case.offset)).all()
     texts = {str(one.message) for one in told}
     problems = [f"leaked: {text[:60]}" for text in sorted(texts) if any(word in text for word in LEAKED)]
-    return model, problems if finite else [*problems, "predictions are not finite"]
+    warned = any(issubclass(one.category, ConvergenceWarning) for one in told)
+    return model, problems if finite or warned else [*problems, "predictions are not finite"]
 
 
 def check_ordinary(seed: int) -> list[str]:

@@ -231,26 +231,6 @@ def test_quantile_is_where_it_should_be():
     assert (y <= model.predict(x)).mean() == pytest.approx(0.8, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("weight", "family", "told"),
-    [
-        (np.linspace(0.5, 1.5, 120) / 120, "gaussian", True),
-        (np.linspace(50.5, 150.0, 120), "gaussian", True),
-        (np.full(120, 100.0), "gaussian", False),
-        (np.linspace(0.5, 1.5, 120), "gaussian", False),
-        (np.linspace(0.5, 1.5, 120) / 120, "poisson", False),
-    ],
-)
-def test_relative_weights(weight, family, told):
-    model = AHOFMRegressor(order=1, family=family, random_state=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, np.round(np.abs(Y)), sample_weight=weight)
-    found = [str(one.message) for one in caught if "sample_weight counts rows" in str(one.message)]
-    assert len(found) == told
-    assert all("divide them by their mean" in text for text in found)
-
-
 def test_a_target_in_a_table_of_one_column():
     model = AHOFMRegressor(order=1, random_state=0).fit(X, Y)
     assert model.score(X, pd.DataFrame({"y": Y})) == model.score(X, Y)

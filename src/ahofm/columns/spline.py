@@ -15,6 +15,9 @@ from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, fraction
 from ahofm.columns.kind import NumericKind, Support, check_at_least, check_outside
 from ahofm.columns.pieces import Pieces, bspline_powers, exponent_of_width, scale_of_exponent
 
+_CLOSEST = 1e-50
+"""Distance of knots, as a fraction of the range, whose inverse has finite powers up to the sixth."""
+
 _UNEVEN = 10.0
 """Between knots that are farther apart, or closer, than so many times the median, a derivative is taken as if they
 were not.
@@ -119,8 +122,8 @@ def _inside(support: Support) -> tuple[float, float]:
 
 
 def _apart(unit: Floats) -> Floats:
-    """Numbers in [0, 1] that are either equal or far enough apart to be divided by their distance."""
-    return np.where(unit < 1e-230, 0.0, unit)
+    """Numbers in [0, 1] that are equal to zero or far enough from it: powers of the inverse distance are finite."""
+    return np.where(unit < _CLOSEST, 0.0, unit)
 
 
 def knots_as_tuple(knots: ArrayLike) -> tuple[float, ...]:

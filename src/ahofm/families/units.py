@@ -52,6 +52,7 @@ def location_units(y: Floats, weight: Floats, *, n_predictors: int = 1, robust: 
         largest = float(np.abs(y - centre).max()) or 1.0  # squares of large numbers overflow
         spread = largest * float(np.sqrt(share @ ((y - centre) / largest) ** 2))
     check_scale(spread, centre)
+    check_scale(float(np.abs(y - centre).max()), centre)
     if not spread > 4.0 * np.finfo(float).eps * max(abs(centre), np.finfo(float).tiny):
         spread = 1.0  # a constant target, but for rounding: any unit will do
     same = Units.unchanged(n_predictors)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -95,6 +96,7 @@ def fit_model(
         _leave(saved)
     elif saved is not None:
         saved.remove()
+    _refuse_infinite(model)
     if settings.prune:
         model = model.without(model.removed())
     _warn_unless_finished(model.trace, settings)
@@ -173,6 +175,18 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
 def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where strengths are learned."""
     return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if learns_strengths(settings) else None
+
+
+def _refuse_infinite(model: Model) -> None:
+    """Raise ValueError where coefficients leave double precision: tiny values of a column, large targets."""
+    for terms in model.predictors:
+        for book, coef in zip(model.encoder.codebooks, terms.coef, strict=True):
+            if not np.isfinite(coef).all():
+                largest = max(abs(book.support.low), abs(book.support.high))
+                raise ValueError(
+                    f"column '{book.name}': with values of the order of {largest:.0e} its coefficients are too large "
+                    "for double precision; give it in other units"
+                )
 
 
 def _leave(saved: Checkpoint | None) -> None:

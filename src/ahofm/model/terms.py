@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ahofm.columns.basis import Floats, Sparse
+from ahofm.families.links import quiet
 from ahofm.model.layout import Layout
 
 
@@ -37,7 +38,8 @@ class Terms:
         coef, level = [], []
         for j, (main, factors) in enumerate(zip(layout.mains, layout.factors, strict=True)):
             own, rest = layout.main(theta, j), layout.factor(theta, j)
-            coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]) * stretch)
+            with quiet():  # coefficients of tiny values may overflow, which the fit refuses
+                coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]) * stretch)
             level.append(np.concatenate([[main.level @ own], factors.level @ rest]) * stretch)
         return cls(float(shift + factor * theta[0]), tuple(coef), tuple(level))
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families import Units
+from ahofm.families.links import quiet
 from ahofm.fit.block.stages import Fit, Snapshot
 from ahofm.model import Terms
 from ahofm.model.shares import symmetric
@@ -65,8 +66,9 @@ def _terms(
     rest = (1.0 - sum(weight for weight, _ in parts)) * constant
     intercept = shift + factor * (rest + sum(weight * snapshot.intercept for weight, snapshot in parts))
     for at, (j, mass) in enumerate(zip(columns, masses, strict=True)):
-        coef[j], level[j] = _side_by_side(parts, at, orders, kept, factor)
-        mean = float(mass @ (books[j].basis @ coef[j][:, 0])) + level[j][0]
+        with quiet():  # coefficients of tiny values may overflow, which the fit refuses
+            coef[j], level[j] = _side_by_side(parts, at, orders, kept, factor)
+            mean = float(mass @ (books[j].basis @ coef[j][:, 0])) + level[j][0]
         level[j][0] -= mean  # smooth parts have mean zero over rows, not quite over codes
         intercept += mean
     return Terms(float(intercept), tuple(coef), tuple(level))

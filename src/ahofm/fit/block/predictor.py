@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ahofm.columns.basis import Floats
+from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive, Smooth
 from ahofm.fit.block.block import Block
 from ahofm.fit.block.response import Parabolas
@@ -139,7 +140,9 @@ class Predictor:
 
     def set_work(self, parabolas: Parabolas) -> None:
         """What the blocks are to explain: the target without intercept and smooth main effects."""
-        self.rows.set_work(parabolas.weight, parabolas.pull - parabolas.weight * self.own_part)
+        with quiet():  # sums that are not finite are found where they are used
+            rest = parabolas.pull - parabolas.weight * self.own_part
+        self.rows.set_work(parabolas.weight, rest)
 
     def fitted(self) -> tuple[Floats, Floats]:
         """Mean and variance of all rows."""

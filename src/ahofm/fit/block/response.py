@@ -134,7 +134,8 @@ class Response:
 
     def left(self, touch: Touch) -> float:
         """Share of the loss that is still there: 1 for the constants, 0 at the floor; nats per row without one."""
-        return (self.mean_of(touch.value) - (self.floor or 0.0)) / self.null
+        with quiet():
+            return float(np.divide(self.mean_of(touch.value) - (self.floor or 0.0), self.null))
 
     def careful(self, touch: Touch, variance: Floats) -> Touch:
         """The same with curvatures that make no step too long, for families that have them."""
