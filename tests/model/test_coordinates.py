@@ -45,10 +45,8 @@ def test_data_are_orthonormal_and_the_penalty_is_diagonal(kind, center, missing)
     np.testing.assert_allclose(Z.T @ (share[:, None] * Z), np.eye(part.size), atol=1e-8)
     total = sum(penalty.matrix.toarray() for penalty in book.penalties)
     T = np.asarray(part.to_basis).copy()
-    if (
-        book.constant is None and center and missing
-    ):  # what takes back the level of the other functions is not penalised
-        T[-1] += part.level + T[-1] * book.missing_mass / book.mass.sum()
+    if book.constant is None and center and missing:  # what takes back the level of other functions costs nothing
+        T[-1] = (T[-1] + part.level) / (1.0 - share[book.missing_code])
     scale = 1.0 + np.sqrt(np.multiply.outer(part.penalty, part.penalty))
     np.testing.assert_allclose((T.T @ total @ T) / scale, np.diag(part.penalty) / scale, atol=1e-6)
 
@@ -155,3 +153,18 @@ def test_layout_gradient_is_the_transpose_of_tables(center):
         return slopes.intercept * a.intercept + slopes.main @ a.main + by_factor
 
     assert (inner(moved) - inner(tables)) / 1e-6 == pytest.approx(layout.gradient(slopes) @ direction, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 2019.0, 1e300])
+def test_a_linear_function_is_zero_at_missing_values(size):
+    """Also far from zero, and at the ends of double precision: its level is for values that are there."""
+    x = size * np.array([1.0, 1.0, 1.0005, np.nan, 1.0005])
+    book = Encoder.learn(x[:, None], Linear()).codebooks[0]
+    with np.errstate(all="raise", under="ignore"):
+        part = coordinates(book, center=True)
+        Z = functions_at_codes(book, part)
+    assert part.size == 2
+    assert np.isfinite(part.penalty).all()
+    alone = np.linalg.lstsq(Z[:-1], np.array([-0.5, 0.5, 0.0]), rcond=None)[0]  # x alone, centred
+    np.testing.assert_allclose(Z[:-1] @ alone, [-0.5, 0.5, 0.0], atol=1e-8)
+    np.testing.assert_allclose(book.mass @ Z, 0.0, atol=1e-8)

@@ -21,8 +21,8 @@ from ahofm.columns.basis import Floats, Sparse
 _RANK_TOLERANCE = 1e-7
 """Directions whose root-mean-square value on the data is smaller, relative to their penalty, carry no data."""
 
-_USUAL_UNITS, _LARGEST_ROOT = 60.0, 1e150
-"""Decades of a function's values, either way of 1, within which products are finite; the largest root of a penalty."""
+_SMALLEST_UNIT, _LARGEST_ROOT = 1e-60, 1e150
+"""Size of values whose products are still finite, as those of its inverse are; the largest root of a penalty."""
 
 _DENSE_LEVELS = 512
 """More indicator functions than this stay sparse: a dense decomposition is cubic in them."""
@@ -88,6 +88,8 @@ def coordinates(book: Codebook, *, center: bool) -> Coordinates:
         root, level = root @ subspace, level[1:]
     elif center:
         subspace, level = _centred(book, basis, share)
+        units = _units(np.abs(basis[:-1] @ subspace + level).max(axis=0))
+        subspace, level, root = subspace / units, level / units, root / np.maximum(units, _SMALLEST_UNIT)
     data = basis @ subspace
     data[:-1] += level
     within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root)
@@ -126,11 +128,16 @@ def penalty_root(book: Codebook) -> Floats:
     return np.asarray(np.sqrt(values[kept])[:, np.newaxis] * vectors[:, kept].T)
 
 
+def _units(sizes: Floats) -> Floats:
+    """What values of these sizes are divided by: themselves where their products would leave double precision, or 1."""
+    usual = (sizes > _SMALLEST_UNIT) & (sizes < 1.0 / _SMALLEST_UNIT)
+    return np.where(usual | (sizes == 0.0), 1.0, sizes)
+
+
 def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     """T and s with ``T' data' data T = I`` and ``T' root' root T = diag(s)``, s increasing."""
-    units = np.maximum(np.abs(data).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    units = np.where(np.abs(np.log10(units)) > _USUAL_UNITS, units, 1.0)  # squares of the rest are finite
-    data, root = data / units, root / np.maximum(units, 10.0**-_USUAL_UNITS)
+    unit = _units(np.abs(data).max(initial=0.0))
+    data, root = data / unit, root / np.maximum(unit, _SMALLEST_UNIT)
     ratio = np.linalg.norm(root) / max(np.linalg.norm(data), np.finfo(float).tiny)
     scale = 1.0 / ratio if ratio > 0 else 1.0
     stacked = np.vstack([data, scale * root])
@@ -143,7 +150,7 @@ def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     sine = np.linalg.norm(left[len(data) :] @ turn.T, axis=0)  # accurate where 1 - cosine^2 is not
     sine[sine < 1e-9] = 0.0  # free directions
     stiffness = np.minimum(sine / cosine / scale, _LARGEST_ROOT) ** 2
-    return whiten @ turn.T / cosine / units[:, np.newaxis], stiffness
+    return whiten @ turn.T / cosine / unit, stiffness
 
 
 def _indicators(book: Codebook) -> bool:
