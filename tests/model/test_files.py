@@ -380,7 +380,7 @@ COEF = "predictors.0.coef.0"
 
 CORRUPTIONS = {
     "another format": (metadata_at("format", "pt"), "not one of ahofm"),
-    "newer": (metadata_at("version", "2"), "written by a newer ahofm; upgrade"),
+    "newer": (metadata_at("version", "3"), "written by a newer ahofm; upgrade"),
     "much newer": (metadata_at("version", "117"), "written by a newer ahofm; upgrade"),
     "no version": (metadata_at("version", "one"), "version is 'one'"),
     "version 0": (metadata_at("version", "0"), "version is '0'"),

@@ -226,7 +226,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         table = self._read(X)
         if not return_std:
             return self.model_.predict(table, offset, n_threads=self._threads())
-        eta, _, spread = with_std(self.model_, self._one_band(), table, offset)
+        eta, spread = with_std(self.model_, self._one_band(), table, offset)
         return self.model_.family.mean(eta), mean_std(self.model_, eta, spread)
 
     def predict_interval(
@@ -266,13 +266,13 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
         if calibration is not None and kind == "mean":
             raise ValueError("calibration is for kind='new': nobody has seen means to calibrate on")
-        eta, shift, spread = with_std(self.model_, band, self._read(X), offset)
+        eta, spread = with_std(self.model_, band, self._read(X), offset)
         if kind == "mean":
-            return np.column_stack(mean_interval(self.model_, eta, shift, spread, level))
+            return np.column_stack(mean_interval(self.model_, eta, spread, level))
         low, high = new_interval(self.model_, eta, spread, level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
-            own, _, own_spread = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
+            own, own_spread = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
             wider = conformal(*new_interval(self.model_, own, own_spread, level, seed=1), y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])

@@ -6,12 +6,13 @@ from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Removed, check_offset, check_weight
 from ahofm.model.terms import Lower, Terms
-from ahofm.model.trace import Choice, Reason, Record, Trace
+from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 
 __all__ = [
     "Band",
     "Choice",
     "Coordinates",
+    "Gain",
     "Layout",
     "Lower",
     "Model",

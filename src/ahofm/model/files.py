@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "1", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "2", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor
 too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
@@ -38,9 +38,9 @@ from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.terms import Lower, Terms
-from ahofm.model.trace import Choice, Reason, Record, Trace
+from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 
-FORMAT, VERSION = "ahofm", 1
+FORMAT, VERSION = "ahofm", 2
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
@@ -48,7 +48,7 @@ _KINDS = (Categorical, Cyclic, Linear, Mixed, Spline, Walk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, MixedBasis, SplineBasis, WalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Band, Lower, Terms, Choice, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
+_PARTS = {Model, Band, Lower, Terms, Choice, Gain, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
@@ -108,12 +108,13 @@ def load(path: str | os.PathLike[str]) -> Model:
     if version.isascii() and version.isdecimal() and len(version) < 10 and int(version) > VERSION:
         raise ModelFileError(f"{path} was written by a newer ahofm; upgrade to read version {version} of model files")
     try:
-        if version != str(VERSION):
+        if version not in map(str, range(1, VERSION + 1)):
             raise ValueError(f"its version is {version!r}, which never was")
         text = metadata.get("model", "")
         if metadata.get("sha256") != _digest(text, tensors):
             raise ValueError("its checksum is wrong")
-        model: Model = _unpack(json.loads(text), Model, "model", tensors)
+        content = json.loads(text)
+        model: Model = _unpack(_of_version_1(content) if version == "1" else content, Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
         _check(model)
@@ -121,6 +122,17 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
+
+
+def _of_version_1(content: Any) -> Any:
+    """A model of version 1 with the fields that it did not have."""
+    if not isinstance(content, dict):
+        return content
+    band = content.get("band")
+    later: dict[str, Any] = {"gains": [], "pearson_dispersion": None}
+    if isinstance(band, dict):
+        later["band"] = {**band, "concurvity": [], "tests": {}}
+    return {**content, **later}
 
 
 def _digest(text: str, tensors: Tensors) -> str:

@@ -18,7 +18,7 @@ from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
 from ahofm.model.band import Band
 from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
-from ahofm.model.trace import Choice, Trace
+from ahofm.model.trace import Choice, Gain, Trace
 
 REMOVED_SHARE = 5e-3
 """Columns and orders below this share of the variance are reported as not needed."""
@@ -59,6 +59,11 @@ class Model:
         Where the family has one: the variance of the noise, a squared coefficient of variation, a scale.
     band : Band or None
         How far predictors may be off, once somebody has asked.
+    gains : tuple of Gain
+        What validation rows said of each order; empty where there were none.
+    pearson_dispersion : float or None
+        Where the family takes the dispersion as known: Pearson's statistic over its residual degrees of freedom, 1 when
+        the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
     """
 
     encoder: Encoder
@@ -73,6 +78,8 @@ class Model:
     choices: tuple[Choice, ...] = ()
     dispersion: float | None = None
     band: Band | None = None
+    gains: tuple[Gain, ...] = ()
+    pearson_dispersion: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""

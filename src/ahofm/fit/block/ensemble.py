@@ -95,7 +95,8 @@ def fit_block(
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds, runner.damped)
     choices = (_interactions(recipes, shares, scores, max(ranks, default=1), data.units.spread), _rank(ranks, fitted))
-    return _assemble(work, fitted, shares, trace, choices, classes)
+    model = _assemble(work, fitted, shares, trace, choices, classes)
+    return model if scores is None else replace(model, gains=scores.gains())
 
 
 def _shares(scores: Scores | None, order: int, count: int) -> Shares:
