@@ -17,6 +17,7 @@ from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
+from ahofm.families import Bernoulli
 from ahofm.model import Choice, Gain, Model
 from ahofm.model.band import Band
 
@@ -173,7 +174,7 @@ def summary(fitted: Fitted) -> Summary:
         p_main=None if model.band is None else _main_tests(model.band),
         orders={order: sum(own[0].get(order, 0.0) for own in parts) / total for order in range(1, model.order + 1)},
         gains=model.gains,
-        pearson_dispersion=model.pearson_dispersion,
+        pearson_dispersion=_pearson(model, training),
         dispersion=model.dispersion,
         deviance_explained=explained,
         choices=model.choices,
@@ -191,6 +192,16 @@ def _freedom(band: Band) -> dict[int, Floats]:
 def _main_tests(band: Band) -> Floats | None:
     """P-values of the columns; None for a band of an earlier version, which has none."""
     return np.array([band.tests.get(j, np.nan) for j in range(len(band.mains))]) if band.tests else None
+
+
+def _pearson(model: Model, training: Any) -> float | None:
+    """Pearson's statistic over its residual degrees of freedom, or over the rows where these are not known."""
+    if model.pearson_dispersion is None or model.band is None:
+        return model.pearson_dispersion
+    shares = isinstance(model.family, Bernoulli) and training is not None
+    rows = float(training[0].n_rows) if shares else model.total
+    used = 1.0 + sum(float(part.sum()) for own in model.band.freedom for part in own.values())
+    return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
 
 def _dependence(model: Model, table: Table, independent: float) -> list[str]:

@@ -62,8 +62,8 @@ class Model:
     gains : tuple of Gain
         What validation rows said of each order; empty where there were none.
     pearson_dispersion : float or None
-        Where the family takes the dispersion as known: Pearson's statistic over its residual degrees of freedom, 1 when
-        the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
+        Where the family takes the dispersion as known: Pearson's statistic of the fit's smooth part per row, about 1
+        when the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
     """
 
     encoder: Encoder
