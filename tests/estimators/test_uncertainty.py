@@ -198,6 +198,29 @@ def test_intervals_of_many_levels_cover(monkeypatch):
     assert covered() < 0.7, "levels that are left out count as known"
 
 
+@pytest.mark.parametrize("solver", ["block", "lbfgs"])
+def test_degrees_of_freedom_of_many_levels_are_those_of_all_levels(solver, monkeypatch):
+    """Against the exact trace, of two columns of levels and a line; the band looks at 30 levels of each."""
+    rng = np.random.default_rng(23)
+    a, b, x = rng.integers(0, 300, 1500), rng.integers(0, 80, 1500), rng.uniform(-1, 1, 1500)
+    X = pd.DataFrame({"a": [f"a{v}" for v in a], "b": [f"b{v}" for v in b], "x": x})
+    y = rng.normal(size=300)[a] + 0.7 * rng.normal(size=80)[b] + x + 0.8 * rng.normal(size=1500)
+    monkeypatch.setattr(uncertainty, "MOST_LEVELS", 60)
+    model = AHOFMRegressor(order=1, columns={"x": Linear()}, solver=solver, random_state=0).fit(X, y)
+    frozen = model.model_
+    unit = y.var() if solver == "block" else 1.0  # smoothing parameters are those of a standardised target
+    first, second = (float(value) for value in frozen.strengths[1][:2])
+    design = np.hstack([np.ones((1500, 1)), np.eye(300)[a], np.eye(80)[b], x[:, np.newaxis]])
+    dispersion = frozen.dispersion if solver == "block" else 1.0
+    information = design.T @ design * unit / dispersion
+    penalty = np.concatenate([[0.0], np.full(300, first), np.full(80, second), [0.0]])
+    exact = np.diag(np.linalg.solve(information + np.diag(penalty), information))
+    assert model.edf_[1][0] == pytest.approx(exact[1:301].sum(), rel=0.03)
+    assert model.edf_[1][1] == pytest.approx(exact[301:381].sum(), rel=0.05)
+    edf = sum(part.sum() for part in model.edf_.values()) + 2
+    assert model.aic(X, y) == pytest.approx(-2 * model.log_likelihood(X, y) + 2 * edf)
+
+
 def test_bands_of_very_many_levels_stay_small():
     rng = np.random.default_rng(9)
     level = np.concatenate([np.arange(20_000), rng.integers(0, 50, 2_000)])

@@ -64,11 +64,12 @@ def test_a_size_that_is_given_and_wrong_is_warned_of():
 
 def test_shares_of_trials_are_judged_and_single_trials_are_not():
     X, mu, rng = rows(22)
+    X = X.round(1)
     p, trials = mu / (1 + mu), rng.integers(5, 30, len(mu))
     fair = rng.binomial(trials, p) / trials
     model = AHOFMRegressor(family="binomial", **SETTINGS).fit(X, fair, sample_weight=trials)
     assert summary(model).pearson_dispersion == pytest.approx(1.0, abs=0.2)
-    together = rng.binomial(trials, rng.beta(3 * p, 3 * (1 - p))) / trials
+    together = rng.binomial(trials, rng.beta(5 * p, 5 * (1 - p))) / trials
     with pytest.warns(DispersionWarning, match="family='quasi_binomial'"):
         AHOFMRegressor(family="binomial", **SETTINGS).fit(X, together, sample_weight=trials)
     wide = AHOFMRegressor(family="quasi_binomial", **SETTINGS).fit(X, together, sample_weight=trials)

@@ -61,7 +61,8 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
         said = f"{said.format(found)}; intervals and p-values are too narrow: use {remedy}"
         warnings.warn(said, DispersionWarning, stacklevel=4)
     elif found / left < UNDER and 1.0 - found / left > _SURE * error:
-        remedy = f"{remedy.split(' or ')[0]}, or check whether the target is a count"
+        check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
+        remedy = f"{remedy.split(' or ')[0]}, or check {check}"
         said = f"{said.format(found / left)}; intervals are too wide: use {remedy}"
         warnings.warn(said, DispersionWarning, stacklevel=4)
     return replace(model, pearson_dispersion=found)

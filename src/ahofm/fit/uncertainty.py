@@ -23,6 +23,8 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.block.column import BlockColumn, block_column, level_functions
 from ahofm.fit.concurvity import concurvity_of
+from ahofm.fit.many_levels import level_edf
+from ahofm.fit.settings import LEARNING
 from ahofm.fit.tests_of_effects import Statistic, main_statistics, p_value
 from ahofm.kernels import Chunk, Tables
 from ahofm.model import Model, check_offset, check_weight
@@ -88,6 +90,11 @@ def band_of(
         pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
         _, firm, _ = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
         freedom.append(_freedom(information, firm, mains, factors, model.ranks))
+        left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
+        if left_out:
+            omega = scale**2 * unit * h[:, k]
+            for j, own in level_edf(codes, omega, mains, [firm[part] for part in at], left_out).items():
+                freedom[-1][1][j] = own
         softened = kappa * _determined(information, strength, firm, groups)
         root = _root(information, softened)
         shared.append(concurvity_of(information, theta, at))
@@ -243,6 +250,19 @@ def _root(information: Floats, penalty: Floats) -> Floats:
         except np.linalg.LinAlgError:
             continue
     raise np.linalg.LinAlgError("the information of the rows is not finite")
+
+
+def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
+    """Columns with more levels than coordinates, and the inverse variances of their effects.
+
+    Where smoothing parameters were given, they count in units of the dispersion.
+    """
+    unit = 1.0 if model.trace.solver in LEARNING else unit
+    return {
+        j: max(float(model.strengths[1][j]) * unit, _SOFTEST)
+        for j, (book, main) in enumerate(zip(model.encoder.codebooks, mains, strict=True))
+        if isinstance(book.kind, Categorical) and book.n_codes - 1 > main.shape[1] > 0
+    }
 
 
 def _freedom(
