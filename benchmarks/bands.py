@@ -1,10 +1,10 @@
 """How often the bands of explain.effect hold: main effects and pair surfaces, pointwise and everywhere at once.
 
 ``make bench-bands`` prints the table and writes benchmarks/results/bands.csv. The simulation is that of
-benchmarks.coverage (normal errors, 1,000 rows), 100 replications; and main effects alone, of three families, also with a
-column that repeats another one, and with curves, a line and columns without an effect. Points count by how much data is
-near them; "everywhere" is the share of replications in which the band holds at every point that has data; "at the border"
-is the share of points whose estimate is within 5 % of the band's width from its border.
+benchmarks.coverage (normal errors, 1,000 rows), 100 replications; and main effects alone, of three families, also with
+a column that repeats another one, and with curves, a line and columns without an effect. Points count by how much data
+is near them; "everywhere" is the share of replications in which the band holds at every point that has data; "at the
+border" is the share of points whose estimate is within 5 % of the band's width from its border.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many new observations intervals hold, by quarter of the prediction, on data: nominal 95 %.
 
-``python -m benchmarks.new_rows DATA`` with the folder of the data sets prints the table and writes
+``make bench-new-rows DATA=folder`` with the folder of the data sets prints the table and writes
 benchmarks/results/new_rows.csv. A fifth of the rows, at random, is not fitted: bike sharing as counts (quasi-Poisson),
 concrete and airfoil with normal errors. Default settings, order 2.
 """

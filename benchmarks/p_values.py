@@ -1,7 +1,7 @@
 """P-values of main effects: how often they reject where there is nothing, and where there is something.
 
-``python -m benchmarks.p_values`` prints the table and writes benchmarks/results/p_values.csv. 300 rows; a line, a curve,
-two columns of numbers, one of 5 levels and one of 60 that do nothing. Next to the line is the t-test of its slope in the
+``make bench-p-values`` prints the table and writes benchmarks/results/p_values.csv. 300 rows; a line, a curve, two
+columns of numbers, one of 5 levels and one of 60 that do nothing. Next to the line is the t-test of its slope in the
 linear model with the true curve, for normal errors. 200 replications a cell; nominal 5 %.
 """
 
@@ -48,7 +48,7 @@ def replication(seed: int, family: str, correlation: float) -> Floats:
     design = np.column_stack([np.ones(ROWS), X[:, 0], curve, X[:, 2:]])
     coef, rest, _, _ = np.linalg.lstsq(design, y, rcond=None)
     error = np.sqrt(rest[0] / (ROWS - 5) * np.linalg.inv(design.T @ design)[1, 1])
-    return np.append(found, 2 * stats.t.sf(abs(coef[1] / error), ROWS - 5))
+    return np.append(np.asarray(found), 2 * stats.t.sf(abs(coef[1] / error), ROWS - 5))
 
 
 def rows_of(p: Floats, family: str, correlation: float) -> list[Row]:

@@ -120,6 +120,21 @@ def test_main_effects_that_are_not_there_look_so():
     assert np.mean(found) > 0.3
 
 
+def test_orders_have_what_validation_rows_said_of_them():
+    X, eta, rng = rows(600)
+    both = AHOFMRegressor(order=2, random_state=0).fit(X, eta + 0.5 * rng.normal(size=600))
+    (gain,) = summary(both).gains
+    assert (gain.order, gain.over, gain.rows) == (2, 1, 600)
+    assert gain.gain > 3 * gain.error > 0.0
+    assert str(gain) in str(summary(both))
+    additive = AHOFMRegressor(order=2, random_state=0).fit(X, np.sin(3 * X.wind) + rng.normal(size=600))
+    (gain,) = summary(additive).gains
+    assert gain.gain < 3 * gain.error
+    given = AHOFMRegressor(order=2, **SETTINGS).fit(X, eta)
+    assert summary(given).gains == ()
+    assert "validation" not in str(summary(given))
+
+
 def test_dependent_columns_are_warned_of():
     X, eta, rng = rows()
     X["wind too"] = X["wind"] + 0.2 * rng.normal(size=len(X))
