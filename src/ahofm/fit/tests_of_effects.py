@@ -30,7 +30,7 @@ _SEEN = 1e-6
 """Of the largest information about a column's coordinates: directions with less are no functions."""
 
 _RIDGE = 1e-7
-"""Of the mean information, for columns that repeat each other."""
+"""Of the mean information, for columns that repeat each other: which of them has the effect is then quite uncertain."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +72,26 @@ def main_statistics(
     for own, stiff in zip(at, stiffness, strict=True):
         if stiff.any() or len(stiff) == 1:
             penalty[own] = 0.0
-    matrix = information + np.diag(penalty + _RIDGE * np.trace(information) / len(information))
-    root = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
+    seen = information + _RIDGE * np.trace(information) / len(information) * np.eye(len(information))
+    root = scipy.linalg.cho_factor(seen + np.diag(penalty), lower=True, check_finite=False)
     estimate = theta + scipy.linalg.cho_solve(root, pull - penalty * theta)
     mains = np.concatenate([np.arange(own.start, own.stop) for own in at] or [np.zeros(0, dtype=np.intp)]).astype(int)
-    half = scipy.linalg.cho_solve(root, np.eye(len(matrix))[:, mains])
-    covariance = half.T @ (information @ half)
+    half = scipy.linalg.cho_solve(root, np.eye(len(seen))[:, mains])
+    covariance = half.T @ (seen @ half)
     found, start = {}, 0
     for j, (own, stiff) in enumerate(zip(at, stiffness, strict=True)):
         part = slice(start, start + len(stiff))
         start = part.stop
         if len(stiff):
             sizes, directions = np.linalg.eigh(information[own, own])
-            seen = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels add up to nothing
+            functions = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels add up to nothing
             weight = stiff / stiff[stiff > 0.0].mean() if stiff.any() else np.full(len(stiff), float(len(stiff) > 1))
-            penalised = seen.T @ (weight[:, np.newaxis] * seen)
+            penalised = functions.T @ (weight[:, np.newaxis] * functions)
             found[j] = _statistic(
-                seen.T @ estimate[own], seen.T @ covariance[part, part] @ seen, penalised, float(edf[j])
+                functions.T @ estimate[own],
+                functions.T @ covariance[part, part] @ functions,
+                penalised,
+                float(edf[j]),
             )
     return found
 
