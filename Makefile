@@ -6,7 +6,7 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -22,6 +22,8 @@ help:
 	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
 	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
+	@echo "make bench-p-values                   level and power of p-values (a few minutes)"
+	@echo "make bench-new-rows DATA=folder       intervals for new observations, on data (a few minutes)"
 	@echo "make bench-explain                    Shapley values, interaction search and report page"
 	@echo "make bench-forecast                   forecasts of time and memory against fits"
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
@@ -115,6 +117,13 @@ bench-coverage: $(VENV)/installed-bench
 
 bench-bands: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.bands
+
+bench-p-values: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.p_values
+
+bench-new-rows: $(VENV)/installed-bench
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.new_rows $(DATA)
 
 bench-explain: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.explain

@@ -1,17 +1,21 @@
 """How often the bands of explain.effect hold: main effects and pair surfaces, pointwise and everywhere at once.
 
 ``make bench-bands`` prints the table and writes benchmarks/results/bands.csv. The simulation is that of
-benchmarks.coverage (normal errors, 1,000 rows), 100 replications. Points count by how much data is near them;
-"everywhere" is the share of replications in which the band holds at every point that has data.
+benchmarks.coverage (normal errors, 1,000 rows), 100 replications; and main effects alone, of three families, also with
+a column that repeats another one, and with curves, a line and columns without an effect. Points count by how much data
+is near them; "everywhere" is the share of replications in which the band holds at every point that has data; "at the
+border" is the share of points whose estimate is within 5 % of the band's width from its border.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -22,6 +26,10 @@ from benchmarks.coverage import Cell, draw_columns, draw_targets, mains, pairs
 from benchmarks.table import Row, finish, show
 
 CELL = Cell("gaussian", 1000, 0.0)
+
+_BORDER = 0.05
+
+_NAMES = {design: f"correlation {design}" for design in ("0", "0.5", "0.9")} | {"repeated": "a repeated column"}
 
 
 def truths() -> dict[tuple[int, ...], Callable[..., Floats]]:
@@ -60,7 +68,34 @@ def _held(one: Effect, true: Floats, weight: Floats) -> dict[str, float]:
         raise ValueError("the model has no band")
     inside = (one.low <= true) & (true <= one.high)
     everywhere = ((one.all_low <= true) & (true <= one.all_high))[weight > 0]
-    return {"points": float((inside * weight).sum() / weight.sum()), "everywhere": float(everywhere.all())}
+    margin = np.minimum(one.value - one.low, one.high - one.value) / (one.high - one.low)
+    return {
+        "points": float((inside * weight).sum() / weight.sum()),
+        "everywhere": float(everywhere.all()),
+        "at the border": float(np.mean(margin < _BORDER)),
+    }
+
+
+def additive(seed: int, family: str, design: str) -> list[dict[str, float]]:
+    """One record per main effect: two curves, a line, and three columns that do nothing."""
+    rng = np.random.default_rng(seed)
+    cell = Cell(family, 1000, 0.0 if design == "repeated" else float(design))
+    X = draw_columns(cell, cell.n, rng)
+    if design == "repeated":
+        X[:, 3] = X[:, 0]
+    scale = 0.6 if family == "poisson" else 1.0
+    eta = scale * np.sum(mains(X), axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = AHOFMRegressor(family=family, order=1, random_state=0, n_jobs=1).fit(X, draw_targets(cell, eta, rng))
+    found = []
+    for j in range(6):
+        one = effect(model, j)
+        function = truths().get((j,))
+        true = np.zeros_like(one.value) if function is None else scale * function(one.grid[0])
+        true = true - np.average(true, weights=one.density[0])
+        found.append({"effect": float(function is not None), **_held(one, true, one.density[0])})
+    return found
 
 
 def main() -> int:
@@ -79,9 +114,21 @@ def main() -> int:
             ]
         for order, name in ((1, "main effects"), (2, "pair surfaces")):
             own = [record for record in records if record["order"] == order]
-            for measure in ("points", "everywhere"):
+            for measure in ("points", "everywhere", "at the border"):
                 value = 100 * float(np.mean([record[measure] for record in own]))
                 table.append(Row(f"correlation {correlation:g}, {name}, {measure}", value, "%"))
+        show(table[-6:])
+    for design, family in product(("0", "0.5", "0.9", "repeated"), ("gaussian", "binomial", "poisson")):
+        with ProcessPoolExecutor(given.workers) as pool:
+            run = partial(additive, family=family, design=design)
+            records = [one for part in pool.map(run, range(1_000, 1_000 + given.count)) for one in part]
+        for name, own in (
+            ("effects", [record for record in records if record["effect"]]),
+            ("no effect", [record for record in records if not record["effect"]]),
+        ):
+            for measure in ("points", "at the border"):
+                value = 100 * float(np.mean([record[measure] for record in own]))
+                table.append(Row(f"additive {family}, {_NAMES[design]}, {name}, {measure}", value, "%"))
         show(table[-4:])
     return finish("bands", table, written=given.count >= 100)
 

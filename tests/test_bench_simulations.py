@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import coverage, many_rows
+from benchmarks import bands, coverage, many_rows, new_rows, p_values
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
@@ -29,3 +29,28 @@ def test_a_fit_of_many_rows_at_small_size():
     assert set(found) == {"seconds", "error", "megabytes", "passes"}
     assert 0.0 < found["error"] < 0.6
     assert found["passes"] > 1
+
+
+@pytest.mark.parametrize("design", ["0.5", "repeated"])
+def test_bands_of_a_replication_hold_their_curves_well_inside(design):
+    found = bands.additive(9_500, "gaussian", design)
+    assert [record["effect"] for record in found] == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+    assert all(record["at the border"] == 0.0 for record in found)
+    assert np.mean([record["points"] for record in found]) > 0.7
+
+
+def test_p_values_are_counted_by_column():
+    rows = p_values.rows_of(np.tile([0.01, 0.2, 0.04, 0.5, 0.5, 0.5, 0.03], (4, 1)), "gaussian", 0.0)
+    assert [row.value for row in rows] == [100.0, 0.0, 100.0, 0.0, 0.0, 0.0, 100.0]
+    assert "t-test" in rows[-1].measure
+
+
+def test_new_rows_are_counted_by_quarter(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 2))
+    table = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=200)])
+    np.savetxt(tmp_path / "airfoil.csv", table, delimiter=",", header="a,b,y", comments="")
+    rows = new_rows.measured("airfoil", tmp_path)
+    assert [row.measure for row in rows] == ["airfoil: all rows", *(f"airfoil: quarter {k}" for k in (1, 2, 3, 4))]
+    assert np.mean([row.value for row in rows[1:]]) == pytest.approx(rows[0].value)
+    assert rows[0].value > 75.0

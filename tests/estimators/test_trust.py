@@ -11,7 +11,7 @@ from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Mixed, Spline
 from ahofm.columns import Codes
 from ahofm.families import Bernoulli, Gaussian, Poisson
 from ahofm.fit.block import column as block_column
-from ahofm.fit.data import Rows, by_relevance, row_counts
+from ahofm.fit.rows import Rows, by_relevance, row_counts
 
 
 def year_and_noise(n=400, seed=0):

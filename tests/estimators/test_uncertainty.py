@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
+from ahofm.columns import Linear
 from ahofm.columns.table import read_table
 from ahofm.explain import effect
 from ahofm.families import (
@@ -67,11 +68,17 @@ def test_derivatives_are_those_of_the_predictor(fitted):
 def test_a_sample_of_the_rows_does_not_move_the_band(fitted, monkeypatch):
     model, X, y = fitted
     codes = model.model_.encoder.encode(X)
-    shift, spread = band_of(model.model_, read_table(X), y).eta(codes)
+    curve = [np.arange(model.model_.encoder.codebooks[0].n_codes)]
+
+    def found():
+        band = band_of(model.model_, read_table(X), y)
+        return band.eta(codes), *band.of(band.term([0], curve))
+
+    rows, shift, spread = found()
     monkeypatch.setattr(uncertainty, "MOST_ROWS", 500)
-    moved, wide = band_of(model.model_, read_table(X), y).eta(codes)
-    assert np.sqrt(np.mean(((moved - shift) / spread) ** 2)) < 0.5
-    assert np.median(wide / spread) == pytest.approx(1.0, abs=0.15)
+    wide, moved, _ = found()
+    assert np.sqrt(np.mean(((moved - shift)[:-1] / spread[:-1]) ** 2)) < 0.5
+    assert np.median(wide / rows) == pytest.approx(1.0, abs=0.15)
 
 
 def test_pairs_have_the_derivatives_of_their_terms(fitted):
@@ -101,31 +108,33 @@ def test_an_additive_band_without_penalties_is_least_squares():
     J = np.hstack(
         [np.ones((400, 1)), *(values[column] for values, column in zip(band.mains, codes.columns, strict=True))]
     )
-    shift, spread = band.eta(codes)
+    shift, spread = band.of(J)
+    np.testing.assert_allclose(band.eta(codes)[:, 0], spread, rtol=1e-8)
     expected = np.sqrt(model.dispersion * np.einsum("ij,jk,ik->i", J, np.linalg.pinv(J.T @ J), J))
-    np.testing.assert_allclose(spread[:, 0], expected, rtol=1e-4)
+    np.testing.assert_allclose(spread, expected, rtol=1e-4)
     best = J @ np.linalg.lstsq(J, y - model.eta(X)[:, 0], rcond=None)[0]
-    np.testing.assert_allclose(shift[:, 0], best, atol=1e-4)
+    np.testing.assert_allclose(shift, best, atol=1e-4)
 
 
-def test_penalties_count_for_the_share_of_rows_that_is_used_up(fitted):
-    model, X, y = fitted
+def test_intervals_of_few_rows_and_little_noise_cover():
     rng = np.random.default_rng(3)
     few, new = rng.uniform(-1, 1, size=(2, 150, 8))
     noise = 0.1 * rng.normal(size=(2, 150))
     tight = AHOFMRegressor(random_state=0).fit(few, truth_of(few) + noise[0])
-    for one, table, target, within in ((model, X, y, (0.1, 0.1)), (tight, few, truth_of(few) + noise[0], (0.3, 1.0))):
-        used = min(max(sum(part.sum() for part in one.edf_.values()) / len(target), 0.1), 1.0)
-        assert within[0] <= used <= within[1]
-        same = band_of(one.model_, read_table(table), target, kappa=used)
-        for mine, other in zip(one.model_.band.roots, same.roots, strict=True):
-            np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
     low, high = tight.predict_interval(new, kind="new").T
-    wide = band_of(tight.model_, read_table(few), truth_of(few) + noise[0], kappa=0.1)
-    spread = wide.eta(tight.model_.encoder.encode(new))[1][:, 0]
     targets = truth_of(new) + noise[1]
     assert np.mean((low < targets) & (targets < high)) > 0.9
-    assert np.median(high - low) < 0.8 * np.median(2 * 1.96 * spread)
+
+
+def test_a_line_has_the_standard_errors_of_least_squares():
+    """What the rows determine has its whole variance, whatever was shrunk away elsewhere."""
+    rng = np.random.default_rng(21)
+    X = rng.uniform(-1, 1, size=(500, 2))
+    y = X @ [1.0, -2.0] + rng.normal(size=500)
+    model = AHOFMRegressor(order=1, columns=Linear(), random_state=0).fit(X, y)
+    Z = np.column_stack([np.ones(500), X])
+    expected = np.sqrt(model.model_.dispersion * np.einsum("ij,jk,ik->i", Z, np.linalg.inv(Z.T @ Z), Z))
+    np.testing.assert_allclose(model.predict(X, return_std=True)[1], expected, rtol=0.02)
 
 
 def test_intervals_cover(fitted):
@@ -139,6 +148,37 @@ def test_intervals_cover(fitted):
     assert np.mean((low < targets) & (targets < high)) == pytest.approx(0.95, abs=0.03)
     narrow = model.predict_interval(new, level=0.5)
     assert (np.diff(narrow) < np.diff(model.predict_interval(new))).all()
+
+
+def margins(low, value, high):
+    """Distance of an estimate to the nearer end of its interval, in shares of the interval's width."""
+    return np.minimum(value - low, high - value) / (high - low)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_estimates_are_well_inside_their_bands_where_columns_overlap(family):
+    """Bands used to be centred one step from the fit: with overlapping columns the estimate was their border."""
+    rng = np.random.default_rng(14)
+    X = rng.uniform(-1, 1, size=(600, 3))
+    X[:, 1] = X[:, 0] + 0.05 * rng.normal(size=600)
+    eta = np.sin(2.5 * X[:, 0]) + X[:, 1]
+    y = eta + 0.5 * rng.normal(size=600) if family == "gaussian" else rng.binomial(1, 1 / (1 + np.exp(-2 * eta)))
+    model = AHOFMRegressor(family=family, order=1, random_state=0).fit(X, y)
+    low, high = model.predict_interval(X).T
+    assert margins(low, model.predict(X), high).min() > 0.05
+    for column in range(3):
+        one = effect(model, column)
+        assert margins(one.low, one.value, one.high).min() > 0.05
+        assert margins(one.all_low, one.value, one.all_high).min() > 0.05
+        assert margins(one.low, one.value, one.high).max() == pytest.approx(0.5)
+
+
+def test_the_error_of_a_term_has_its_bias_with_it(fitted):
+    model, X, y = fitted
+    band = band_of(model.model_, read_table(X), y)
+    J = band.term([0], [np.arange(model.model_.encoder.codebooks[0].n_codes - 1)])
+    shift, spread = band.of(J)
+    np.testing.assert_allclose(band.std(J) ** 2, spread**2 + shift**2)
 
 
 def test_intervals_of_many_levels_cover(monkeypatch):
@@ -156,6 +196,29 @@ def test_intervals_of_many_levels_cover(monkeypatch):
     monkeypatch.setattr(uncertainty, "MOST_LEVELS", 24)
     model.fit(X[:800], (mean + rng.normal(size=1800))[:800])
     assert covered() < 0.7, "levels that are left out count as known"
+
+
+@pytest.mark.parametrize("solver", ["block", "lbfgs"])
+def test_degrees_of_freedom_of_many_levels_are_those_of_all_levels(solver, monkeypatch):
+    """Against the exact trace, of two columns of levels and a line; the band looks at 30 levels of each."""
+    rng = np.random.default_rng(23)
+    a, b, x = rng.integers(0, 300, 1500), rng.integers(0, 80, 1500), rng.uniform(-1, 1, 1500)
+    X = pd.DataFrame({"a": [f"a{v}" for v in a], "b": [f"b{v}" for v in b], "x": x})
+    y = rng.normal(size=300)[a] + 0.7 * rng.normal(size=80)[b] + x + 0.8 * rng.normal(size=1500)
+    monkeypatch.setattr(uncertainty, "MOST_LEVELS", 60)
+    model = AHOFMRegressor(order=1, columns={"x": Linear()}, solver=solver, random_state=0).fit(X, y)
+    frozen = model.model_
+    unit = y.var() if solver == "block" else 1.0  # smoothing parameters are those of a standardised target
+    first, second = (float(value) for value in frozen.strengths[1][:2])
+    design = np.hstack([np.ones((1500, 1)), np.eye(300)[a], np.eye(80)[b], x[:, np.newaxis]])
+    dispersion = frozen.dispersion if solver == "block" else 1.0
+    information = design.T @ design * unit / dispersion
+    penalty = np.concatenate([[0.0], np.full(300, first), np.full(80, second), [0.0]])
+    exact = np.diag(np.linalg.solve(information + np.diag(penalty), information))
+    assert model.edf_[1][0] == pytest.approx(exact[1:301].sum(), rel=0.03)
+    assert model.edf_[1][1] == pytest.approx(exact[301:381].sum(), rel=0.05)
+    edf = sum(part.sum() for part in model.edf_.values()) + 2
+    assert model.aic(X, y) == pytest.approx(-2 * model.log_likelihood(X, y) + 2 * edf)
 
 
 def test_bands_of_very_many_levels_stay_small():

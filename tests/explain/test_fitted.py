@@ -97,7 +97,6 @@ def test_the_summary_says_what_matters(fitted):
     assert p["wind"] < 1e-4
     assert p["season"] < 1e-4
     assert p["noise"] > 0.01
-    assert found.p_orders[2] < 1e-4
     edf = dict(zip(found.columns, found.edf[1], strict=True))
     assert edf["noise"] < 2
     assert edf["wind"] > 4
@@ -121,12 +120,42 @@ def test_main_effects_that_are_not_there_look_so():
     assert np.mean(found) > 0.3
 
 
+def test_orders_have_what_validation_rows_said_of_them():
+    X, eta, rng = rows(600)
+    both = AHOFMRegressor(order=2, random_state=0).fit(X, eta + 0.5 * rng.normal(size=600))
+    (gain,) = summary(both).gains
+    assert (gain.order, gain.over, gain.rows) == (2, 1, 600)
+    assert gain.gain > 3 * gain.error > 0.0
+    assert str(gain) in str(summary(both))
+    additive = AHOFMRegressor(order=2, random_state=0).fit(X, np.sin(3 * X.wind) + rng.normal(size=600))
+    (gain,) = summary(additive).gains
+    assert gain.gain < 3 * gain.error
+    given = AHOFMRegressor(order=2, **SETTINGS).fit(X, eta)
+    assert summary(given).gains == ()
+    assert "validation" not in str(summary(given))
+
+
 def test_dependent_columns_are_warned_of():
     X, eta, rng = rows()
     X["wind too"] = X["wind"] + 0.2 * rng.normal(size=len(X))
     model = AHOFMRegressor(order=1, **SETTINGS).fit(X, eta + rng.normal(size=len(X)))
-    (warning, *_) = summary(model).warnings
-    assert "'wind' and 'wind too' (rank correlation 0.9" in warning
+    said = summary(model).warnings
+    assert any("'wind' and 'wind too' (rank correlation 0.9" in warning for warning in said)
+
+
+def test_columns_that_share_an_effect_are_named():
+    X, eta, rng = rows()
+    X["wind too"] = X["wind"] + 0.1 * rng.normal(size=len(X))
+    model = AHOFMRegressor(order=1, **SETTINGS).fit(X, eta + rng.normal(size=len(X)))
+    for said in (summary(model).warnings, effect(model, "wind").warnings, effect(model, "wind too").warnings):
+        (warning,) = (text for text in said if "share an effect" in text)
+        assert "'wind'" in warning
+        assert "'wind too'" in warning
+        assert "concurvity" in warning
+    assert effect(model, "season").warnings == ()
+    (found,) = model.model_.band.concurvity
+    assert found[0, 5] > 0.9 or found[5, 0] > 0.9
+    assert found[2].max() < 0.1
 
 
 def test_explanations_for_shap(fitted, monkeypatch):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from ahofm import AHOFMRegressor
 from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
 from ahofm.columns.linear import EmptyBasis
 from ahofm.families import (
@@ -31,6 +32,8 @@ from ahofm.families import (
     NegativeBinomial,
     Poisson,
     Quantile,
+    QuasiBinomial,
+    QuasiPoisson,
     Tweedie,
 )
 from ahofm.fit import Settings, fit_model
@@ -59,6 +62,8 @@ FAMILY_SETTINGS = [
     Multinomial(np.int64(3)),
     Poisson(),
     Poisson("identity"),
+    QuasiPoisson(),
+    QuasiBinomial(),
     NegativeBinomial(2.5),
     Gamma(),
     Gamma("inverse"),
@@ -162,6 +167,29 @@ def test_every_kind_of_column_comes_back(tmp_path):
 
 def test_settings_are_of_every_family():
     assert {type(family) for family in FAMILY_SETTINGS} == set(FAMILIES.values())
+
+
+def test_files_of_version_1_are_read(tmp_path):
+    """Without what later versions know: gains of orders, the Pearson dispersion, concurvity and tests of a band."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(N, 2))
+    model = AHOFMRegressor(order=1, random_state=0).fit(X, X[:, 0] + rng.normal(size=N)).add_uncertainty().model_
+    save(model, tmp_path / "new")
+    data = (tmp_path / "new").read_bytes()
+    tensors = load_tensors(data)
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    content = json.loads(metadata["model"])
+    for name in ("gains", "pearson_dispersion"):
+        del content[name]
+    for name in ("concurvity", "tests"):
+        del content["band"][name]
+    tensors = {name: array for name, array in tensors.items() if not name.startswith("model.band.concurvity")}
+    text = json.dumps(content)
+    old = {"format": "ahofm", "version": "1", "model": text, "sha256": _digest(text, tensors)}
+    (tmp_path / "old").write_bytes(save_tensors(tensors, old))
+    back = load(tmp_path / "old")
+    assert back.predict(X).tobytes() == model.predict(X).tobytes()
+    assert (back.gains, back.pearson_dispersion, back.band.concurvity, back.band.tests) == ((), None, (), {})
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS, ids=repr)

@@ -99,9 +99,9 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
         found["prediction"] = mean
     if wanted.interval is not None and model.band is not None:
         table = model.encoder.check(X)
-        eta, move, spread = with_std(model, model.band, table, shift)
+        eta, spread = with_std(model, model.band, table, shift)
         if wanted.kind == "mean":
-            low, high = mean_interval(model, eta, move, spread, wanted.interval)
+            low, high = mean_interval(model, eta, spread, wanted.interval)
         else:
             low, high = new_interval(model, eta, spread, wanted.interval, seed=0)
         found |= {"low": low, "high": high}

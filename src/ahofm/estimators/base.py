@@ -114,7 +114,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         eta = eta[:, 0] if eta.shape[1] == 1 else eta
         if not return_std:
             return eta
-        spread = self._band().eta(self.model_.encoder.encode(table))[1]
+        spread = self._band().eta(self.model_.encoder.encode(table))
         return eta, spread[:, 0] if spread.shape[1] == 1 else spread
 
     def add_uncertainty(

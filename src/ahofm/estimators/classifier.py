@@ -65,7 +65,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
-            Numbers of rows: integers act as repeated rows, zeros as absent ones. Relative weights should have mean 1.
+            Numbers of rows: 2 is a row that is there twice, 0 one that is absent. Relative weights should have mean 1.
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor.
         """

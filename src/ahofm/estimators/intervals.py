@@ -19,10 +19,9 @@ DRAWS = 500
 """Of a new target, where its distribution with uncertain predictors has no formula."""
 
 
-def with_std(model: Model, band: Band, table: Table, offset: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
-    """Predictors, the shift of their centre, and their standard deviations: (n, predictors) each."""
-    shift, spread = band.eta(model.encoder.encode(table))
-    return model.eta(table, offset), shift, spread
+def with_std(model: Model, band: Band, table: Table, offset: ArrayLike | None) -> tuple[Floats, Floats]:
+    """Predictors and their standard errors: (n, predictors) each."""
+    return model.eta(table, offset), band.eta(model.encoder.encode(table))
 
 
 def mean_std(model: Model, eta: Floats, spread: Floats) -> Floats:
@@ -33,11 +32,11 @@ def mean_std(model: Model, eta: Floats, spread: Floats) -> Floats:
     return np.asarray(0.5 * np.abs(model.family.mean(up) - model.family.mean(down)))
 
 
-def mean_interval(model: Model, eta: Floats, shift: Floats, spread: Floats, level: float) -> tuple[Floats, Floats]:
-    """Lower and upper end for the mean: centred one step from the prediction, and always holding it."""
+def mean_interval(model: Model, eta: Floats, spread: Floats, level: float) -> tuple[Floats, Floats]:
+    """Lower and upper end for the mean, around the prediction on the scale of the predictor."""
     reach = float(stats.norm.ppf(0.5 + 0.5 * level)) * spread[:, 0]
     ends = []
-    for step in (np.minimum(shift[:, 0] - reach, 0.0), np.maximum(shift[:, 0] + reach, 0.0)):
+    for step in (-reach, reach):
         moved = eta.copy()
         moved[:, 0] += step
         ends.append(model.family.mean(moved))

@@ -13,7 +13,7 @@ from ahofm.columns import Codes, Encoder, Learned
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Family
-from ahofm.fit.data import Rows, counted_rows
+from ahofm.fit.rows import Rows, counted_rows
 from ahofm.rows import ArraySource, Known, Target, ThreadExecutor, known_rows
 
 

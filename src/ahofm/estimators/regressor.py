@@ -36,8 +36,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
         than 2,000 rows, 8 for fewer than 12,000 and 12 for more; pairs get up to three times as many while they leave
-        something to explain, and factors that are not needed are dropped after the fit. Where strengths are given it
-        is 5.
+        something to explain, and unneeded factors are dropped after the fit. Where strengths are given it is 5.
     columns : dict of column name or position to kind, one kind for all, or None
         What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
         ``Linear()`` for all the model is a factorization machine.
@@ -69,9 +68,9 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         their precision take part. Main effects are walks.
     tempering : float or "auto", default "auto"
         For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.
-        1 prunes most, 0 takes partners as known and overfits noisy data. "auto" rises with the noise below 2,000
-        rows. Beyond, it is 0.7 for smooth interactions ("newton": 0.5, and less where more noise is left), 0.55 for
-        mixed ones and 0.7 for walks, from 12,000 rows on 0.7 and 1 (weighted walks: 0.5). Rare events: 1.
+        1 prunes most, 0 takes partners as known and overfits noise. "auto" rises with the noise below 2,000 rows;
+        beyond, it is 0.7 for smooth interactions ("newton": at most 0.5), 0.55 for mixed ones and 0.7 for walks, from
+        12,000 rows on 0.7 and 1 (weighted walks: 0.5). Rare events: 1.
     n_members : int or "auto", default "auto"
         For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
         model. It is one model, of the summed rank. "auto" is 3 from 50 to 20,000 rows, else 1.
@@ -88,7 +87,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Epochs without improvement after which "adam" stops.
     max_iter : int or None, default None
         Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "block" over the columns
-        at the highest order: 60, or 30 from 2,000 rows on. Passes of "newton" over all rows at the highest order: 25.
+        at the highest order: 60, or 30 from 2,000 rows on; of main effects alone, which converge, at most 500 or 300.
+        Passes of "newton" over all rows at the highest order: 25.
     tol : float or None, default None
         "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start, by
         default 1e-4. "block" goes to the next order when three sweeps change the noise variance by less than this
@@ -155,7 +155,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
-            Numbers of rows: integers act as repeated rows, zeros as absent ones. Relative weights should have mean 1.
+            Whole numbers count rows: 2 is a row that is there twice, 0 one that is absent. Others are relative, without
+            a unit, where the family estimates its dispersion; for counts and classes they are numbers of trials.
         offset : array of shape (n,) or (n, predictors), optional
             Added to the predictor, e.g. the log of an exposure.
         """
@@ -231,7 +232,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         table = self._read(X)
         if not return_std:
             return self.model_.predict(table, offset, n_threads=self._threads())
-        eta, _, spread = with_std(self.model_, self._one_band(), table, offset)
+        eta, spread = with_std(self.model_, self._one_band(), table, offset)
         return self.model_.family.mean(eta), mean_std(self.model_, eta, spread)
 
     @one_blas_thread()
@@ -272,13 +273,13 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
         if calibration is not None and kind == "mean":
             raise ValueError("calibration is for kind='new': nobody has seen means to calibrate on")
-        eta, shift, spread = with_std(self.model_, band, self._read(X), offset)
+        eta, spread = with_std(self.model_, band, self._read(X), offset)
         if kind == "mean":
-            return np.column_stack(mean_interval(self.model_, eta, shift, spread, level))
+            return np.column_stack(mean_interval(self.model_, eta, spread, level))
         low, high = new_interval(self.model_, eta, spread, level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
-            own, _, own_spread = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
+            own, own_spread = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
             wider = conformal(*new_interval(self.model_, own, own_spread, level, seed=1), y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])

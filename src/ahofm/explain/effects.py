@@ -15,6 +15,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric
 from ahofm.explain.asked import Fitted, column_of, columns_of, model_of, predictor_of
+from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
@@ -37,11 +38,11 @@ class Effect:
         Values of each column: numbers or levels.
     value : array of shape (points of the first column, of the second, ...)
     low, high : arrays of the same shape, or None
-        Ends of a band that holds ``level`` of the points on average; None when the model has no band.
+        Ends of a band around ``value`` that holds ``level`` of the points on average; None when the model has no band.
     all_low, all_high : arrays of the same shape, or None
         Ends of a band that holds everywhere at once with that probability.
     std : array of the same shape, or None
-        Standard deviation on the scale of the predictor.
+        Standard error on the scale of the predictor: root of the estimated mean squared error.
     outside : array of bool of the same shape
         Where a number lies beyond those of training.
     level : float
@@ -50,6 +51,8 @@ class Effect:
         Whether it is the interaction of all these columns only, or everything that depends on them alone.
     density : tuple of arrays
         Share of the training weight near each grid value.
+    warnings : tuple of str
+        Which columns share the effect with others, so that rows cannot tell whose it is (concurvity).
     """
 
     columns: tuple[str, ...]
@@ -65,6 +68,7 @@ class Effect:
     scale: str
     alone: bool
     density: tuple[Floats, ...]
+    warnings: tuple[str, ...] = ()
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per point of the grid."""
@@ -147,9 +151,9 @@ def effect(
 
     low = high = all_low = all_high = std = None
     if band is not None:
-        shift, spread, reach = band
-        low, high = _ends(shown, value, shift, spread * float(stats.norm.ppf(0.5 + 0.5 * level)))
-        all_low, all_high = _ends(shown, value, shift, spread * reach)
+        spread, all_reach = band
+        low, high = _ends(shown, value, spread * float(stats.norm.ppf(0.5 + 0.5 * level)))
+        all_low, all_high = _ends(shown, value, all_reach)
         std = spread.reshape(shape)
     return Effect(
         columns=tuple(model.encoder.names[j] for j in free),
@@ -165,12 +169,13 @@ def effect(
         scale=scale,
         alone=alone,
         density=tuple(_density(model.encoder.codebooks[j], values) for j, values in zip(free, grids, strict=True)),
+        warnings=tuple(shared_effects(model, k, everything)),
     )
 
 
-def _ends(shown: Callable[[Floats], Floats], value: Floats, shift: Floats, reach: Floats) -> tuple[Floats, Floats]:
-    """Ends of a band that is centred one step from the fit, and always holds the fit itself."""
-    ends = shown(value + np.minimum(shift - reach, 0.0)), shown(value + np.maximum(shift + reach, 0.0))
+def _ends(shown: Callable[[Floats], Floats], value: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Ends of a band around the fit; a link may turn them round."""
+    ends = shown(value - reach), shown(value + reach)
     return np.minimum(*ends), np.maximum(*ends)
 
 
@@ -200,8 +205,8 @@ def _band(
     level: float,
     *,
     with_intercept: bool,
-) -> tuple[Floats, Floats, float] | None:
-    """Shift of the centre, standard deviation, and how many of them hold everywhere."""
+) -> tuple[Floats, Floats] | None:
+    """Standard errors, and how far a band reaches that holds everywhere at once."""
     if model.band is None:
         return None
     codes = {j: model.encoder.codebooks[j].encode(values) for j, values in zip(columns, raw, strict=True)}
@@ -211,7 +216,8 @@ def _band(
     )
     if with_intercept:
         derivatives[:, 0] = 1.0
-    return *model.band.of(derivatives, k), model.band.reach(derivatives, level, k)
+    std = model.band.std(derivatives, k)
+    return std, model.band.reach(derivatives, level, k) * std
 
 
 def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, stats
+from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
+from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Choice, Model, check_offset, check_weight
-from ahofm.model.band import Band, starts_of
+from ahofm.model import Choice, Gain, Model
+from ahofm.model.band import Band
 
 _DEPENDENT = 0.5
 """Rank correlations from here on are worth a warning."""
@@ -47,10 +49,13 @@ class Summary:
     strengths : dict of order to array of shape (columns,)
         First smoothing strength, in the units of the fit.
     p_main : array of shape (columns,) or None
-        Approximate probability of a main effect as large as this if there were none (Wald).
+        Approximate probability of a main effect as large as this if there were none (Wood 2013).
     orders : dict of order to share of the variance
-    p_orders : dict of order to float, or None
-        Approximate probability of a gain in deviance as large as this if no term of the order were needed.
+    gains : tuple of Gain
+        What rows that were not fitted said of each order; empty where none were set aside.
+    pearson_dispersion : float or None
+        Pearson's statistic over its residual degrees of freedom, where the family takes the dispersion as known; 1 when
+        its variance is right. None where it says nothing: rows of one trial each.
     dispersion, deviance_explained : float or None
     choices : tuple of Choice
     solver, ended : str
@@ -69,7 +74,8 @@ class Summary:
     strengths: Mapping[int, Floats]
     p_main: Floats | None
     orders: Mapping[int, float]
-    p_orders: Mapping[int, float] | None
+    gains: tuple[Gain, ...]
+    pearson_dispersion: float | None
     dispersion: float | None
     deviance_explained: float | None
     choices: tuple[Choice, ...]
@@ -97,6 +103,8 @@ class Summary:
             lines.append(f"deviance explained in training: {self.deviance_explained:.1%}")
         if self.dispersion is not None:
             lines.append(f"dispersion: {self.dispersion:.4g}")
+        if self.pearson_dispersion is not None:
+            lines.append(f"Pearson dispersion: {self.pearson_dispersion:.3g} (1 where the family's variance is right)")
         lines += [f"{choice.name}: {choice.value} ({choice.reason})" for choice in self.choices]
         lines += ["", *self._column_lines(), "", *self._order_lines()]
         if self.p_main is not None:
@@ -117,16 +125,11 @@ class Summary:
         return lines
 
     def _order_lines(self) -> list[str]:
-        lines = ["order   share    rank" + ("" if self.p_orders is None else "         p")]
+        lines = ["order   share    rank"]
         for order, share in self.orders.items():
-            line = (
-                f"{order:<5}{share:>8.1%}{self.ranks.get(order, 0):>8}"
-                if order > 1
-                else f"{order:<5}{share:>8.1%}{'-':>8}"
-            )
-            p = None if self.p_orders is None else self.p_orders.get(order)
-            lines.append(line + ("" if p is None else f"{p_text(p):>10}"))
-        return lines
+            rank = str(self.ranks.get(order, 0)) if order > 1 else "-"
+            lines.append(f"{order:<5}{share:>8.1%}{rank:>8}")
+        return lines + [str(gain) for gain in self.gains]
 
 
 def p_text(value: float) -> str:
@@ -153,11 +156,11 @@ def summary(fitted: Fitted) -> Summary:
     total = sum(sum(orders.values()) for orders, _, _ in parts) or 1.0
     books = model.encoder.codebooks
     warnings = [] if model.trace.reason.success else [model.trace.reason.value]
-    explained, p_orders = None, None
+    explained = None
     if training is not None:
         table, y, weight, offset = training
         explained = model.deviance_explained(table, y, weight, offset)
-        p_orders = _order_tests(model, table, y, weight, offset)
+        warnings += [said for k in range(model.family.n_predictors) for said in shared_effects(model, k)]
         warnings += _dependence(model, table, sum(sum(own[0].values()) for own in parts))
     return Summary(
         family=repr(model.family),
@@ -172,7 +175,8 @@ def summary(fitted: Fitted) -> Summary:
         strengths=dict(model.strengths),
         p_main=None if model.band is None else _main_tests(model.band),
         orders={order: sum(own[0].get(order, 0.0) for own in parts) / total for order in range(1, model.order + 1)},
-        p_orders=p_orders,
+        gains=model.gains,
+        pearson_dispersion=_pearson(model, training),
         dispersion=model.dispersion,
         deviance_explained=explained,
         choices=model.choices,
@@ -187,41 +191,19 @@ def _freedom(band: Band) -> dict[int, Floats]:
     return {order: np.asarray(sum(part[order] for part in band.freedom)) for order in first}
 
 
-def _main_tests(band: Band) -> Floats:
-    """Wald tests in the band's coordinates, one step from the fit, where the bias is small; predictors pooled."""
-    starts = starts_of(band.mains, band.factors, band.ranks)
-    out = np.full(len(band.mains), np.nan)
-    inverses = [linalg.solve_triangular(root, np.eye(len(root)), lower=True) for root in band.roots]
-    for j, main in enumerate(band.mains):
-        at = slice(starts[j], starts[j] + main.shape[1])
-        if not main.shape[1]:
-            continue
-        statistic = 0.0
-        for theta, shift, half in zip(band.thetas, band.shifts, inverses, strict=True):
-            own = theta[at] + shift[at]
-            statistic += float(own @ linalg.solve(half[:, at].T @ half[:, at], own, assume_a="pos"))
-        out[j] = stats.chi2.sf(statistic, main.shape[1] * len(band.thetas))
-    return out
+def _main_tests(band: Band) -> Floats | None:
+    """P-values of the columns; None for a band of an earlier version, which has none."""
+    return np.array([band.tests.get(j, np.nan) for j in range(len(band.mains))]) if band.tests else None
 
 
-def _order_tests(model: Model, table: Table, y: Any, weight: Any, offset: Any) -> dict[int, float] | None:
-    """Gains in training deviance from order to order, against the effective degrees of freedom they cost."""
-    if model.band is None or not model.lower:
-        return None
-    target, weights = np.asarray(y, dtype=np.float64), check_weight(weight, table.n_rows)
-    shifts = 0.0 if offset is None else check_offset(offset, table.n_rows, model.family)
-    found: dict[int, float] = {}
-    losses = {}
-    for order in range(1, model.order + 1):
-        value, _, _ = model.family.loss(target, model.at_order(order).eta(table) + shifts)
-        losses[order] = float(weights @ value)
-    dispersion = model.dispersion if model.family.dispersed and model.dispersion else 1.0
-    freedom = _freedom(model.band)
-    for order in range(2, model.order + 1):
-        gain = 2.0 * (losses[order - 1] - losses[order]) / dispersion
-        cost = float(freedom[order].sum()) if order in freedom else 0.0
-        found[order] = float(stats.chi2.sf(max(gain, 0.0), cost)) if cost > 0.0 else float("nan")
-    return found
+def _pearson(model: Model, training: Any) -> float | None:
+    """Pearson's statistic over its residual degrees of freedom, or over the rows where these are not known."""
+    if model.pearson_dispersion is None or model.band is None:
+        return model.pearson_dispersion
+    shares = isinstance(model.family, Bernoulli) and training is not None
+    rows = float(training[0].n_rows) if shares else model.total
+    used = 1.0 + sum(float(part.sum()) for own in model.band.freedom for part in own.values())
+    return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
 
 def _dependence(model: Model, table: Table, independent: float) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from ahofm.families.bernoulli import Bernoulli
+from ahofm.families.bernoulli import Bernoulli, QuasiBinomial
 from ahofm.families.family import Family
 from ahofm.families.gamma import Gamma
 from ahofm.families.gaussian import Gaussian
@@ -14,7 +14,7 @@ from ahofm.families.huber import Huber
 from ahofm.families.location_scale import GaussianLocationScale
 from ahofm.families.multinomial import Multinomial
 from ahofm.families.negative_binomial import NegativeBinomial
-from ahofm.families.poisson import Poisson
+from ahofm.families.poisson import Poisson, QuasiPoisson
 from ahofm.families.quantile import Laplace, Quantile
 from ahofm.families.target import TargetRange
 from ahofm.families.tweedie import Tweedie
@@ -33,6 +33,8 @@ __all__ = [
     "NegativeBinomial",
     "Poisson",
     "Quantile",
+    "QuasiBinomial",
+    "QuasiPoisson",
     "TargetRange",
     "Tweedie",
     "Units",
@@ -44,8 +46,10 @@ FAMILIES: Mapping[str, type[Family]] = MappingProxyType(
         "gaussian": Gaussian,
         "bernoulli": Bernoulli,
         "binomial": Bernoulli,
+        "quasi_binomial": QuasiBinomial,
         "multinomial": Multinomial,
         "poisson": Poisson,
+        "quasi_poisson": QuasiPoisson,
         "negative_binomial": NegativeBinomial,
         "gamma": Gamma,
         "tweedie": Tweedie,

@@ -57,6 +57,11 @@ class Bernoulli(Family):
         """When ``quasi``."""
         return self.quasi
 
+    @property
+    def if_overdispersed(self) -> str | None:
+        """Unless ``quasi``."""
+        return None if self.quasi else "family='quasi_binomial'"
+
     def majorant(self, eta: Floats, variance: Floats) -> Floats:
         """``tanh(xi / 2) / (2 xi)`` with ``xi^2 = eta^2 + variance``, the bound of Jaakkola and Jordan (2000)."""
         return logistic_bound(eta**2 + variance)
@@ -85,6 +90,20 @@ class Bernoulli(Family):
         for value in (0.0, 1.0):
             if (y == value).all():
                 raise ValueError(f"y is {value:g} in every row: one class only; {self.name} needs both")
+
+
+@dataclass(frozen=True)
+class QuasiBinomial(Bernoulli):
+    """``Bernoulli(quasi=True)`` by a name of its own: shares of successes that vary more than independent trials.
+
+    Examples
+    --------
+    >>> from ahofm.families import find_family
+    >>> find_family("quasi_binomial").dispersed
+    True
+    """
+
+    quasi: bool = True
 
 
 def logistic_bound(square: Floats) -> Floats:

@@ -83,6 +83,11 @@ class Family(ABC):
         """Whether the loss counts in units of a dispersion that is estimated; otherwise that is 1."""
         return False
 
+    @property
+    def if_overdispersed(self) -> str | None:
+        """What to do where targets vary more than it says; None where its dispersion is estimated, or has none."""
+        return None
+
     @abstractmethod
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """Loss (n,), its slope g (n, K) and curvature h >= 0 (n, K) by each predictor.

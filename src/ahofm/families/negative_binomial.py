@@ -67,6 +67,17 @@ class NegativeBinomial(Family):
             g, h = size * up - y * down, (y + size) * up * down
         return value, g[:, np.newaxis], h[:, np.newaxis]
 
+    @property
+    def if_overdispersed(self) -> str | None:
+        """Where the size was given, it may be wrong."""
+        return "family='quasi_poisson'" if self.open else "NegativeBinomial() without a size, or family='quasi_poisson'"
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """``(y - mu)^2 / (mu + mu^2 / size)``."""
+        mu, size = self.mean(eta), filled_in(self.name, "size", self.size)
+        with quiet():
+            return np.asarray(np.where(y == mu, 0.0, (y - mu) ** 2 / (mu + mu**2 / size)))
+
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS["log"].mean(eta[:, 0])

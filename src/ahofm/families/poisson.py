@@ -93,6 +93,11 @@ class Poisson(Family):
         with quiet():
             return np.asarray(np.where(y == mu, 0.0, (y - mu) ** 2 / mu))
 
+    @property
+    def if_overdispersed(self) -> str | None:
+        """Unless ``quasi``."""
+        return None if self.quasi else "family='quasi_poisson' or family='negative_binomial'"
+
     def mean(self, eta: Floats) -> Floats:
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
@@ -117,3 +122,17 @@ class Poisson(Family):
         """Counts that are all zero have no finite fit."""
         super().check(y)
         refuse_all_zero(self.name, y)
+
+
+@dataclass(frozen=True)
+class QuasiPoisson(Poisson):
+    """``Poisson(quasi=True)`` by a name of its own: counts whose variance is a multiple of their mean.
+
+    Examples
+    --------
+    >>> from ahofm.families import find_family
+    >>> find_family("quasi_poisson").dispersed
+    True
+    """
+
+    quasi: bool = True

@@ -3,6 +3,7 @@
 from ahofm.fit.adam import Adam
 from ahofm.fit.bcd import Bcd
 from ahofm.fit.capacity import OrderWarning
+from ahofm.fit.dispersion import DispersionWarning
 from ahofm.fit.forecast import Forecast, forecast_fit
 from ahofm.fit.lbfgs import Lbfgs
 from ahofm.fit.objective import Objective
@@ -17,6 +18,7 @@ __all__ = [
     "Adam",
     "Bcd",
     "Callback",
+    "DispersionWarning",
     "Forecast",
     "Lbfgs",
     "Objective",

@@ -17,7 +17,7 @@ from ahofm.fit.block.probe import PASSED, Memory, Speed, crowding, pass_times, t
 from ahofm.fit.block.run import FEWEST_ROWS_FOR_THREADS
 from ahofm.fit.block.stages import Job
 from ahofm.fit.block.work import FLOAT64_ROWS, Work, recipes_for
-from ahofm.fit.data import counted_rows
+from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.train import learns_strengths, prepared, ranks_for
 from ahofm.kernels.blas import one_blas_thread

@@ -19,8 +19,10 @@ from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.ensemble import fit_block
 from ahofm.fit.capacity import check_order, check_ranks
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
-from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
+from ahofm.fit.data import Data, prepare, prepare_dataset
+from ahofm.fit.dispersion import with_dispersion
 from ahofm.fit.penalised import fit_penalised
+from ahofm.fit.rows import Rows, counted_rows
 from ahofm.fit.settings import LEARNING, Settings, check_settings
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
@@ -71,9 +73,11 @@ def fit_model(
     check_settings(settings)
     begun = time.perf_counter()
     if isinstance(X, Dataset):
+        given = None
         data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
         table, rows = counted_rows(read_table(X), y, weight, offset, family)
+        given = table, rows
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
@@ -100,6 +104,8 @@ def fit_model(
     if settings.prune:
         model = model.without(model.removed())
     _warn_unless_finished(model.trace, settings)
+    if given is not None:
+        model = with_dispersion(model, *given)
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
 
 

@@ -1,10 +1,11 @@
-"""The band around a fit: Gauss–Newton, one step less smooth than the fit.
+"""The band around a fit: the Bayesian covariance of a penalised fit, and an estimate of its bias.
 
-Around a penalised fit the curvature of losses and penalties together gives a covariance, but directions that were
-shrunk away get a bias and no variance. Hence penalties count for a share only, in the covariance and in one step that
-the centre of the band takes towards the data:
+    V = (H + S)^-1        shift = V (J' score - S theta)        H = sum omega J'J
 
-    V = (H + kappa S)^-1        shift = V (J' score - kappa S theta)        H = sum omega J'J
+Smoothing parameters in S are those that functions of the fitted size have, by one step of Fellner and Schall: as many
+coefficients as the data determine are divided by the fitted functions' size (Wood and Fasiolo 2017). They are bounded,
+so that directions that were shrunk away keep some variance. Averaged over a function's points, V holds the variance of
+the fit and the squared bias that such penalties have (Nychka 1988); what the data still ask for is the shift.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from ahofm.columns import Categorical, Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.block.column import BlockColumn, block_column, level_functions
-from ahofm.fit.data import row_counts
+from ahofm.fit.concurvity import concurvity_of
+from ahofm.fit.many_levels import level_edf
+from ahofm.fit.rows import row_counts
+from ahofm.fit.settings import LEARNING
+from ahofm.fit.tests_of_effects import Statistic, main_statistics, p_value
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
-from ahofm.model.band import Band, jacobian, pulled_back, tables_at
-
-KAPPA = 0.1
-"""Least share of the penalties that counts. A fit that has used up more of the rows has less to gain from them: their
-degrees of freedom, per row, are the share then."""
+from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 """Coordinates of a predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a
@@ -39,6 +40,9 @@ MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
 many levels has fewer, which are kept at all its codes.
 """
+
+_LEAST_SHARE = 1e-3
+"""Of the coefficients of a function that data determine."""
 
 _SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
 """Bounds of strengths, in the units that fits are made in. In the covariance the upper one is lower: what was shrunk
@@ -53,10 +57,10 @@ def band_of(
     weight: ArrayLike | None = None,
     offset: ArrayLike | None = None,
     *,
-    kappa: float | None = None,
+    kappa: float = 1.0,
     seed: int = 0,
 ) -> Band:
-    """The band of a model, from the rows it was fitted to; by default kappa follows from the degrees of freedom."""
+    """The band of a model, from the rows it was fitted to; kappa multiplies all smoothing parameters."""
     target = np.asarray(y, dtype=np.float64)
     weights = row_counts(check_weight(weight, table.n_rows), model.family)
     shifts = None if offset is None else check_offset(offset, table.n_rows, model.family)
@@ -74,9 +78,13 @@ def band_of(
     predictors = [_in_units(tables, scale) for tables, scale in zip(model.tables(), scales, strict=True)]
     columns = _columns(model.encoder.codebooks)
     mains, factors = _coordinates(columns, predictors[0].width - 1, model)
-    thetas, roots, moved, freedom = [], [], [], []
+    thetas, roots, moved, freedom, shared = [], [], [], [], []
+    statistics: list[dict[int, Statistic]] = []
+    stiffness = [np.zeros(0) if column is None else column.stiffness[_smoothest(column)] for column in columns]
+    starts = starts_of(mains, factors, model.ranks)
+    at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
     for k, (at_codes, scale) in enumerate(zip(predictors, scales, strict=True)):
-        theta, strength = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
+        theta, strength, groups = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
         tables = tables_at(theta, mains, factors, model.ranks)
         information = np.zeros((len(theta), len(theta)))
         for start in range(0, len(seen), 1_000):
@@ -84,17 +92,33 @@ def band_of(
             J = jacobian(Chunk(codes.take(seen[some])), tables, mains, factors)
             information += J.T @ (J * (scale**2 * curvature[some, k, np.newaxis]))
         pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
-        _, firm = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
+        _, firm, _ = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
         freedom.append(_freedom(information, firm, mains, factors, model.ranks))
-        used = float(sum(part.sum() for part in freedom[-1].values()) / weights.sum())
-        softened = strength * (min(max(used, KAPPA), 1.0) if kappa is None else kappa)
+        left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
+        if left_out:
+            omega = scale**2 * unit * h[:, k]
+            for j, own in level_edf(codes, omega, mains, [firm[part] for part in at], left_out).items():
+                freedom[-1][1][j] = own
+        softened = kappa * _determined(information, strength, firm, groups)
         root = _root(information, softened)
+        shared.append(concurvity_of(information, theta, at))
+        statistics.append(main_statistics(information, pull, theta, softened, at, stiffness, freedom[-1][1]))
         units = _units(scale, mains, factors, model.ranks)
         thetas.append(units * theta)
         roots.append(root / units[:, np.newaxis])
         moved.append(units * scipy.linalg.cho_solve((root, True), pull - softened * theta))
+    used = sum(float(part.sum()) for own in freedom for part in own.values())
+    residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
     return Band(
-        tuple(mains), tuple(factors), dict(model.ranks), tuple(thetas), tuple(roots), tuple(moved), tuple(freedom)
+        tuple(mains),
+        tuple(factors),
+        dict(model.ranks),
+        tuple(thetas),
+        tuple(roots),
+        tuple(moved),
+        tuple(freedom),
+        tuple(shared),
+        {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
     )
 
 
@@ -161,9 +185,11 @@ def _at_fit(
     columns: Sequence[BlockColumn | None],
     ranks: Mapping[int, int],
     most: float,
-) -> tuple[Floats, Floats]:
-    """Coordinates of the fitted functions, and the strengths that functions of their size would have, up to a bound."""
-    theta, strength = [np.array([tables.intercept])], [np.zeros(1)]
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Coordinates of the fitted functions, the smoothing parameters that functions of their size would have, up to a
+    bound, and which of these are one: -1 where there is none.
+    """
+    theta, strength, groups = [np.array([tables.intercept])], [np.zeros(1)], [np.full(1, -1)]
     starts = list(accumulate((len(main) for main in mains), initial=0))
     for j, column in enumerate(columns):
         if column is None:
@@ -174,28 +200,49 @@ def _at_fit(
         if ranks:
             own += [(factors[j], table[at]) for table in tables.factors.values()]
         found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in own]
+        first = [len(found) * 2 * j + 2 * part for part in range(len(found))]
+        numbers = [np.where(own >= 0, own + start, -1) for (_, _, own), start in zip(found, first, strict=True)]
         theta.append(found[0][0].ravel())
         strength.append(found[0][1].ravel())
+        groups.append(numbers[0].ravel())
         if ranks:
-            theta.append(np.hstack([part for part, _ in found[1:]]).ravel())
-            strength.append(np.hstack([part for _, part in found[1:]]).ravel())
-    return np.concatenate(theta), np.concatenate(strength)
+            theta.append(np.hstack([part for part, _, _ in found[1:]]).ravel())
+            strength.append(np.hstack([part for _, part, _ in found[1:]]).ravel())
+            groups.append(np.hstack(numbers[1:]).ravel())
+    return np.concatenate(theta), np.concatenate(strength), np.concatenate(groups).astype(np.intp)
 
 
 def _projected(
     values: Floats, functions: Floats, mass: Floats, stiffness: Floats, most: float
-) -> tuple[Floats, Floats]:
-    """Coordinates (m, K) of K functions, and strengths (m, K) shared by them: of what is stiff, and of the rest."""
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Coordinates (m, K) of K functions, smoothing parameters (m, K) shared by them, and which each of these is: 0 of
+    what is stiff, 1 of the rest.
+    """
     roots = np.sqrt(mass)[:, np.newaxis]
     coef: Floats = np.linalg.lstsq(roots * values[:-1], roots * functions[:-1], rcond=None)[0].astype(np.float64)
     stiff = stiffness[: len(coef)]
-    strength = np.ones_like(coef)
-    for group in (stiff > 0.0, stiff == 0.0):
+    strength, which = np.ones_like(coef), np.full(coef.shape, -1, dtype=np.intp)
+    for number, group in enumerate((stiff > 0.0, stiff == 0.0)):
         if group.any():
             weight = (stiff[group] / stiff[group].mean() if stiff[group].any() else np.ones(group.sum()))[:, np.newaxis]
             size = max(float((weight * coef[group] ** 2).mean()), np.finfo(float).tiny)
             strength[group] = weight * np.clip(1.0 / size, _SOFTEST, most)
-    return coef, strength
+            which[group] = number
+    return coef, strength, which
+
+
+def _determined(information: Floats, strength: Floats, firm: Floats, groups: NDArray[np.intp]) -> Floats:
+    """Smoothing parameters after one step of Fellner and Schall: the coefficients that the data determine, by size.
+
+    Before it they are the number of all coefficients by size: ``strength`` with the lower bound, ``firm`` without.
+    """
+    inverse = scipy.linalg.cho_solve((_root(information, strength), True), np.eye(len(strength)), check_finite=False)
+    share = np.clip(1.0 - strength * np.diag(inverse), 0.0, 1.0)
+    out = strength.copy()
+    for group in np.unique(groups[groups >= 0]):
+        own = groups == group
+        out[own] = np.minimum(firm[own] * max(float(share[own].mean()), _LEAST_SHARE), strength[own])
+    return out
 
 
 def _root(information: Floats, penalty: Floats) -> Floats:
@@ -207,6 +254,19 @@ def _root(information: Floats, penalty: Floats) -> Floats:
         except np.linalg.LinAlgError:
             continue
     raise np.linalg.LinAlgError("the information of the rows is not finite")
+
+
+def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
+    """Columns with more levels than coordinates, and the inverse variances of their effects.
+
+    Where smoothing parameters were given, they count in units of the dispersion.
+    """
+    unit = 1.0 if model.trace.solver in LEARNING else unit
+    return {
+        j: max(float(model.strengths[1][j]) * unit, _SOFTEST)
+        for j, (book, main) in enumerate(zip(model.encoder.codebooks, mains, strict=True))
+        if isinstance(book.kind, Categorical) and book.n_codes - 1 > main.shape[1] > 0
+    }
 
 
 def _freedom(

@@ -1,17 +1,19 @@
 """The model: its shape, its coefficients, and the frozen result of a fit."""
 
 from ahofm.model.band import Band
+from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.coordinates import Coordinates, coordinates, eigenvalues
 from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
-from ahofm.model.model import Model, Removed, check_offset, check_weight
+from ahofm.model.model import Model, Removed
 from ahofm.model.terms import Lower, Terms
-from ahofm.model.trace import Choice, Reason, Record, Trace
+from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 
 __all__ = [
     "Band",
     "Choice",
     "Coordinates",
+    "Gain",
     "Layout",
     "Lower",
     "Model",

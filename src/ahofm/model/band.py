@@ -9,7 +9,7 @@ has followed the noise of its rows, and would find it again in their residuals.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -43,9 +43,14 @@ class Band:
     roots : tuple of arrays of shape (P, P), one per predictor
         Lower triangles L with ``V = (L L')^-1``.
     shifts : tuple of arrays of shape (P,)
-        One step from the fit towards what an undersmoothed fit would say: bands are centred there.
+        One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned.
     freedom : tuple of dicts of order to array of shape (columns,)
         Effective degrees of freedom of each predictor.
+    concurvity : tuple of arrays of shape (columns, columns)
+        Share of the variation of main effect j, at the rows of training, that a function of column i reproduces, as
+        entry (i, j) for each predictor: mgcv's estimate of pairwise concurvity. Empty in files of version 1.
+    tests : dict of column to float
+        P-values of main effects (:mod:`ahofm.fit.tests_of_effects`). Empty in files of version 1.
     """
 
     mains: tuple[Floats, ...]
@@ -55,28 +60,37 @@ class Band:
     roots: tuple[Floats, ...]
     shifts: tuple[Floats, ...]
     freedom: tuple[Mapping[int, Floats], ...]
+    concurvity: tuple[Floats, ...] = ()
+    tests: Mapping[int, float] = field(default_factory=dict)
 
     @one_blas_thread()
-    def eta(self, codes: Codes) -> tuple[Floats, Floats]:
-        """Shift of the centre, and standard deviation, of each row's predictors: (n, predictors) each."""
-        shift, spread = np.empty((2, codes.n_rows, len(self.thetas)))
+    def eta(self, codes: Codes) -> Floats:
+        """Standard errors of each row's predictors: (n, predictors)."""
+        found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             tables = tables_at(theta, self.mains, self.factors, self.ranks)
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                shift[rows, k], spread[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)
-        return shift, spread
+                found[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)[1]
+        return found
+
+    def std(self, derivatives: Floats, k: int = 0) -> Floats:
+        """Standard errors of terms with derivatives (n, P) by the coordinates of predictor k.
+
+        The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
+        """
+        return np.hypot(*self.of(derivatives, k))
 
     @one_blas_thread()
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
-        """Shift and standard deviation of quantities with derivatives (n, P) by the coordinates of predictor k."""
+        """Estimated bias, with its sign turned, and standard deviation of quantities with such derivatives."""
         half = self._half(derivatives, k)
         return derivatives @ self.shifts[k], np.sqrt(np.einsum("ij,ij->j", half, half))
 
     @one_blas_thread()
     def reach(self, derivatives: Floats, level: float, k: int = 0) -> float:
-        """How many standard deviations hold all of these quantities at once with a probability, by simulation."""
+        """How many standard errors hold all of these quantities at once with a probability, by simulation."""
         half = self._half(derivatives, k)
         spread = np.sqrt(np.einsum("ij,ij->j", half, half))
         half = half[:, spread > 0.0] / spread[spread > 0.0]

@@ -14,7 +14,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from math import isfinite
 from numbers import Integral, Real
 from pathlib import Path
@@ -37,7 +37,7 @@ from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.terms import Lower, Terms
-from ahofm.model.trace import Choice, Reason, Record, Trace
+from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm", 2
@@ -48,10 +48,15 @@ _KINDS = (Categorical, Cyclic, Linear, Mixed, Spline, Walk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, MixedBasis, SplineBasis, WalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Band, Lower, Terms, Choice, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
+_PARTS = {Model, Band, Lower, Terms, Choice, Gain, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
-_ADDED: dict[int, dict[type, frozenset[str]]] = {2: {Model: frozenset({"missing"})}}
+_ADDED: dict[int, dict[type, frozenset[str]]] = {
+    2: {
+        Model: frozenset({"missing", "gains", "pearson_dispersion"}),
+        Band: frozenset({"concurvity", "tests"}),
+    }
+}
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
@@ -126,9 +131,13 @@ def _completed(value: Any, version: int) -> Any:
     for later in (added for number, added in _ADDED.items() if number > version):
         for cls, names in later.items():
             if found.get("type") == cls.__name__:
-                defaults = {item.name: item.default for item in fields(cls) if item.name in names}
+                defaults = {item.name: _default(item) for item in fields(cls) if item.name in names}
                 found |= {name: _pack(default, "", {}) for name, default in defaults.items() if name not in found}
     return found
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _digest(text: str, tensors: Tensors) -> str:

@@ -19,9 +19,10 @@ from ahofm.families import Family
 from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
+from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
-from ahofm.model.trace import Choice, Trace
+from ahofm.model.trace import Choice, Gain, Trace
 
 REMOVED_SHARE = 5e-3
 """Columns and orders below this share of the variance are reported as not needed."""
@@ -64,6 +65,11 @@ class Model:
         How far predictors may be off, once somebody has asked.
     missing : tuple of str
         Cells of text files that meant missing in training, besides empty ones and NA: the command reads files so.
+    gains : tuple of Gain
+        What validation rows said of each order; empty where there were none.
+    pearson_dispersion : float or None
+        Where the family takes the dispersion as known: Pearson's statistic of the fit's smooth part per row, about 1
+        when the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
     """
 
     encoder: Encoder
@@ -79,6 +85,8 @@ class Model:
     dispersion: float | None = None
     band: Band | None = None
     missing: tuple[str, ...] = ()
+    gains: tuple[Gain, ...] = ()
+    pearson_dispersion: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
@@ -268,31 +276,3 @@ class Model:
         ends = np.cumsum([1, *self.ranks.values()])
         factors = {order: values[:, a:b] for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
         return Tables(terms.intercept, values[:, 0], factors)
-
-
-def check_offset(offset: ArrayLike, n_rows: int, family: Family) -> Floats:
-    """An offset as an array of shape (n, predictors)."""
-    n_predictors, flat = family.n_predictors, family.takes_flat_offset
-    values = np.asarray(offset, dtype=np.float64)
-    if flat and values.shape == (n_rows,):
-        values = np.column_stack([values, np.zeros((n_rows, n_predictors - 1))])
-    if values.shape != (n_rows, n_predictors):
-        shapes = [f"({n_rows},)"] * flat + [f"({n_rows}, {n_predictors})"] * (n_predictors > 1)
-        raise ValueError(f"offset has shape {np.shape(offset)}, expected {' or '.join(shapes)}: as many rows as X")
-    if not np.isfinite(values).all():
-        raise ValueError("offset must be finite; replace NaN and infinities, e.g. the log of a zero exposure")
-    return values
-
-
-def check_weight(weight: ArrayLike | None, n_rows: int) -> Floats:
-    """Weights as an array of shape (n,), ones when there are none."""
-    if weight is None:
-        return np.ones(n_rows)
-    weights = np.asarray(weight, dtype=np.float64)
-    if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},): one number per row of X")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative")
-    if not weights.any():
-        raise ValueError("sample_weight is zero everywhere; at least one row must count")
-    return weights

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from ahofm.columns.basis import Floats
 from ahofm.families.distributions import Distribution, is_discrete, log_density
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model.model import Model, check_weight
+from ahofm.model.checks import check_weight
+from ahofm.model.model import Model
 
 
 def distribution(model: Model, X: Any, offset: ArrayLike | None = None) -> Distribution:

@@ -68,6 +68,36 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What rows that were not fitted said of an order.
+
+    Attributes
+    ----------
+    order, over : int
+        Which order is compared with which lower one.
+    gain : float
+        By how much the mean loss on these rows is less with the order, as a share of that without it.
+    error : float
+        Standard error of the gain, as such a share too.
+    rows : int
+        How many rows.
+    """
+
+    order: int
+    over: int
+    gain: float
+    error: float
+    rows: int
+
+    def __str__(self) -> str:
+        """For people."""
+        better = "better" if self.gain >= 0.0 else "worse"
+        size, error = 100.0 * abs(self.gain), 100.0 * self.error
+        compared = f"order {self.order} predicts {self.rows} validation rows {better} than order {self.over}"
+        return f"{compared} by {size:.2g} ± {error:.2g} % of the mean loss"
+
+
+@dataclass(frozen=True)
 class Trace:
     """A fit's history.
 

@@ -91,6 +91,8 @@ def _facts(model: Model, told: Any, order: int) -> list[list[str]]:
         )
     if told.dispersion is not None:
         facts.append([f"{told.dispersion:.4g}", "dispersion"])
+    if told.pearson_dispersion is not None:
+        facts.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 where the family's variance is right"])
     return facts
 
 
@@ -201,11 +203,12 @@ def _fit_columns(told: Any) -> list[list[str]]:
 
 
 def _fit_orders(told: Any) -> list[list[str]]:
-    rows = [["order", "share", "factors", "p"]]
+    gains = {gain.order: gain for gain in told.gains}
+    rows = [["order", "share", "factors", *(["on validation rows"] if gains else [])]]
     for order, share in told.orders.items():
-        p = (told.p_orders or {}).get(order)
         rank = "" if order == 1 else str(told.ranks.get(order, 0))
-        rows.append([str(order), f"{share:.1%}", rank, "" if p is None else p_text(p)])
+        said = [str(gains[order]) if order in gains else ""] if gains else []
+        rows.append([str(order), f"{share:.1%}", rank, *said])
     return rows
 
 

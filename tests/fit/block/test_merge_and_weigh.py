@@ -293,6 +293,18 @@ def test_an_order_that_gains_nothing_is_not_supported():
     assert scores.supported(2) == scores.needed(2) == 1
     assert scores.supported(3) == scores.needed(3) == 3
     assert {order for _, order in scores.shares(2)} == {1}
+    second, third = scores.gains()
+    assert (second.order, second.over, third.order, third.over, third.rows) == (2, 1, 3, 2, N)
+    assert abs(second.gain) < 3 * second.error
+    assert third.gain > 3 * third.error
+
+
+def test_a_gain_is_a_share_of_the_loss_without_the_order():
+    target = np.linspace(-1.0, 1.0, N)
+    predicted = np.stack([np.zeros(N), target], axis=1)[:, np.newaxis]
+    (gain,) = gaussian_scores((1, 2), predicted, target, np.ones(N)).gains()
+    assert gain.gain == pytest.approx(1.0, abs=0.1)
+    assert "better than order 1 by" in str(gain)
 
 
 def test_rows_without_weight_do_not_count():

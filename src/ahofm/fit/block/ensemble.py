@@ -68,25 +68,11 @@ def fit_block(
     found, settled = list[list[Fit]](), False
     if runner.reason is None:
         try:
-            rows = sample_of(work) if many else work
             tops = [
                 max(below for part in shares.values() for other, below in part if other == recipe) for recipe, _ in jobs
             ]
             runner.expect(-plan.spared(tops))
-            members = [
-                (precise if recipes[recipe].weighted else rows).member(
-                    recipes[recipe], recipe, copy, growing=True, highest=top
-                )
-                for (recipe, copy), top in zip(jobs, tops, strict=True)
-            ]
-            found = runner(members, None if many else "member")  # beliefs, which a refinement starts from, are not kept
-            found = [
-                counted_alike(fits, precise, work) if recipes[recipe].weighted else fits
-                for (recipe, _), fits in zip(jobs, found, strict=True)
-            ]
-            settled = all(member.settled for member in members)
-            if many:
-                found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
+            found, settled = _fit_members(work, precise, recipes, jobs, tops, runner)
         except KeyboardInterrupt:  # not within sweeps, where the runner sees to it
             runner.reason = Reason.INTERRUPTED
     if not any(found):  # interrupted: what the search has found is all there is
@@ -100,9 +86,35 @@ def fit_block(
     trace = Trace("newton" if many else "block", reason, tuple(runner.records), seconds, runner.damped)
     choices = (_interactions(recipes, shares, scores, max(ranks, default=1), data.units.spread), _rank(ranks, fitted))
     try:
-        return _assemble(work, fitted, shares, trace, choices, classes)
+        model = _assemble(work, fitted, shares, trace, choices, classes)
     except KeyboardInterrupt:  # what is fitted is not given up, unless there is another one
-        return _assemble(work, fitted, shares, replace(trace, reason=Reason.INTERRUPTED), choices, classes)
+        model = _assemble(work, fitted, shares, replace(trace, reason=Reason.INTERRUPTED), choices, classes)
+    return model if scores is None else replace(model, gains=scores.gains())
+
+
+def _fit_members(
+    work: Work,
+    precise: Work,
+    recipes: Sequence[Recipe],
+    jobs: Sequence[tuple[int, int]],
+    tops: Sequence[int],
+    runner: Runner,
+) -> tuple[list[list[Fit]], bool]:
+    """Fits to all rows of every (recipe, copy), up to its highest order; whether all of them have settled."""
+    rows = sample_of(work) if work.refined else work
+    members = [
+        (precise if recipes[recipe].weighted else rows).member(recipes[recipe], recipe, copy, growing=True, highest=top)
+        for (recipe, copy), top in zip(jobs, tops, strict=True)
+    ]
+    found = runner(members, None if work.refined else "member")  # beliefs, which a refinement starts from, are not kept
+    found = [
+        counted_alike(fits, precise, work) if recipes[recipe].weighted else fits
+        for (recipe, _), fits in zip(jobs, found, strict=True)
+    ]
+    settled = all(member.settled for member in members)
+    if work.refined:
+        found = [refined_fits(member, work, rows, runner, f"member {k}") for k, member in enumerate(members)]
+    return found, settled
 
 
 def _shares(scores: Scores | None, order: int, count: int, *, judged: bool) -> Shares:

@@ -14,7 +14,6 @@ import numpy as np
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.column import BlockColumn
@@ -22,11 +21,10 @@ from ahofm.fit.block.predictor import Belief, Predictor
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Fit, Job, Report, Schedule, Sweep
-from ahofm.fit.block.start import found_pairs, random_factors, spectral_factors
+from ahofm.fit.block.start import found_pairs, harmless, random_factors, spectral_factors
 from ahofm.fit.block.state import State
 from ahofm.fit.block.tempering import Tempering
 from ahofm.kernels import BlockKernel, BlockSums
-from ahofm.model.shares import symmetric
 from ahofm.rows import ArraySource, Executor
 
 _LEARNING = (0, 1, 2, 6, 12, 24)
@@ -39,9 +37,6 @@ When the partners' uncertainty begins to count, the noise may rise to seven time
 Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
 values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean.
 """
-
-_HALVINGS = 20
-"""Of the terms of new factors, at most."""
 
 _LEFT_OVER, _GROWTHS = 2, 2
 """Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
@@ -206,26 +201,11 @@ class Member:
             else:
                 new = random_factors(self.columns, rank, size, self.rng)
             if not response.quadratic:
-                new = self._harmless(k, order, new, 0.2 * size if order > 2 else np.inf)
+                most = 0.2 * size if order > 2 else np.inf
+                new = harmless(self.columns, self.codes, response, self._state.touch, k, order, new, most)
             predictor.widen(order, new)
             if order == 2 and self.surfaces and predictor.belief.surfaces is None:
                 predictor.begin_surfaces(self._state.information(k), response.total)
-
-    def _harmless(self, k: int, order: int, factors: list[Floats], most: float) -> list[Floats]:
-        """Factors whose terms have at most that standard deviation, and raise the loss by a twentieth at most."""
-        response, touch = self._state.response, self._state.touch
-        squares = np.array([column.mass @ part**2 for column, part in zip(self.columns, factors, strict=True)])
-        size = float(np.sqrt(symmetric(squares, order).sum()))
-        values = np.stack([part[codes] for part, codes in zip(factors, self.codes.columns, strict=True)])
-        terms, scale = symmetric(values, order).sum(axis=1), min(1.0, most / size if size > 0.0 else 1.0)
-        for _ in range(_HALVINGS):
-            eta = touch.eta.copy()
-            eta[:, k] += scale * terms
-            with quiet():
-                if response.left(response.touch(eta)) <= response.left(touch) + 0.05:
-                    break
-            scale *= 0.5
-        return [scale ** (1.0 / order) * part for part in factors]
 
     def _size(self, k: int) -> float:
         """Standard deviation that new factors may have in mind: the residual's, or that of the predictor so far."""

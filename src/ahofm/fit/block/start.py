@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
+from ahofm.families.links import quiet
 from ahofm.fit.block.column import BlockColumn
+from ahofm.fit.block.response import Response, Touch
+from ahofm.model.shares import symmetric
 
 _RANDOM_SIZE = 0.3
 """Standard deviation of random coefficients, in units of the residual's."""
+
+_HALVINGS = 20
+"""Of the terms of new factors, at most."""
 
 _ENOUGH_ROWS = 20_000
 """For the covariance of residuals with products; more are thinned."""
@@ -127,3 +133,28 @@ def _noise(
 def _relative(stiffness: Floats) -> Floats:
     stiff = stiffness > 0.0
     return stiffness / stiffness[stiff].mean() if stiff.any() else stiffness
+
+
+def harmless(
+    columns: Sequence[BlockColumn],
+    codes: Codes,
+    response: Response,
+    touch: Touch,
+    k: int,
+    order: int,
+    factors: Sequence[Floats],
+    most: float,
+) -> list[Floats]:
+    """Factors whose terms have at most that standard deviation, and raise the loss by a twentieth at most."""
+    squares = np.array([column.mass @ part**2 for column, part in zip(columns, factors, strict=True)])
+    size = float(np.sqrt(symmetric(squares, order).sum()))
+    values = np.stack([part[own] for part, own in zip(factors, codes.columns, strict=True)])
+    terms, scale = symmetric(values, order).sum(axis=1), min(1.0, most / size if size > 0.0 else 1.0)
+    for _ in range(_HALVINGS):
+        eta = touch.eta.copy()
+        eta[:, k] += scale * terms
+        with quiet():
+            if response.left(response.touch(eta)) <= response.left(touch) + 0.05:
+                break
+        scale *= 0.5
+    return [scale ** (1.0 / order) * part for part in factors]

@@ -15,6 +15,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.block.response import Response, Touch
 from ahofm.fit.block.stages import Fit
 from ahofm.kernels import Curves, NativeCurves, column_curves
+from ahofm.model import Gain
 
 FEW_ROWS = 20_000
 """Up to here recipes are weighed by all rows, and three members are fitted."""
@@ -96,14 +97,30 @@ class Scores:
         """
         return self._mixture(self.supported(order))
 
+    def gains(self) -> tuple[Gain, ...]:
+        """What these rows say of each order, compared with the one below it."""
+        below = zip(self.orders[1:], self.orders[:-1], strict=True)
+        return tuple(self._compared(order, over) for order, over in below)
+
+    def _compared(self, order: int, over: int) -> Gain:
+        without = self.response.mean_of(self._values(self._mixture(over))) - (self.response.floor or 0.0)
+        mean, error = self._difference(over, order)
+        unit = max(without, np.finfo(float).tiny)
+        return Gain(order, over, mean / unit, error / unit, self.response.n_rows)
+
     def _gain(self, lower: int, higher: int) -> float:
         """What the mean loss falls by from one order to another, in standard errors."""
+        mean, error = self._difference(lower, higher)
+        return mean / max(error, np.finfo(float).tiny)
+
+    def _difference(self, lower: int, higher: int) -> tuple[float, float]:
+        """What the mean loss falls by from one order to another, and the standard error of that."""
         weight = self.response.weight
         gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
         mean = float(np.average(gain, weights=weight))
         spread = float(np.average((gain - mean) ** 2, weights=weight))
         rows = float(weight.sum() ** 2 / (weight @ weight))
-        return mean / max(float(np.sqrt(spread / rows)), np.finfo(float).tiny)
+        return mean, float(np.sqrt(spread / rows))
 
     def _values(self, shares: Mapping[tuple[int, int], float]) -> Floats:
         """Losses of a weighted mean."""

@@ -1,0 +1,106 @@
+"""Whether targets vary as their family says: Pearson's statistic, after a fit that takes the dispersion as known."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from ahofm.columns import Categorical
+from ahofm.columns.basis import Floats
+from ahofm.columns.table import Table
+from ahofm.families import Bernoulli
+from ahofm.fit.block.column import block_column
+from ahofm.fit.rows import Rows
+from ahofm.kernels import Chunk, NativeKernel, Tables
+from ahofm.model import Model
+
+OVER, UNDER = 1.5, 0.5
+"""Pearson dispersions beyond these are worth a warning."""
+
+_SURE = 3.0
+"""Standard errors that the statistic must be from 1: with small means it is noisy."""
+
+_FUNCTIONS = 20
+"""Degrees of freedom that a function of a column has at most, roughly."""
+
+
+class DispersionWarning(UserWarning):
+    """Targets vary much more, or less, than the family says: intervals and p-values are wrong."""
+
+
+def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
+    """The model with Pearson's statistic per row; warns where it is far from 1.
+
+    The statistic is that of the smooth part of the fit. A value per code follows the noise of its rows, the more the
+    less noise the family knows of, and would hide what is looked for. But where the fit itself leaves no more than the
+    family says, it may be the truth that is rough, and there is no warning.
+
+    Rows of one trial have a statistic of about 1 whatever the model: there is nothing to see, and None is kept. Shares
+    of successes count as one observation each, whatever their numbers of trials.
+    """
+    family = model.family
+    remedy = family.if_overdispersed
+    trials = isinstance(family, Bernoulli)
+    if remedy is None or (trials and not ((rows.y > 0.0) & (rows.y < 1.0)).any()):
+        return model
+    offset = 0.0 if rows.offset is None else rows.offset
+    smooth = NativeKernel("float64").eta(Chunk(model.encoder.encode(table)), smooth_tables(model)) + offset
+    fitted = [family.pearson(rows.y, eta) for eta in (smooth, model.eta(table) + offset)]
+    if not np.isfinite(fitted).all():  # a mean of zero, of which the fit warns
+        return model
+    weight = np.ones_like(rows.weight) if trials else rows.weight
+    found, error = _mean(rows.weight * fitted[0] if trials else fitted[0], weight)
+    closest, its_error = _mean(rows.weight * fitted[1] if trials else fitted[1], weight)
+    left = _residual_share(_most_edf(model), float(weight.sum()))
+    codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
+    closest, its_error = np.array([closest, its_error]) / _residual_share(codes, float(weight.sum()))
+    said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
+    if found > OVER and found - 1.0 > _SURE * error and closest - 1.0 > _SURE * its_error:
+        said = f"{said.format(found)}; intervals and p-values are too narrow: use {remedy}"
+        warnings.warn(said, DispersionWarning, stacklevel=4)
+    elif found / left < UNDER and 1.0 - found / left > _SURE * error:
+        check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
+        remedy = f"{remedy.split(' or ')[0]}, or check {check}"
+        said = f"{said.format(found / left)}; intervals are too wide: use {remedy}"
+        warnings.warn(said, DispersionWarning, stacklevel=4)
+    return replace(model, pearson_dispersion=found)
+
+
+def _mean(squares: Floats, weight: Floats) -> tuple[float, float]:
+    """A weighted mean and its standard error."""
+    mean = float(np.average(squares, weights=weight))
+    spread = float(np.average((squares - mean) ** 2, weights=weight))
+    return mean, float(np.sqrt(spread * (weight @ weight))) / float(weight.sum())
+
+
+def smooth_tables(model: Model) -> list[Tables]:
+    """Each predictor at the codes, functions of numbers in the smooth coordinates of their columns."""
+    found = []
+    books = model.encoder.codebooks
+    starts = np.cumsum([0, *(book.n_codes for book in books)])
+    for tables in model.tables():
+        values = np.column_stack([tables.main, *tables.factors.values()])
+        for book, start in zip(books, starts[:-1], strict=True):
+            if book.size and not isinstance(book.kind, Categorical):
+                column = block_column(book, "smooth", center=True)
+                basis = np.column_stack([np.ones(len(column.start)), column.start])
+                roots = np.sqrt(column.mass)[:, np.newaxis]
+                own = values[start : start + len(basis)]
+                own[:] = basis @ np.linalg.lstsq(roots * basis, roots * own, rcond=None)[0]
+        ends = np.cumsum([1, *model.ranks.values()])
+        factors = {order: values[:, a:b] for order, a, b in zip(model.ranks, ends[:-1], ends[1:], strict=True)}
+        found.append(Tables(tables.intercept, np.ascontiguousarray(values[:, 0]), factors))
+    return found
+
+
+def _residual_share(used: float, rows: float) -> float:
+    """Residual degrees of freedom by rows where so many are used, at least a fifth."""
+    return max(1.0 - used / rows, 0.2)
+
+
+def _most_edf(model: Model) -> float:
+    """More degrees of freedom than the fit has used, without a band to count them."""
+    sizes = np.array([min(book.n_codes, _FUNCTIONS) for book in model.encoder.codebooks if book.size])
+    return float(sizes.sum() * (1 + sum(model.ranks.values())))
