@@ -77,7 +77,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     prune : bool, default False
         Set what ``removed_`` names to exactly zero.
     center : bool, default True
-        Take the constant out of every factor: interactions then hold no lower-order part, and are identifiable.
+        Take the constant out of every factor: interactions then hold no lower-order part.
     max_codes : int or None, default None
         Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for "block" it
         is 2,048 for columns whose numbers repeat.
@@ -118,8 +118,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Effective degrees of freedom; worked out when first asked for.
     trace_ : Trace
         One record per iteration, and the reason for stopping.
-    n_iter_ : int
-    n_features_in_ : int
+    n_iter_, n_features_in_ : int
     feature_names_in_ : array, when the columns of X have names
 
     Examples
@@ -220,8 +219,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
 
         Returns
         -------
-        array of shape (n,), or two of them
-            Of a Dask collection a Dask Array, computed when asked for.
+        array of shape (n,), or two of them; of a Dask collection a Dask Array, computed when asked for
         """
         if is_dask(X):
             check_is_fitted(self, "model_")
