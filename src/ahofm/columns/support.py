@@ -95,10 +95,13 @@ def _capped(mass: Floats, max_codes: int) -> Floats:
 
     Otherwise a column that is mostly zeros would spend its bins on the zeros.
     """
-    counted = mass
-    while (counted > (cap := 2.0 * counted.sum() / max_codes) * (1.0 + 1e-9)).any():
-        counted = np.minimum(counted, cap)
-    return counted
+    ordered = np.sort(mass / mass.max())[::-1]
+    rest = np.cumsum(ordered[::-1])[::-1]  # without the k heaviest values
+    heavy = np.arange(min((max_codes - 1) // 2 + 1, len(mass)))
+    caps = 2.0 * rest[heavy] / (max_codes - 2 * heavy)  # of which k are reached: 2 (k cap + rest) / max_codes
+    fits = np.flatnonzero(ordered[heavy] <= caps * (1.0 + 1e-9))
+    cap = caps[fits[0]] if len(fits) else ordered[heavy[-1]]
+    return np.minimum(mass, mass.max() * cap)
 
 
 def _edges(below: Floats, above: Floats) -> Floats:

@@ -11,7 +11,7 @@ from ahofm.fit.block import ensemble
 from ahofm.fit.block.merge import merged
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.stages import Snapshot
-from ahofm.fit.block.weigh import Scores, folds, predict, set_aside
+from ahofm.fit.block.weigh import Scores, can_judge, folds, predict, set_aside, stratified
 from ahofm.kernels import Tables
 from tests import brute_force
 
@@ -410,3 +410,17 @@ def test_rows_that_weigh_recipes(n, told, fitted, weighing):
     assert (len(rows), len(rest)) == (fitted, weighing)
     assert not np.intersect1d(rows, rest).size
     assert max(rows.max(), rest.max()) < n
+
+
+@pytest.mark.parametrize("n", [60, 5_000, 60_000])
+@pytest.mark.parametrize("events", [2, 3])
+def test_stratified_parts_have_events_on_both_sides(n, events):
+    y = np.zeros(n)
+    y[np.random.default_rng(n + events).choice(n, events, replace=False)] = 1.0
+    parts = stratified(y, seed=0, dispersed=False, rare=True)
+    assert can_judge(parts, y)
+    plain = set_aside(n, 0, dispersed=False, rare=True)
+    assert [(len(rows), len(rest)) for rows, rest in parts] == [(len(rows), len(rest)) for rows, rest in plain]
+    for rows, rest in parts:
+        assert not np.intersect1d(rows, rest).size
+    assert not can_judge(stratified(np.eye(1, n, 0)[0], seed=0, dispersed=False, rare=True), np.eye(1, n, 0)[0])
