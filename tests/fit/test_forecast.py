@@ -16,8 +16,8 @@ from ahofm.fit.block.plan import Plan
 from ahofm.fit.block.probe import Line, Speed, traced
 from ahofm.fit.block.stages import Job, Schedule
 from ahofm.fit.block.work import Work, recipes_for
-from ahofm.fit.data import Rows
 from ahofm.fit.progress import Progress
+from ahofm.fit.rows import Rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.train import prepared, ranks_for
 

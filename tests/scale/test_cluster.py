@@ -70,7 +70,7 @@ def test_the_fit_in_memory(name, client, few_known, monkeypatch):
 
 def test_few_rows_are_taken_into_memory(client):
     table = TABLE.iloc[:400]
-    settings = {"order": 1, "max_iter": 3}
+    settings = {"order": 1}
     np.testing.assert_array_equal(
         coefficients(fitted(table, **settings)), coefficients(fitted(cut(table, 150, 160), **settings))
     )
@@ -167,7 +167,7 @@ def test_columns_that_are_missing_in_a_partition(client):
     frame = cut(table.astype({"town": object}), 100, 200)
     own, whole = (
         ClusterDataset(frame[FEATURES], frame["y"]),
-        AHOFMRegressor(order=1, max_iter=2).fit(table[FEATURES], table["y"]),
+        AHOFMRegressor(order=1).fit(table[FEATURES], table["y"]),
     )
     assert [column.missing for column in own.columns] == [book.missing_mass for book in whole.model_.encoder.codebooks]
     assert own.known.table.columns[3][:100].tolist() == [None] * 100

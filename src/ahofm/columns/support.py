@@ -101,7 +101,7 @@ def _capped(mass: Floats, max_codes: int) -> Floats:
     caps = 2.0 * rest[heavy] / (max_codes - 2 * heavy)  # of which k are reached: 2 (k cap + rest) / max_codes
     fits = np.flatnonzero(ordered[heavy] <= caps * (1.0 + 1e-9))
     cap = caps[fits[0]] if len(fits) else ordered[heavy[-1]]
-    return np.minimum(mass, mass.max() * cap)
+    return np.asarray(np.minimum(mass, mass.max() * cap))
 
 
 def _edges(below: Floats, above: Floats) -> Floats:

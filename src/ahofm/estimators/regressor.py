@@ -87,8 +87,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Epochs without improvement after which "adam" stops.
     max_iter : int or None, default None
         Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "block" over the columns
-        at the highest order: 60, or 30 from 2,000 rows on; of main effects alone, which converge, at most 500 or 300.
-        Passes of "newton" over all rows at the highest order: 25.
+        at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness, and as
+        many as they need to converge. Passes of "newton" over all rows at the highest order: 25.
     tol : float or None, default None
         "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start, by
         default 1e-4. "block" goes to the next order when three sweeps change the noise variance by less than this

@@ -8,8 +8,8 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 
-_LARGEST = 1e100
-"""Standard deviation of a target, and the inverse of the smallest: variances and their squares are finite."""
+_LARGEST = 1e153
+"""Standard deviation of a target, and the inverse of the smallest: variances are finite."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from ahofm.columns import Encoder, Mixed
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.block.work import Recipe, Work
-from ahofm.fit.data import counted_rows, prepare
+from ahofm.fit.data import prepare
+from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
 
 KINDS = {0: Categorical(), 1: Walk(), 2: Spline(n_basis=6)}  # the fourth is automatic

@@ -18,7 +18,8 @@ from ahofm.fit.block.run import Runner
 from ahofm.fit.block.search import search
 from ahofm.fit.block.weigh import Scores, predict, set_aside
 from ahofm.fit.block.work import RECIPES, WEIGHTED, Work, recipes_for
-from ahofm.fit.data import counted_rows, prepare
+from ahofm.fit.data import prepare
+from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
 from ahofm.model import Reason
 

@@ -9,7 +9,7 @@ rough and what interacts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -103,10 +103,10 @@ class Additive:
                 break
         return smooth
 
-    def step(self, smooth: Smooth, parabolas: Parabolas, noise: float) -> tuple[float, Smooth]:
-        """Solve for an intercept and the effects; new strengths by the generalised Fellner–Schall rule.
+    def step(self, smooth: Smooth, parabolas: Parabolas, noise: float, *, learn: bool = True) -> tuple[float, Smooth]:
+        """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
-        There is one strength per column and group.
+        There is one smoothing parameter per column and group; unless ``learn``, they stay as they are.
         """
         weight, pull = parabolas.weight, parabolas.pull
         total, pulled = float(weight.sum()), float(pull.sum())
@@ -118,7 +118,8 @@ class Additive:
         if not same:
             gram -= total * np.outer(middle, middle)
         right = self.design.T @ pull - middle * pulled
-        smooth = self._solved(smooth, gram, right, noise) or smooth
+        solved = self._solved(smooth, gram, right, noise) or smooth
+        smooth = solved if learn else replace(solved, strength=smooth.strength)
         return pulled / total - float(middle @ smooth.coef), smooth
 
     def _solved(self, smooth: Smooth, gram: Floats, right: Floats, noise: float) -> Smooth | None:

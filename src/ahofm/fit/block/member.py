@@ -45,10 +45,8 @@ One is left in every third fit to data where more factors do not help; two to si
 """
 
 
-_SETTLED, _FARTHEST = 1e-5, 20.0
-"""Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row; and,
-where linear predictors are logarithms, before any is farther from zero.
-"""
+_SETTLED = 1e-5
+"""Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
 
 
 @dataclass
@@ -246,32 +244,26 @@ class Member:
         return stopped
 
     def _converged(self, report: Report) -> bool:
-        """Main effects alone, until sweeps change them no more; whether somebody asked to stop.
+        """Main effects alone; whether somebody asked to stop.
 
-        Where they diverge, as where a column separates events from the rest and more sweeps only separate them further,
-        they end as they were some sweeps before.
+        1. Sweeps that update smoothing parameters and dispersion. They are few: where a code has one row, smoothing
+           parameters that follow the dispersion, and a dispersion that follows them, may end at interpolation.
+        2. Sweeps with both as they are, until predictions change no more: the one optimum of that problem.
         """
-        state, settled, stopped, kept = self._state, 0, False, None
-        for number in range(self.schedule.alone):
-            if number % self.schedule.rebuild == 0:
-                kept = state.copy() if number else None
+        schedule, state, settled, stopped = self.schedule, self._state, 0, False
+        for number in range(schedule.learning + schedule.alone):
+            if number % schedule.rebuild == 0:
                 state.build(self._rows, 1.0)  # main effects have no partners: all of their variance counts as noise
-            if number in _LEARNING:
-                state.learn_parameters()
-            before, eta = state.level(), state.touch.eta.copy()
-            try:
-                state.sweep(learn=True, backwards=number % 2 == 1, floor=0.0)
-            except FailedError:
-                if kept is None:
-                    raise
-                self._state = kept
-                break
+            before, eta, backwards = state.level(), state.touch.eta.copy(), number % 2 == 1
+            if number < schedule.learning:
+                if number in _LEARNING:
+                    state.learn_parameters()
+                state.sweep(learn=True, backwards=backwards, floor=0.0)
+            else:
+                state.settle(backwards=backwards)
+                settled = settled + 1 if self._moved(eta) < _SETTLED else 0
             change = abs(float(np.log(state.level() / before))) if state.response.quadratic else state.level() - before
             stopped = report(Sweep(1, number, state.level(), abs(change)))
-            settled = settled + 1 if self._moved(eta) < _SETTLED else 0
-            if state.response.family.logarithmic and float(np.abs(state.touch.eta).max()) > _FARTHEST:
-                self._state = kept or state
-                break
             if stopped or settled >= 3:
                 break
         self.settled = settled > 0

@@ -222,7 +222,7 @@ def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
 
 
 def _short(member: Member, sweeps: int) -> Member:
-    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, alone=sweeps, warm=0, judged=False)
+    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, alone=0, warm=0, judged=False)
     return member
 
 

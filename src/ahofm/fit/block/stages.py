@@ -11,7 +11,7 @@ from ahofm.columns.basis import Floats
 MANY_ROWS = 2_000
 """From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
 
-_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.3, 0.9, 0.85, 0.7
+_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.2, 0.9, 0.85, 0.7
 """Shares of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
 order, at the last order, and at it when that many sweeps are allowed as for few rows.
 """
@@ -30,8 +30,9 @@ class Schedule:
     ----------
     main, inner, last : int
         Most sweeps for main effects, for the stage of an order below the last, and for the last.
-    alone : int
-        Most sweeps for main effects that no interactions follow; they end when they change predictions no more.
+    learning, alone : int
+        Sweeps for main effects that no interactions follow: those that update smoothing parameters, and at most so many
+        more, until they change predictions no more.
     warm : int
         First sweeps of a stage, without the partners' uncertainty and with strengths as they are.
     fewest : int
@@ -48,7 +49,8 @@ class Schedule:
     main: int = 8
     inner: int = 25
     last: int = 60
-    alone: int = 500
+    learning: int = 8
+    alone: int = 100
     warm: int = 5
     fewest: int = 12
     tol: float = 2e-3
@@ -63,17 +65,17 @@ class Schedule:
 
         ``additive``: main effects are all that is asked for, so that ``last`` is about them.
         """
-        plain = cls() if n_rows < MANY_ROWS else cls(alone=300, last=30, tol=5e-4)
+        plain = cls() if n_rows < MANY_ROWS else cls(learning=16, last=30, tol=5e-4)
         plain = replace(plain, warm=0) if rare else plain
         if additive and last is not None:
-            plain = replace(plain, alone=last)
+            plain = replace(plain, learning=min(plain.learning, last), alone=max(last - plain.learning, 0))
         last = plain.last if last is None else last
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
 
     def most(self, order: int, highest: int) -> int:
         """Sweeps that a stage may make."""
         if order == 1:
-            return self.main if highest > 1 else self.alone
+            return self.main if highest > 1 else self.learning + self.alone
         return self.last if order == highest else self.inner
 
     def likely(self, order: int, highest: int) -> float:

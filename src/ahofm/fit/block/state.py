@@ -111,7 +111,7 @@ class State:
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, strengths of pairs; then the dispersion, no lower than a floor."""
         if self.response.quadratic:
-            self._plain_sweep(learn=learn, backwards=backwards)
+            self._plain_sweep(learn=learn, backwards=backwards, learn_mains=True)
             spread = self.variance[:, 0]
         else:
             for k, predictor in enumerate(self.predictors):
@@ -128,6 +128,17 @@ class State:
         if any(predictor.belief.surfaces is not None for predictor in self.predictors):
             floor = max(floor, _FALL * self.noise)
         self._update_dispersion(spread, floor)
+
+    def settle(self, *, backwards: bool) -> None:
+        """All columns once with smoothing parameters and dispersion as they are: towards the one optimum of that."""
+        if self.response.quadratic:
+            self._plain_sweep(learn=False, backwards=backwards, learn_mains=False)
+        else:
+            for k, predictor in enumerate(self.predictors):
+                order = range(len(predictor.blocks))
+                for j in reversed(order) if backwards else order:
+                    self._guarded(k, j, learn=False)
+                self._move_mains(k, predictor.rows.fitted()[0], learn=False)
 
     def learn_parameters(self) -> None:
         """The family's own parameters, where it has any open."""
@@ -153,12 +164,12 @@ class State:
             if step > 5 and abs(left - before) < 1e-4:
                 break
 
-    def _plain_sweep(self, *, learn: bool, backwards: bool) -> None:
+    def _plain_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         response, (predictor,) = self.response, self.predictors
         predictor.sweep(self.noise, learn=learn, backwards=backwards)
         mean, self.variance[:, 0] = predictor.rows.fitted()
         rest = Parabolas(response.weight, response.weight * (response.target - mean))
-        predictor.move(*self.additive.step(predictor.belief.smooth, rest, self.noise))
+        predictor.move(*self.additive.step(predictor.belief.smooth, rest, self.noise, learn=learn_mains))
         predictor.set_work(self._losses)
         self.touch = response.touch((mean + predictor.own_part)[:, np.newaxis])
 
@@ -237,13 +248,13 @@ class State:
         """What the rows tell of predictor k: curvature over dispersion."""
         return float(self.response.weight @ self.touch.curvature[:, k]) / self.noise
 
-    def _move_mains(self, k: int, fitted: Floats) -> None:
+    def _move_mains(self, k: int, fitted: Floats, *, learn: bool = True) -> None:
         """Intercept and smooth main effects given what the blocks have fitted, as far as losses bear it."""
         predictor, response = self.predictors[k], self.response
         parabolas = response.parabolas(self.touch, k)
         rest = Parabolas(parabolas.weight, parabolas.pull - parabolas.weight * fitted)
         old = predictor.belief
-        intercept, smooth = self.additive.step(old.smooth, rest, self.noise)
+        intercept, smooth = self.additive.step(old.smooth, rest, self.noise, learn=learn)
         share = 1.0
         for _ in range(8):
             coef = old.smooth.coef + share * (smooth.coef - old.smooth.coef)
