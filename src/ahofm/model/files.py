@@ -131,7 +131,7 @@ def _of_version_1(content: Any) -> Any:
     band = content.get("band")
     later: dict[str, Any] = {"gains": [], "pearson_dispersion": None}
     if isinstance(band, dict):
-        later["band"] = {**band, "concurvity": [], "tests": {}}
+        later["band"] = {**band, "concurvity": [], "tests": {}, "widths": []}
     return {**content, **later}
 
 
