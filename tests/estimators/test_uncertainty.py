@@ -109,7 +109,7 @@ def test_an_additive_band_without_penalties_is_least_squares():
         [np.ones((400, 1)), *(values[column] for values, column in zip(band.mains, codes.columns, strict=True))]
     )
     shift, spread = band.of(J)
-    np.testing.assert_allclose(band.eta(codes)[:, 0], spread, rtol=1e-8)
+    np.testing.assert_allclose(band.eta(codes)[:, 0], band.widths[0] * spread, rtol=1e-8)
     expected = np.sqrt(model.dispersion * np.einsum("ij,jk,ik->i", J, np.linalg.pinv(J.T @ J), J))
     np.testing.assert_allclose(spread, expected, rtol=1e-4)
     best = J @ np.linalg.lstsq(J, y - model.eta(X)[:, 0], rcond=None)[0]

@@ -181,7 +181,7 @@ def test_files_of_version_1_are_read(tmp_path):
     content = json.loads(metadata["model"])
     for name in ("gains", "pearson_dispersion"):
         del content[name]
-    for name in ("concurvity", "tests"):
+    for name in ("concurvity", "tests", "widths"):
         del content["band"][name]
     tensors = {name: array for name, array in tensors.items() if not name.startswith("model.band.concurvity")}
     text = json.dumps(content)
@@ -190,6 +190,7 @@ def test_files_of_version_1_are_read(tmp_path):
     back = load(tmp_path / "old")
     assert back.predict(X).tobytes() == model.predict(X).tobytes()
     assert (back.gains, back.pearson_dispersion, back.band.concurvity, back.band.tests) == ((), None, (), {})
+    assert back.band.widths == ()
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS, ids=repr)

@@ -79,6 +79,7 @@ def band_of(
     columns = _columns(model.encoder.codebooks)
     mains, factors = _coordinates(columns, predictors[0].width - 1, model)
     thetas, roots, moved, freedom, shared = [], [], [], [], []
+    widths: list[float] = []
     statistics: list[dict[int, Statistic]] = []
     stiffness = [np.zeros(0) if column is None else column.stiffness[_smoothest(column)] for column in columns]
     starts = starts_of(mains, factors, model.ranks)
@@ -94,6 +95,7 @@ def band_of(
         pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
         _, firm, _ = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
         freedom.append(_freedom(information, firm, mains, factors, model.ranks))
+        spent = 1.0 + sum(float(part.sum()) for part in freedom[-1].values())
         left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
         if left_out:
             omega = scale**2 * unit * h[:, k]
@@ -101,6 +103,9 @@ def band_of(
                 freedom[-1][1][j] = own
         softened = kappa * _determined(information, strength, firm, groups)
         root = _root(information, softened)
+        halves = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+        remaining = len(root) - float(softened @ np.einsum("ij,ij->j", halves, halves))
+        widths.append(float(np.sqrt(0.5 + 0.5 * min(spent / remaining, 1.0))))
         shared.append(concurvity_of(information, theta, at))
         statistics.append(main_statistics(information, pull, theta, softened, at, stiffness, freedom[-1][1]))
         units = _units(scale, mains, factors, model.ranks)
@@ -119,6 +124,7 @@ def band_of(
         tuple(freedom),
         tuple(shared),
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
+        tuple(widths),
     )
 
 

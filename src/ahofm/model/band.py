@@ -51,6 +51,10 @@ class Band:
         entry (i, j) for each predictor: mgcv's estimate of pairwise concurvity. Empty in files of version 1.
     tests : dict of column to float
         P-values of main effects (:mod:`ahofm.fit.tests_of_effects`). Empty in files of version 1.
+    widths : tuple of float
+        What multiplies the standard deviations of rows. Over the rows of training, variances by V add up to its own
+        degrees of freedom. These are more than the fit's, because V keeps variance for what was shrunk away in every
+        term, and a row has them all: variances are made to add up to the mean of the two. Empty in files of version 1.
     """
 
     mains: tuple[Floats, ...]
@@ -62,6 +66,7 @@ class Band:
     freedom: tuple[Mapping[int, Floats], ...]
     concurvity: tuple[Floats, ...] = ()
     tests: Mapping[int, float] = field(default_factory=dict)
+    widths: tuple[float, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
@@ -73,7 +78,7 @@ class Band:
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
                 found[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)[1]
-        return found
+        return found * (self.widths or 1.0)
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of terms with derivatives (n, P) by the coordinates of predictor k.

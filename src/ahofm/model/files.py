@@ -54,7 +54,7 @@ _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for 
 _ADDED: dict[int, dict[type, frozenset[str]]] = {
     2: {
         Model: frozenset({"missing", "gains", "pearson_dispersion"}),
-        Band: frozenset({"concurvity", "tests"}),
+        Band: frozenset({"concurvity", "tests", "widths"}),
     }
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
