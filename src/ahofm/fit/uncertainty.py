@@ -18,11 +18,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from ahofm.columns import Categorical, Codebook
+from ahofm.columns import Categorical, Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.block.column import BlockColumn, block_column, level_functions
 from ahofm.fit.concurvity import concurvity_of
+from ahofm.fit.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.fit.many_levels import level_edf
 from ahofm.fit.rows import row_counts
 from ahofm.fit.settings import LEARNING
@@ -44,7 +45,7 @@ many levels has fewer, which are kept at all its codes.
 _LEAST_SHARE = 1e-3
 """Of the coefficients of a function that data determine."""
 
-_SOFTEST, _STIFF, _STIFFEST = 1e-3, 1e5, 1e10
+_STIFF, _STIFFEST = 1e5, 1e10
 """Bounds of strengths, in the units that fits are made in. In the covariance the upper one is lower: what was shrunk
 away keeps some variance."""
 
@@ -81,19 +82,15 @@ def band_of(
     thetas, roots, moved, freedom, shared = [], [], [], [], []
     widths: list[float] = []
     statistics: list[dict[int, Statistic]] = []
-    stiffness = [np.zeros(0) if column is None else column.stiffness[_smoothest(column)] for column in columns]
+    stiffness = [np.zeros(0) if column is None else column.stiffness[smoothest(column)] for column in columns]
     starts = starts_of(mains, factors, model.ranks)
     at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
     for k, (at_codes, scale) in enumerate(zip(predictors, scales, strict=True)):
-        theta, strength, groups = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
+        theta, strength, groups = at_fit(at_codes, mains, factors, columns, model.ranks, _STIFF)
         tables = tables_at(theta, mains, factors, model.ranks)
-        information = np.zeros((len(theta), len(theta)))
-        for start in range(0, len(seen), 1_000):
-            some = slice(start, start + 1_000)
-            J = jacobian(Chunk(codes.take(seen[some])), tables, mains, factors)
-            information += J.T @ (J * (scale**2 * curvature[some, k, np.newaxis]))
+        information = _information(codes.take(seen), tables, mains, factors, scale**2 * curvature[:, k])
         pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
-        _, firm, _ = _at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
+        _, firm, _ = at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
         freedom.append(_freedom(information, firm, mains, factors, model.ranks))
         spent = 1.0 + sum(float(part.sum()) for part in freedom[-1].values())
         left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
@@ -126,6 +123,18 @@ def band_of(
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
         tuple(widths),
     )
+
+
+def _information(
+    codes: Codes, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], curvature: Floats
+) -> Floats:
+    """``J' diag(curvature) J`` of the rows' Jacobian, (P, P)."""
+    total: Floats = np.zeros(())
+    for start in range(0, codes.n_rows, 1_000):
+        stop = min(start + 1_000, codes.n_rows)
+        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors)
+        total = total + J.T @ (J * curvature[start:stop, np.newaxis])
+    return total
 
 
 def _in_units(tables: Tables, scale: float) -> Tables:
@@ -174,67 +183,10 @@ def _coordinates(columns: Sequence[BlockColumn | None], rank: int, model: Model)
     for book, column in zip(model.encoder.codebooks, columns, strict=True):
         values = np.zeros((book.n_codes, 0 if column is None else column.start.shape[1]))
         if column is not None:
-            values[:-1] = column.start[:, _smoothest(column)]
+            values[:-1] = column.start[:, smoothest(column)]
         mains.append(values)
         factors.append(values[:, :most] if rank else values[:, :0])
     return mains, factors
-
-
-def _smoothest(column: BlockColumn) -> NDArray[np.intp]:
-    return np.argsort(column.stiffness, kind="stable")
-
-
-def _at_fit(
-    tables: Tables,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    columns: Sequence[BlockColumn | None],
-    ranks: Mapping[int, int],
-    most: float,
-) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Coordinates of the fitted functions, the smoothing parameters that functions of their size would have, up to a
-    bound, and which of these are one: -1 where there is none.
-    """
-    theta, strength, groups = [np.array([tables.intercept])], [np.zeros(1)], [np.full(1, -1)]
-    starts = list(accumulate((len(main) for main in mains), initial=0))
-    for j, column in enumerate(columns):
-        if column is None:
-            continue
-        at, order = slice(starts[j], starts[j + 1]), _smoothest(column)
-        stiffness = column.stiffness[order]
-        own = [(mains[j], tables.main[at, np.newaxis])]
-        if ranks:
-            own += [(factors[j], table[at]) for table in tables.factors.values()]
-        found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in own]
-        first = [len(found) * 2 * j + 2 * part for part in range(len(found))]
-        numbers = [np.where(own >= 0, own + start, -1) for (_, _, own), start in zip(found, first, strict=True)]
-        theta.append(found[0][0].ravel())
-        strength.append(found[0][1].ravel())
-        groups.append(numbers[0].ravel())
-        if ranks:
-            theta.append(np.hstack([part for part, _, _ in found[1:]]).ravel())
-            strength.append(np.hstack([part for _, part, _ in found[1:]]).ravel())
-            groups.append(np.hstack(numbers[1:]).ravel())
-    return np.concatenate(theta), np.concatenate(strength), np.concatenate(groups).astype(np.intp)
-
-
-def _projected(
-    values: Floats, functions: Floats, mass: Floats, stiffness: Floats, most: float
-) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Coordinates (m, K) of K functions, smoothing parameters (m, K) shared by them, and which each of these is: 0 of
-    what is stiff, 1 of the rest.
-    """
-    roots = np.sqrt(mass)[:, np.newaxis]
-    coef: Floats = np.linalg.lstsq(roots * values[:-1], roots * functions[:-1], rcond=None)[0].astype(np.float64)
-    stiff = stiffness[: len(coef)]
-    strength, which = np.ones_like(coef), np.full(coef.shape, -1, dtype=np.intp)
-    for number, group in enumerate((stiff > 0.0, stiff == 0.0)):
-        if group.any():
-            weight = (stiff[group] / stiff[group].mean() if stiff[group].any() else np.ones(group.sum()))[:, np.newaxis]
-            size = max(float((weight * coef[group] ** 2).mean()), np.finfo(float).tiny)
-            strength[group] = weight * np.clip(1.0 / size, _SOFTEST, most)
-            which[group] = number
-    return coef, strength, which
 
 
 def _determined(information: Floats, strength: Floats, firm: Floats, groups: NDArray[np.intp]) -> Floats:
@@ -269,7 +221,7 @@ def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, f
     """
     unit = 1.0 if model.trace.solver in LEARNING else unit
     return {
-        j: max(float(model.strengths[1][j]) * unit, _SOFTEST)
+        j: max(float(model.strengths[1][j]) * unit, SOFTEST)
         for j, (book, main) in enumerate(zip(model.encoder.codebooks, mains, strict=True))
         if isinstance(book.kind, Categorical) and book.n_codes - 1 > main.shape[1] > 0
     }
