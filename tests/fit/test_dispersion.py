@@ -77,3 +77,13 @@ def test_shares_of_trials_are_judged_and_single_trials_are_not():
     single = AHOFMRegressor(family="binomial", **SETTINGS).fit(X, rng.binomial(1, p))
     assert summary(single).pearson_dispersion is None
     assert Poisson(quasi=True).if_overdispersed is None
+
+
+def test_the_summary_repeats_the_warning():
+    rng = np.random.default_rng(21)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = rng.negative_binomial(1.0, 1.0 / (1.0 + 8.0 * np.exp(X[:, 0]))).astype(float)
+    with pytest.warns(DispersionWarning, match="use family='quasi_poisson'") as told:
+        model = AHOFMRegressor(family="poisson", order=1, random_state=0).fit(X, y)
+    assert str(told[0].message) in summary(model).warnings
+    assert all(choice.name != "dispersion" for choice in summary(model).choices)

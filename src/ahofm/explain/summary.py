@@ -156,6 +156,7 @@ def summary(fitted: Fitted) -> Summary:
     total = sum(sum(orders.values()) for orders, _, _ in parts) or 1.0
     books = model.encoder.codebooks
     warnings = [] if model.trace.reason.success else [model.trace.reason.value]
+    warnings += [f"{one.value}; {one.reason}" for one in model.choices if one.name == "dispersion"]
     explained = None
     if training is not None:
         table, y, weight, offset = training
@@ -179,7 +180,7 @@ def summary(fitted: Fitted) -> Summary:
         pearson_dispersion=_pearson(model, training),
         dispersion=model.dispersion,
         deviance_explained=explained,
-        choices=model.choices,
+        choices=tuple(one for one in model.choices if one.name != "dispersion"),
         solver=model.trace.solver,
         ended=model.trace.reason.value,
         warnings=tuple(warnings),

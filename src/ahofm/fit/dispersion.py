@@ -14,7 +14,7 @@ from ahofm.families import Bernoulli
 from ahofm.fit.block.column import block_column
 from ahofm.fit.rows import Rows
 from ahofm.kernels import Chunk, NativeKernel, Tables
-from ahofm.model import Model
+from ahofm.model import Choice, Model
 
 OVER, UNDER = 1.5, 0.5
 """Pearson dispersions beyond these are worth a warning."""
@@ -58,14 +58,19 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     closest, its_error = np.array([closest, its_error]) / _residual_share(codes, float(weight.sum()))
     said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
     if found > OVER and found - 1.0 > _SURE * error and closest - 1.0 > _SURE * its_error:
-        said = f"{said.format(found)}; intervals and p-values are too narrow: use {remedy}"
-        warnings.warn(said, DispersionWarning, stacklevel=4)
-    elif found / left < UNDER and 1.0 - found / left > _SURE * error:
+        return _told(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
+    if found / left < UNDER and 1.0 - found / left > _SURE * error:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
-        said = f"{said.format(found / left)}; intervals are too wide: use {remedy}"
-        warnings.warn(said, DispersionWarning, stacklevel=4)
+        return _told(model, found, said.format(found / left), f"intervals are too wide: use {remedy}")
     return replace(model, pearson_dispersion=found)
+
+
+def _told(model: Model, found: float, said: str, remedy: str) -> Model:
+    """With the statistic, and a warning now and wherever the model is summarised."""
+    warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=5)
+    choice = Choice("dispersion", said, remedy)
+    return replace(model, pearson_dispersion=found, choices=(*model.choices, choice))
 
 
 def _mean(squares: Floats, weight: Floats) -> tuple[float, float]:

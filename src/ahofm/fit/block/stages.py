@@ -11,7 +11,7 @@ from ahofm.columns.basis import Floats
 MANY_ROWS = 2_000
 """From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
 
-_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.2, 0.9, 0.85, 0.7
+_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.1, 0.9, 0.85, 0.7
 """Shares of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
 order, at the last order, and at it when that many sweeps are allowed as for few rows.
 """
@@ -50,7 +50,7 @@ class Schedule:
     inner: int = 25
     last: int = 60
     learning: int = 8
-    alone: int = 100
+    alone: int = 300
     warm: int = 5
     fewest: int = 12
     tol: float = 2e-3
