@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from ahofm.columns import Categorical
+from ahofm.scale import CodeStore, StoreError
 from ahofm.scale.files import Files, Roles
 
 
@@ -40,3 +42,16 @@ def test_odd_cells_are_known(tmp_path):
 def test_repeated_names_are_refused(tmp_path):
     with pytest.raises(ValueError, match="'a' is there more than once; rename one"):
         Files.of(write(tmp_path / "t.csv", "a,b,a", "1,2,3"))
+
+
+def test_a_store_of_numbers_with_an_odd_cell_is_refused_unless_it_is_explained(tmp_path):
+    path = tmp_path / "rows.csv"
+    numbers = [str(k % 7) for k in range(40)]
+    path.write_text("a,y\n" + "".join(f"{a},{k}\n" for k, a in enumerate(["?", *numbers])))
+    with pytest.raises(StoreError, match=r"column 'a' holds numbers, but '\?' in row 0; give missing=\['\?'\]"):
+        CodeStore.build(tmp_path / "store", path, target="y")
+    assert not (tmp_path / "store").exists()
+    missing = CodeStore.build(tmp_path / "missing", path, target="y", missing=["?"])
+    assert [column.missing for column in missing.columns] == [1.0]
+    levels = CodeStore.build(tmp_path / "levels", path, target="y", columns={"a": Categorical()})
+    assert "?" in levels.columns[0].support.values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from ahofm.columns import Encoder
+from ahofm.columns import Categorical, Encoder
 from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.kernels import Chunk
 from ahofm.rows import Known, default_chunk_rows, known_rows
@@ -62,6 +62,7 @@ def build(request: Request) -> None:
     check_max_codes(request.max_codes)
     files = Files.of(request.data, request.missing)
     features = files.features(request.roles)
+    _refuse_odd(request, files, features)
     identity = _identity(request, files)
     folder = request.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +81,18 @@ def build(request: Request) -> None:
     if wanted:
         _write(request, files, plan, rows, wanted)
     save_manifest(folder, plan, _sizes(folder, plan))
+
+
+def _refuse_odd(request: Request, files: Files, features: Sequence[str]) -> None:
+    """Raise StoreError where a column is numbers but for a cell: it would become levels, or classes."""
+    kinds = requested_kinds(request.columns, features)
+    levels = {features[j] for j, kind in kinds.items() if isinstance(kind, Categorical)}
+    for name, (path, row, cell) in files.odd.items():
+        if name not in levels and name not in request.drop:
+            raise StoreError(
+                f"{path}: column '{name}' holds numbers, but {cell!r} in row {row}; give missing=[{cell!r}] if that is "
+                f"missing, columns={{{name!r}: Categorical()}} if the column holds levels, or mend the file"
+            )
 
 
 def _sizes(folder: Path, plan: Plan) -> list[list[int]]:
