@@ -16,8 +16,9 @@ from benchmarks.attack.outcome import CRASH, HANG, IDENTICAL, OUTCOMES, REJECTED
 
 @pytest.mark.parametrize("part", attack.PARTS)
 def test_damage_is_refused_or_changes_nothing(part, capsys):
-    assert attack.main(["--part", part, "--cases", "40"]) == 0, capsys.readouterr().out
-    assert f"{part}: 40 cases" in capsys.readouterr().out
+    cases = "4" if "tables" in part else "40"  # tests/estimators/test_trust.py has more of these
+    assert attack.main(["--part", part, "--cases", cases]) == 0, capsys.readouterr().out
+    assert f"{part}: {cases} cases" in capsys.readouterr().out
 
 
 def all_outcomes():
