@@ -97,6 +97,7 @@ def test_few_events_are_fitted(family, events):
     assert 0.1 * events < predicted.sum() < 1.5 * events
     if events == 1:  # no validation rows can judge effects of one event: they are shrunk
         assert predicted.max() < 0.05
+        assert "no validation rows can judge" in model.model_.choices[0].reason
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial", "gamma"])

@@ -261,7 +261,8 @@ def _interactions(
     rest = 1.0 - sum(shares[top].values())
     mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
     if scores is None:
-        why = "given"
+        alone = len(recipes) > 1 and shares[top] == {(0, 1): LEAST}
+        why = "a single target differs from the others: no validation rows can judge effects" if alone else "given"
     else:
         deviances = 2.0 * scores.losses()[:, scores.orders.index(top)]
         square = scores.response.quadratic
