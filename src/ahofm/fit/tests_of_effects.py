@@ -110,12 +110,15 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
     if wiggly:
         wanted = float(np.clip(edf - lines, min(_LEAST_WIGGLY, 0.5 * wiggly), 0.999 * wiggly))
         bend = ratios[lines:]
-        weights[lines:] = 1.0 / (1.0 + _smoothing_parameter(bend, wanted) * bend)
+        weights[lines:] = 1.0 / (1.0 + smoothing_parameter(bend, wanted) * bend)
     return Statistic(float(weights @ (turned.T @ unit) ** 2), weights)
 
 
-def _smoothing_parameter(ratios: Floats, edf: float) -> float:
-    """Which leaves so many degrees of freedom: ``sum 1 / (1 + lambda ratio)``."""
+def smoothing_parameter(ratios: Floats, edf: float) -> float:
+    """Lambda that leaves so many effective degrees of freedom, ``sum 1 / (1 + lambda ratio)``.
+
+    Ratios are those of penalties to information, all positive.
+    """
 
     def beyond(log_parameter: float) -> float:
         return float((1.0 / (1.0 + np.exp(log_parameter) * ratios)).sum()) - edf
