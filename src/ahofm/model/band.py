@@ -25,6 +25,10 @@ from ahofm.kernels.blas import one_blas_thread
 _ROWS = 2_000
 """At a time: derivatives take memory."""
 
+_VARIANCE = 0.9
+"""Fraction of V that counts beside the squared bias of a term. V holds the mean squared bias of a penalised fit already
+(Nychka 1988). Calibrated to 95 % on 60 seeds of seven designs of benchmarks.bands that its table does not have."""
+
 _DRAWS = 2_000
 """For bands that hold everywhere at once."""
 
@@ -83,9 +87,11 @@ class Band:
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of terms with derivatives (n, P) by the coordinates of predictor k.
 
-        The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
+        The root of the mean squared error: most of the variance, and the squared bias as one step towards the data
+        shows it.
         """
-        return np.hypot(*self.of(derivatives, k))
+        bias, std = self.of(derivatives, k)
+        return np.asarray(np.sqrt(bias**2 + _VARIANCE * std**2))
 
     @one_blas_thread()
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
