@@ -257,8 +257,13 @@ def check_ordinary(seed: int) -> list[str]:
 
 
 def attempt_ordinary(case: int) -> tuple[str, str]:
-    """An ordinary table is fitted, and all accounts of the fit agree; it is never refused."""
-    problems = check_ordinary(case)
+    """An ordinary table is fitted, and all accounts of the fit agree; it is refused only if no column varies."""
+    try:
+        problems = check_ordinary(case)
+    except ValueError as error:
+        if (ordinary(case).X.nunique(dropna=False) > 1).any() or "every column of X is constant" not in str(error):
+            raise
+        return REJECTED, str(error)
     return (SILENT, "; ".join(problems)) if problems else (IDENTICAL, "")
 
 

@@ -58,6 +58,22 @@ def test_ordinary_tables(seed):
     assert tables.check_ordinary(1_000_000 + seed) == []
 
 
+@pytest.mark.parametrize(
+    ("case", "outcome"),
+    [
+        (801, REJECTED),  # all columns are constant
+        (1185, IDENTICAL),  # a line far from zero, with given degrees of freedom
+        (550, IDENTICAL),  # steps that were taken back left rounding behind
+        (1595, IDENTICAL),  # factors ran away, with partners that vanished
+        (774, IDENTICAL),  # sweeps diverged, of losses that are no parabolas
+        (1657, IDENTICAL),  # the same, seen in the dispersion alone
+        (1916, IDENTICAL),  # losses of validation rows near the end of double precision
+    ],
+)
+def test_tables_that_went_wrong(case, outcome):
+    assert tables.attempt_ordinary(case)[0] == outcome
+
+
 def test_the_oracle_sees_a_level_at_missing_values(monkeypatch):
     """The defect that it was written for: coordinates that keep the centring level where values are missing."""
     right = block_column.smooth_coordinates

@@ -84,11 +84,12 @@ def table(n=400):
     return np.column_stack([rng.normal(size=n), rng.integers(0, 2, n), rng.integers(0, 6, n), rng.normal(size=n)])
 
 
+def _df(book, strength, kind):
+    return degrees_of_freedom(strength, eigenvalues(book, center=True), book.mass.sum(), kind)
+
+
 def dfs(books, strengths, kind="residual"):
-    return {
-        order: [degrees_of_freedom(v, eigenvalues(b), b.mass.sum(), kind) for b, v in zip(books, values, strict=True)]
-        for order, values in strengths.items()
-    }
+    return {order: [_df(b, v, kind) for b, v in zip(books, values, strict=True)] for order, values in strengths.items()}
 
 
 @pytest.mark.parametrize("kind", ["residual", "hat"])
@@ -133,3 +134,15 @@ def test_what_cannot_be_had_is_named(df, message):
 def test_unknown_kind_of_df():
     with pytest.raises(ValueError, match="df_kind must be 'residual' or 'hat', got 'trace'"):
         strengths_of(Encoder.learn(table()).codebooks, [1], None, "trace")
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+def test_a_line_far_from_zero_is_smoothed_like_one_at_zero(missing):
+    x = np.tile([0.0, 1.0, np.nan if missing else 1.0], 20)
+    near, far = (Encoder.learn((x + at)[:, None], Linear()).codebooks for at in (0.0, 1e6))
+    for order, (strength,) in strengths_of(near, [1, 2], None).items():
+        assert strengths_of(far, [1, 2], None)[order] == pytest.approx([strength], rel=1e-6)
+    as_they_are = strengths_of(far, [1, 2], None, center=False)
+    assert as_they_are[1] == pytest.approx(strengths_of(near, [1], None)[1], rel=1e-6), "main effects are centred"
+    s, total = eigenvalues(far[0]), far[0].mass.sum()
+    assert degrees_of_freedom(as_they_are[2][0], s, total) == pytest.approx(SHARE * len(s))

@@ -40,7 +40,7 @@ def fit_penalised(
     """A model whose strengths are given by degrees of freedom; from where an earlier one of the same shape ended."""
     begun = time.perf_counter()
     books, inner = data.encoder.codebooks, data.inner
-    strengths = strengths_of(books, [1, *ranks], settings.df, settings.df_kind)
+    strengths = strengths_of(books, [1, *ranks], settings.df, settings.df_kind, center=settings.center)
     layout = Layout.of(books, ranks, center=settings.center)
     strength = np.tile(layout.strengths(strengths, settings.ridge * data.total), inner.n_predictors)
     objective, validation = _objectives(data, layout, strength, settings)

@@ -6,7 +6,8 @@ one column has the eigenvalues ``a = 1 / (1 + strength s / N)``; its degrees of 
     "hat"       tr H           = sum a
     "residual"  tr(2H - H'H)   = sum 2a - a^2      (the paper's equation, and the default)
 
-They count the constant, whether or not the model keeps it in its factors (Buja, Hastie and Tibshirani, 1989).
+They count the constant, whether or not the model keeps it in its factors (Buja, Hastie and Tibshirani, 1989). A line
+has none to count: its s are those of what is in the model, centred or not.
 
 Directions with s = 0, such as lines, are free whatever the strength. In a product of factors that leaves the objective
 without a minimum (one factor grows, its partners shrink, and only the partners are penalised), so that factors have a
@@ -73,7 +74,7 @@ def _range(least: int, most: int) -> str:
 
 
 def strengths_of(
-    codebooks: Sequence[Codebook], orders: Sequence[int], df: Df, kind: DfKind = "residual"
+    codebooks: Sequence[Codebook], orders: Sequence[int], df: Df, kind: DfKind = "residual", *, center: bool = True
 ) -> dict[int, Floats]:
     """Strength per order and column: {order: (columns,)}.
 
@@ -83,16 +84,20 @@ def strengths_of(
         One number for all; a dict from order to a number or to a dict from column to number; a dict from column to a
         number or to a dict from order to number. None, and what a dict leaves out, is the default, which every
         column can reach; a number that a column cannot reach is an error.
+    center : bool
+        Whether factors have mean zero, as main effects always have.
     """
     if kind not in ("residual", "hat"):
         raise ValueError(f"df_kind must be 'residual' or 'hat', got {kind!r}")
     names = [book.name for book in codebooks]
     asked = _asked(df, orders, names)
-    spectra = [eigenvalues(book) if book.size else np.zeros(0) for book in codebooks]
+    mains = [_spectrum(book, center=True) for book in codebooks]
+    factors = mains if center else [_spectrum(book, center=False) for book in codebooks]
     out = {order: np.zeros(len(names)) for order in orders}
-    for j, (book, s) in enumerate(zip(codebooks, spectra, strict=True)):
+    for j, book in enumerate(codebooks):
         total = float(book.mass.sum())
         for order in orders:
+            s = mains[j] if order == 1 else factors[j]
             wanted = asked.get((order, book.name))
             if len(s) == 0 or (wanted is None and not s.any()):
                 continue  # nothing to penalise
@@ -104,6 +109,10 @@ def strengths_of(
                     f"df={{'{book.name}': {_default(order, s):.3g}}}, or more functions with columns="
                 ) from None
     return out
+
+
+def _spectrum(book: Codebook, *, center: bool) -> Floats:
+    return eigenvalues(book, center=center) if book.size else np.zeros(0)
 
 
 def _default(order: int, s: Floats) -> float:

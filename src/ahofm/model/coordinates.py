@@ -112,8 +112,14 @@ def _centred(book: Codebook, basis: Floats, share: Floats) -> tuple[Floats, Floa
     return subspace, level
 
 
-def eigenvalues(book: Codebook) -> Floats:
-    """The s of a codebook's whole basis: ``df(lambda) = sum 1 / (1 + lambda s / N)``, N the total weight."""
+def eigenvalues(book: Codebook, *, center: bool = False) -> Floats:
+    """The s of a codebook's whole basis: ``df(lambda) = sum 1 / (1 + lambda s / N)``, N the total weight.
+
+    ``center``: of functions with mean zero where none is constant. The mean of x is no part of an effect of x, but far
+    from zero it is nearly all of the mean square.
+    """
+    if center and book.size and book.constant is None:
+        return coordinates(book, center=True).penalty
     share = book.mass / book.mass.sum()
     if _indicators(book):
         return np.sort(1.0 / share[share > 0])

@@ -1,12 +1,22 @@
 """A member's stages."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, Spline
+from ahofm.families import Huber, Poisson
 from ahofm.fit.block import column, member
+from ahofm.fit.block.additive import Additive
+from ahofm.fit.block.predictor import Predictor
+from ahofm.fit.block.response import Response
 from ahofm.fit.block.run import Runner
 from ahofm.fit.block.state import State
+from tests.fit.block.samples import small_work
+
+NO_COLUMNS = Additive((), np.zeros((4, 0)), np.ones(4), np.zeros(0))
 
 
 def repeated_values(seed):
@@ -30,6 +40,71 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
     monkeypatch.setattr(member, "_ASTRAY", 0.0)
     assert fitted().model_.order == 1
+
+
+@pytest.mark.parametrize("bound", ["_ASTRAY", "_WORSE", "_LARGEST"])
+@pytest.mark.parametrize("family", ["poisson", "huber", "gaussian_location_scale"])
+def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 3))
+    y = rng.poisson(np.exp(X[:, 0] + 2 * X[:, 1] * X[:, 2])).astype(float)
+
+    def fitted():
+        return AHOFMRegressor(family=family, order=2, n_members=1, random_state=0, max_iter=15).fit(X, y).model_.order
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fitted() == 2
+        monkeypatch.setattr(member, bound, 0.0)
+        assert fitted() == 1
+
+
+@pytest.mark.parametrize(
+    ("family", "level", "noise", "risen"),
+    [
+        (Poisson(), 3.0, 1.0, 3.0),
+        (Poisson(), 0.5, 1.0, 1.0),
+        (Poisson(), np.inf, 1.0, np.inf),
+        (Huber(), 0.5, 7.0, 7.0),
+    ],
+    ids=str,
+)
+def test_what_stages_are_judged_by(monkeypatch, family, level, noise, risen):
+    response = Response(family.filled(np.arange(4.0), np.ones(4)), np.arange(4.0), np.ones(4), None)
+    state = State.start(response, NO_COLUMNS, [])
+    monkeypatch.setattr(State, "level", lambda _: 0.2)
+    state.noise = 1.0
+    usual = state.usual()
+    assert usual == (1.0, 1.0), "losses count from those of constants on"
+    monkeypatch.setattr(State, "level", lambda _: level)
+    state.noise = noise
+    assert state.risen(usual) == risen
+    assert state.risen(usual, ends=True) == level
+
+
+def test_rows_that_say_nothing_move_nothing():
+    y = np.arange(4.0)
+    state = State.start(Response(Poisson(), y, np.ones(4), None), NO_COLUMNS, [])
+    state.touch = state.response.touch(np.full((4, 1), -800.0))
+    before = state.predictors[0].belief.intercept
+    state._move_mains(0, np.zeros(4))
+    assert state.predictors[0].belief.intercept == before
+
+
+def test_a_step_that_is_taken_back_leaves_no_rounding():
+    _, fit = small_work(Poisson(), "mixed")
+    fit.run(lambda _: False)
+    predictor = Predictor(fit.beliefs[-1][0], fit.additive)
+    predictor.build(fit._rows(predictor), 1.0)
+    before, old = predictor.fitted(), predictor.blocks[1]
+    for times in (2.0, 1e12):
+        predictor.rows.exchange(None, predictor.moments(1))
+        predictor.blocks[1] = replace(old, mean=times * old.mean)
+        predictor.rows.put_in(predictor.moments(1))
+        predictor.take_back(1, old)
+        predictor.blocks[1] = old
+        predictor.rows.put_in(predictor.moments(1))
+        np.testing.assert_allclose(predictor.fitted(), before, atol=1e-9)
 
 
 def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):

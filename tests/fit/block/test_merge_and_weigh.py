@@ -307,6 +307,21 @@ def test_a_gain_is_a_share_of_the_loss_without_the_order():
     assert "better than order 1 by" in str(gain)
 
 
+@pytest.mark.filterwarnings("error")
+def test_orders_with_losses_beyond_double_precision_are_compared(monkeypatch):
+    rng = np.random.default_rng(3)
+    eta = rng.normal(size=N)
+    predicted = np.stack([0.5 * eta, eta], axis=1)[:, np.newaxis, np.newaxis]
+    predicted[:3, ..., 1] = [[[400.0]], [[700.0]], [[1e4]]]
+    response = Response(Poisson(), rng.poisson(np.exp(eta)).astype(float), np.ones(N), None)
+    scores = Scores((1, 2), predicted, response)
+    monkeypatch.setattr(Scores, "_mixture", lambda _, order: {(0, order): 1.0})
+    (gain,) = scores.gains()
+    assert gain.gain < 0.0
+    assert np.isfinite([gain.gain, gain.error]).all()
+    assert scores.supported(2) == 1
+
+
 def test_rows_without_weight_do_not_count():
     weight = np.ones(N)
     weight[: N // 2] = 0.0

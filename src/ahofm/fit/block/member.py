@@ -31,11 +31,17 @@ _LEARNING = (0, 1, 2, 6, 12, 24)
 """Sweeps of a stage before which a family's own parameters are estimated."""
 
 _ASTRAY, _WORSE = 100.0, 1.25
-"""Times the noise before a stage: sweeps that pass it diverge; factors that end with so much have done harm.
+"""Times the noise, or the loss, before a stage: sweeps that pass it diverge; factors that end with so much have done
+harm. Losses count from those of constants on: to be pruned may cost as much as the stages before have gained.
 
 When the partners' uncertainty begins to count, the noise may rise to seven times what it was, and then falls.
 Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
 values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean.
+"""
+
+_LARGEST = 1e8
+"""Values of functions, in standard deviations of the target: where factors have them, their partners are too small for
+products to be told from rounding.
 """
 
 _LEFT_OVER, _GROWTHS = 2, 2
@@ -218,8 +224,8 @@ class Member:
         """Sweep until the loss settles; whether somebody asked to stop."""
         schedule, state = self.schedule, self._state
         limit = schedule.most(order, max(self.ranks, default=1))
-        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.level()
-        judged = schedule.judged and order > 1 and state.response.quadratic
+        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.usual()
+        judged = schedule.judged and order > 1
         for number in range(limit):
             warm = order > 1 and number < schedule.warm
             share = 0.0 if warm else self._tempering()
@@ -231,15 +237,15 @@ class Member:
                 state.learn_parameters()
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
             level = state.level()
-            if judged and level > _ASTRAY * began:
+            if judged and not (state.risen(began) <= _ASTRAY and state.largest() <= _LARGEST):
                 raise FailedError("sweeps diverge")
             change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
             stopped = report(Sweep(order, number, level, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
-        if judged and not stopped and state.level() > _WORSE * began:
-            raise FailedError("new factors raise the noise")
+        if judged and not stopped and not state.risen(began, ends=True) <= _WORSE:
+            raise FailedError("new factors raise the loss")
         self.settled = change < schedule.tol
         return stopped
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+import numpy as np
+
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive, Smooth
@@ -15,6 +17,9 @@ from ahofm.fit.block.rows import BlockRows
 from ahofm.fit.block.stages import Snapshot
 from ahofm.fit.block.surfaces import MOST_COORDINATES, ROWS_PER_CELL, Coupling, Side, Surfaces
 from ahofm.kernels import ColumnMoments
+
+_FAR = 10.0
+"""Times the values of a function, from which on taking it out of the rows leaves too much rounding behind."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,11 @@ class Predictor:
             raise RuntimeError("rows have no states yet")
         return self._rows
 
+    @property
+    def largest(self) -> float:
+        """The largest value of any function."""
+        return max((float(np.abs(block.mean).max()) for block in self.blocks), default=0.0)
+
     def frozen(self) -> Belief:
         """The belief as it is."""
         return replace(self.belief, blocks=tuple(self.blocks))
@@ -133,6 +143,21 @@ class Predictor:
         self._rows, self._share = rows, share
         for j in range(len(self.blocks)):
             rows.put_in(self.moments(j))
+
+    def take_back(self, j: int, old: Block) -> None:
+        """Take a column out of the states whose solve went wrong, before the old one comes back in.
+
+        States are sums of products, and to take a column out is to subtract: values that were far too large leave
+        nothing but rounding. The states are then built from the other columns.
+        """
+        reached, usual = (np.abs(block.mean).max(axis=0) for block in (self.blocks[j], old))
+        if (reached <= _FAR * usual).all():
+            self.rows.exchange(None, self.moments(j))
+            return
+        self.rows.clear()
+        for other in range(len(self.blocks)):
+            if other != j:
+                self.rows.put_in(self.moments(other))
 
     def moments(self, j: int) -> ColumnMoments:
         """What the rows are told of a column."""

@@ -100,6 +100,13 @@ class Response:
         return max(self.mean_of(self.touch(eta).value) - self.floor, np.finfo(float).tiny)
 
     @cached_property
+    def left_by_constants(self) -> float:
+        """What ``left`` is of the constants: 1 where losses have a floor."""
+        if self.floor is not None:
+            return 1.0
+        return self.mean_of(self.touch(np.tile(self.constants, (self.n_rows, 1))).value)
+
+    @cached_property
     def information(self) -> float:
         """Rows, counted by what they tell: a row of a rare event counts for little."""
         if self.family.dispersed:

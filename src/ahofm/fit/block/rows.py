@@ -47,10 +47,16 @@ class BlockRows:
 
     def __init__(self, source: Source, executor: Executor, kernel: BlockKernel, ranks: Mapping[int, int]) -> None:
         """No column is in."""
-        self._executor = executor
-        self._states = _States(list(executor.map(lambda chunk: kernel.state(chunk, ranks), source)))
+        self._source, self._executor, self._kernel, self._ranks = source, executor, kernel, ranks
+        self.clear()
         lengths = [source.chunk(index).n_rows for index in range(source.n_chunks)]
         self._ends = np.cumsum([0, *lengths])
+
+    def clear(self) -> None:
+        """Take all columns out; what rows were told of their work is forgotten, too."""
+        kernel, ranks = self._kernel, self._ranks
+        self._states = _States([])  # their memory is needed
+        self._states = _States(list(self._executor.map(lambda chunk: kernel.state(chunk, ranks), self._source)))
 
     def set_work(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets, of all rows."""

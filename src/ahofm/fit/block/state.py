@@ -96,6 +96,21 @@ class State:
         """What falls from sweep to sweep: the noise variance, or the share of the loss that is left."""
         return self.noise if self.response.quadratic else self.response.left(self.touch)
 
+    def usual(self) -> tuple[float, float]:
+        """What a stage may be compared with: its level at the start, or that of constants, and the dispersion."""
+        return max(self.level(), 0.0 if self.response.quadratic else self.response.left_by_constants), self.noise
+
+    def risen(self, usual: tuple[float, float], *, ends: bool = False) -> float:
+        """How many times that it is now: the level or, on the way, the dispersion if that has risen more."""
+        with quiet():  # without a floor, levels are nats per row: half the logarithm of a variance
+            nats = self.response.floor is None
+            level = np.exp(2.0 * (self.level() - usual[0])) if nats else np.divide(self.level(), usual[0])
+            return float(level if ends else np.maximum(level, self.noise / usual[1]))
+
+    def largest(self) -> float:
+        """The largest value of any function."""
+        return max(predictor.largest for predictor in self.predictors)
+
     def build(self, rows: Callable[[Predictor], BlockRows], share: float) -> None:
         """States of all rows from scratch."""
         eta = self.touch.eta.copy()
@@ -186,7 +201,7 @@ class State:
             if self._put_in(k, j, borne=False):
                 return
             self.damped += 1
-            predictor.rows.exchange(None, predictor.moments(j))
+            predictor.take_back(j, old)
             bound = response.careful(self.touch, self.variance)
             if bound is not self.touch:
                 break
@@ -252,6 +267,8 @@ class State:
         """Intercept and smooth main effects given what the blocks have fitted, as far as losses bear it."""
         predictor, response = self.predictors[k], self.response
         parabolas = response.parabolas(self.touch, k)
+        if not float(parabolas.weight.sum()) > np.finfo(float).tiny:
+            return  # rows whose losses are flat, far from their targets, say nothing of where to go
         rest = Parabolas(parabolas.weight, parabolas.pull - parabolas.weight * fitted)
         old = predictor.belief
         intercept, smooth = self.additive.step(old.smooth, rest, self.noise, learn=learn)

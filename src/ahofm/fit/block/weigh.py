@@ -36,6 +36,11 @@ validation rows can judge."""
 _TOGETHER = 30.0
 """So many rows' worth of belief that all recipes count alike, at the highest order."""
 
+_WORST = 1e120
+"""Loss of a row, at most, where orders are compared: rows that were set aside may be anywhere, and an exponential of a
+poor prediction is soon beyond double precision.
+"""
+
 _STEPS = 10
 """Of iterated least squares, for the shares."""
 
@@ -123,8 +128,8 @@ class Scores:
         return mean, float(np.sqrt(spread / rows))
 
     def _values(self, shares: Mapping[tuple[int, int], float]) -> Floats:
-        """Losses of a weighted mean."""
-        return self.response.touch(self._mean(shares)).value
+        """Losses of a weighted mean, bounded so that their squares are finite."""
+        return np.minimum(self.response.touch(self._mean(shares)).value, _WORST)
 
     def best(self) -> Floats:
         """What the shares at the highest order predict, (rows, predictors)."""
