@@ -21,7 +21,7 @@ TOLERANCE |= {"edf": 1e-6, "model": 1e-5, "strengths": 1e-5, "gains": 1e-5, "cho
 
 Rounding differs between platforms, and a fit takes thousands of steps. On one x86-64 machine, with OpenBLAS kernels for
 SkylakeX, Haswell and Prescott, both instruction sets of the compiled code, and NumPy with and without AVX, what users
-see of a fit moved by at most 3e-10, coefficients by 5e-8 (flat directions), strengths by 1e-7 and gains by 2e-7
+see of a fit moved by at most 5e-10, coefficients by 5e-8 (flat directions), strengths by 1e-7 and gains by 2e-7
 (differences of errors); most moved by less than 1e-11. One thread or two made no difference at all. Choices are
 percentages without decimals. Nothing here was close enough to a tie for a search to choose otherwise; on a platform
 where one does, the distance is infinite and the fit needs other rows.
