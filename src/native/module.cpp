@@ -9,6 +9,7 @@
 #include "bind_block.h"
 #include "bind_codes.h"
 #include "bind_curves.h"
+#include "bind_engine.h"
 #include "encode.h"
 
 namespace ahofm {
@@ -95,6 +96,7 @@ NB_MODULE(_native, m) {
     m.attr("STATE_BLOCK") = ahofm::kBlock;
     m.attr("STATE_HEAD") = ahofm::kStateHead;
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
+    bind_engine(m);
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out").noconvert());
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
           "Floating-point operations per second of independent multiply-adds in registers.");

@@ -5,6 +5,8 @@
 #include "column.h"
 #include "predict.h"
 #include "predictors.h"
+#include "priors.h"
+#include "row_losses.h"
 
 namespace ahofm {
 namespace {
@@ -27,6 +29,38 @@ void read_state(const BlockTask& task, double* mean, double* variance) {
     else read_state_of<float>(task, mean, variance);
 }
 
+constexpr int64_t kGramRows = 64;
+
+// X'diag(w)X, rows in pieces that stay in the cache; columns in blocks on and above the diagonal.
+void weighted_gram(const double* design, int64_t n, int64_t q, const double* weight, double* out) {
+    constexpr int64_t side = 48;
+    std::memset(out, 0, static_cast<size_t>(q * q) * sizeof(double));
+    Buffer<double> scaled(kGramRows * q);
+    for (int64_t first = 0; first < n; first += kGramRows) {
+        const int64_t rows = n - first < kGramRows ? n - first : kGramRows;
+        const double* part = design + first * q;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t j = 0; j < q; j++) scaled[r * q + j] = weight[first + r] * part[r * q + j];
+        for (int64_t a = 0; a < q; a += side)
+            add_product({scaled.get() + a, 1, q}, q - a < side ? q - a : side, part + a, q, q - a, rows, 1.0, out + a * q + a, q);
+    }
+}
+
+void design_times(const double* design, int64_t n, int64_t q, const double* coef, double* out) {
+    for (int64_t i = 0; i < n; i++) out[i] = dot(design + i * q, coef, q);
+}
+
+void design_transposed_times(const double* design, int64_t n, int64_t q, const double* rows, double* out) {
+    std::memset(out, 0, static_cast<size_t>(q) * sizeof(double));
+    for (int64_t i = 0; i < n; i++) subtract_row(-rows[i], design + i * q, q, out);
+}
+
+bool invert_matrix(double* matrix, int64_t n, double* inverse) {
+    if (!factorise(matrix, n, n)) return false;
+    invert_triangle(matrix, n, n, inverse);
+    return true;
+}
+
 // Independent chains of multiply-adds in registers: the peak of one core with the vectors the passes use.
 double multiply_adds(int64_t repeats) {
     constexpr int lanes = AHOFM_VECTOR_BYTES / 4, chains = 10;
@@ -45,6 +79,7 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, run_block, run_inverses, run_chain, read_state, multiply_adds};
+const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, run_block, run_inverses, run_chain, read_state,
+                             solve_prior, solve_memory, run_losses, weighted_gram, design_times, design_transposed_times, invert_matrix, multiply_adds};
 
 }  // namespace ahofm

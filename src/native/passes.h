@@ -182,6 +182,66 @@ struct ChainTask {
     double* differences;  // out, (width,): sum over edges of weight * variance of the difference
 };
 
+// The Gaussian prior of a column's functions (priors.h); what a kind of prior does not have is nullptr or 0.
+enum class PriorKind : int { spline, random_walk, iid, spline_iid };
+
+struct PriorTask {
+    PriorKind kind;
+    int64_t codes;             // without the neutral one
+    int64_t m = 0;             // coordinates of the spline
+    int64_t groups = 0;        // of those, each with a smoothing parameter of its own
+    const double* values = nullptr;    // (codes, m)
+    const double* products = nullptr;  // (codes, m (m + 1) / 2): values_a values_b, a <= b
+    const int64_t* group = nullptr;    // (m,)
+    const double* weight = nullptr;    // (m,): within its group
+    const double* rough = nullptr;     // (m,): the weight of a penalised coordinate, 0 of the others
+    const double* mass = nullptr;      // (codes,): functions have this weighted mean zero; nullptr: they need not
+    const uint8_t* repeated = nullptr;  // (codes,): codes that the precision of independent effects is learned from
+    double free_levels = 0.0;          // prior variance of those effects, in units of one effect's
+    const double* edges = nullptr;     // (codes - 1,): weight of each difference of neighbours
+    const double* roughness = nullptr;  // eigenvalues of the matrix of differences
+    int64_t n_roughness = 0;
+};
+
+// Matrices (rank, rank) between the first factors of a column, from the tensor-product priors of its pairs.
+struct CouplingTask {
+    int64_t rank;
+    const double* rough;  // of penalised coordinates
+    const double* plain;  // of the others
+};
+
+struct SolveTask {
+    const PriorTask* prior;
+    int64_t K;
+    const double* gram;  // (codes, K, K)
+    const double* rhs;   // (codes, K)
+    const double* lam;   // (smoothing parameters, K)
+    const CouplingTask* coupling;
+    double* mean;      // out, (codes, K)
+    double* variance;  // out, (codes, K)
+    double* smooth;    // out, (m, K): coefficients of the spline
+    double* rough;     // out, (codes, K): effects per code
+    double* edf;       // out, (smoothing parameters, K)
+    double* form;      // out, (smoothing parameters, K): the quadratic forms they multiply
+    double* memory;
+    int64_t memory_size;
+};
+
+// Losses of rows and their derivatives by the linear predictors.
+enum class Family : int { bernoulli, poisson, gamma, negative_binomial, tweedie, multinomial };
+
+struct LossTask {
+    Family family;
+    double parameter;  // size of the negative binomial, power of Tweedie
+    int64_t n, K;
+    const double* y;       // (n,)
+    const double* offset;  // (n, K) or nullptr
+    const double* eta;     // (n, K)
+    double* value;         // out, (n,)
+    double* slope;         // out, (n, K)
+    double* curvature;     // out, (n, K)
+};
+
 // The entry points of one instruction set.
 struct Passes {
     const char* name;
@@ -192,6 +252,13 @@ struct Passes {
     int64_t (*inverses)(int64_t codes, int64_t width, double* matrices);  // first code that failed, or -1
     int64_t (*chain)(const ChainTask&);                                   // likewise
     void (*read_state)(const BlockTask&, double* mean, double* variance);
+    bool (*solve_prior)(const SolveTask&);  // false: not positive definite
+    int64_t (*solve_memory)(const PriorTask&, int64_t K);
+    void (*losses)(const LossTask&);
+    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);  // (q, q), upper triangle
+    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);                // (n,)
+    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);    // (q,)
+    bool (*invert)(double* matrix, int64_t n, double* inverse);  // of an upper triangle; W with W W' the inverse
     double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 

@@ -167,6 +167,17 @@ class Additive:
         return np.unique(self._group[places])
 
     @cached_property
+    def spec(self) -> dict[str, Any]:
+        """For the native engine: the design, and which smoothing parameter each coefficient has."""
+        return {
+            "design": np.ascontiguousarray(self.design),
+            "group": self._group.astype(np.float64),
+            "within": self._within,
+            "counts": self._counts,
+            "strongest": self._strongest,
+        }
+
+    @cached_property
     def _gram(self) -> Floats:
         return _gram(self.design, self.weight)
 

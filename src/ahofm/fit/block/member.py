@@ -17,6 +17,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.block.additive import Additive
 from ahofm.fit.block.block import FailedError
 from ahofm.fit.block.column import BlockColumn
+from ahofm.fit.block.engine import has_engine
 from ahofm.fit.block.predictor import Belief, Predictor
 from ahofm.fit.block.response import Response
 from ahofm.fit.block.rows import BlockRows
@@ -24,7 +25,7 @@ from ahofm.fit.block.stages import Fit, Job, Report, Schedule, Sweep
 from ahofm.fit.block.start import found_pairs, harmless, random_factors, spectral_factors
 from ahofm.fit.block.state import State
 from ahofm.fit.block.tempering import Tempering
-from ahofm.kernels import BlockKernel, BlockSums
+from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
 from ahofm.rows import ArraySource, Executor
 
 _LEARNING = (0, 1, 2, 6, 12, 24)
@@ -142,6 +143,7 @@ class Member:
     def fit(self) -> Fit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""
         state = self._state
+        state.pull()
         parts = [predictor.frozen().snapshot(self.additive, state.noise) for predictor in state.predictors]
         fit = tuple(part for part in parts if part is not None)
         return fit if len(fit) == len(parts) else self.fits[-1]
@@ -151,6 +153,7 @@ class Member:
         finished = len(self.fits) == 1 + len(self.ranks)
         if finished or not hasattr(self, "_state"):
             return self.fits
+        self._state.pull()
         solved = all(predictor.frozen().snapshot(self.additive, 1.0) for predictor in self._state.predictors)
         return [*self.fits, self.fit()] if self.fits or solved else []
 
@@ -194,6 +197,7 @@ class Member:
         return np.asarray(-response.weight * touch.slope[:, k] / float(response.weight @ touch.curvature[:, k]))
 
     def _add_factors(self, order: int) -> None:
+        self._state.end()
         response, rank = self._state.response, self.ranks[order]
         for k, predictor in enumerate(self._state.predictors):
             size = self._size(k)
@@ -231,7 +235,7 @@ class Member:
             share = 0.0 if warm else self._tempering()
             if used < 0.0 or abs(share - used) > 0.02 * share or number % schedule.rebuild == 0:
                 used = share
-                state.build(self._rows, share)
+                self._build(share)
             before = state.level()
             if number in _LEARNING:
                 state.learn_parameters()
@@ -259,7 +263,7 @@ class Member:
         schedule, state, settled, stopped = self.schedule, self._state, 0, False
         for number in range(schedule.learning + schedule.alone):
             if number % schedule.rebuild == 0:
-                state.build(self._rows, 1.0)  # main effects have no partners: all of their variance counts as noise
+                self._build(1.0)  # main effects have no partners: all of their variance counts as noise
             before, eta, backwards = state.level(), state.touch.eta.copy(), number % 2 == 1
             if number < schedule.learning:
                 if number in _LEARNING:
@@ -280,6 +284,13 @@ class Member:
         state = self._state
         square = (state.touch.curvature * (state.touch.eta - before) ** 2).sum(axis=1)
         return float(np.sqrt(state.response.mean_of(square) / state.noise))
+
+    def _build(self, share: float) -> None:
+        """States of all rows, in compiled code where it has the priors."""
+        state = self._state
+        if state.engine is None and isinstance(self.kernel, NativeBlockKernel) and has_engine(self.response, self.columns):
+            state.begin(self.codes, self.kernel.precision, getattr(self.executor, "n_threads", 1) or 1)
+        state.build(self._rows, share)
 
     def _rows(self, predictor: Predictor) -> BlockRows:
         return BlockRows(ArraySource(self.codes), self.executor, self.kernel, predictor.belief.ranks)

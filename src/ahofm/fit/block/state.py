@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.block.additive import Additive, Smooth
 from ahofm.fit.block.block import Block, FailedError
 from ahofm.fit.block.column import BlockColumn
+from ahofm.fit.block.engine import Engine
 from ahofm.fit.block.predictor import Belief, Predictor
 from ahofm.fit.block.response import Parabolas, Response, Touch
 from ahofm.fit.block.rows import BlockRows
@@ -67,6 +69,7 @@ class State:
     noise: float = 1.0
     careful: bool = False
     damped: int = 0
+    engine: Engine | None = None
 
     @classmethod
     def start(cls, response: Response, additive: Additive, columns: Sequence[BlockColumn]) -> State:
@@ -89,8 +92,30 @@ class State:
 
     def copy(self) -> State:
         """As it is now, without the rows' states."""
+        self.pull()
         predictors = [Predictor(predictor.frozen(), self.additive) for predictor in self.predictors]
-        return replace(self, predictors=predictors)
+        return replace(self, predictors=predictors, engine=None)
+
+    def begin(self, codes: Codes, precision: str, n_threads: int) -> None:
+        """Sweep in compiled code from the next construction of the rows' states on."""
+        beliefs = [predictor.frozen() for predictor in self.predictors]
+        self.engine = Engine.of(codes, precision, self.response, self.additive, beliefs, self.touch)
+        self.engine.native.careful, self.engine.native.threads = self.careful, n_threads
+        self.touch, self.variance = self.engine.touch, self.engine.variance
+
+    def end(self) -> None:
+        """Go on without the engine, e.g. with more factors than it has."""
+        self.pull()
+        for predictor in self.predictors:
+            predictor.move(predictor.belief.intercept, predictor.belief.smooth)
+        self.engine = None
+
+    def pull(self) -> None:
+        """Beliefs as the engine has them, where there is one."""
+        if self.engine is not None:
+            found = self.engine.beliefs([predictor.frozen() for predictor in self.predictors])
+            for predictor, belief in zip(self.predictors, found, strict=True):
+                predictor.belief, predictor.blocks = belief, list(belief.blocks)
 
     def level(self) -> float:
         """What falls from sweep to sweep: the noise variance, or the share of the loss that is left."""
@@ -109,10 +134,15 @@ class State:
 
     def largest(self) -> float:
         """The largest value of any function."""
+        if self.engine is not None:
+            return float(self.engine.native.largest())
         return max(predictor.largest for predictor in self.predictors)
 
     def build(self, rows: Callable[[Predictor], BlockRows], share: float) -> None:
         """States of all rows from scratch."""
+        if self.engine is not None:
+            self.engine.build(share)
+            return
         eta = self.touch.eta.copy()
         for k, predictor in enumerate(self.predictors):
             predictor.build(rows(predictor), share)
@@ -125,6 +155,9 @@ class State:
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, strengths of pairs; then the dispersion, no lower than a floor."""
+        if self.engine is not None:
+            self._engine_sweep(learn=learn, learn_mains=True, backwards=backwards, floor=floor)
+            return
         if self.response.quadratic:
             self._plain_sweep(learn=learn, backwards=backwards, learn_mains=True)
             spread = self.variance[:, 0]
@@ -146,7 +179,11 @@ class State:
 
     def settle(self, *, backwards: bool) -> None:
         """All columns once with smoothing parameters and dispersion as they are: towards the one optimum of that."""
-        if self.response.quadratic:
+        if self.engine is not None:
+            noise = self.noise
+            self._engine_sweep(learn=False, learn_mains=False, backwards=backwards, floor=0.0)
+            self.noise = noise
+        elif self.response.quadratic:
             self._plain_sweep(learn=False, backwards=backwards, learn_mains=False)
         else:
             for k, predictor in enumerate(self.predictors):
@@ -161,7 +198,24 @@ class State:
         if response.family.open:
             family = response.family.learned(response.y, response.shifted(self.touch.eta), response.weight)
             self.response = replace(response, family=family)
-            self.touch = self._at(self.touch.eta)
+            if self.engine is None:
+                self.touch = self._at(self.touch.eta)
+            else:
+                self.engine.set_response(self.response)
+
+    def _engine_sweep(self, *, learn: bool, learn_mains: bool, backwards: bool, floor: float) -> None:
+        engine = self.engine
+        assert engine is not None
+        self.noise = engine.sweep(self.noise, learn=learn, learn_mains=learn_mains, backwards=backwards, floor=floor)
+        self.careful, self.damped = engine.native.careful, self.damped + engine.native.damped
+        engine.native.damped = 0
+        if self.response.quadratic:
+            return
+        if self.response.family.dispersed:
+            self.pull()
+            if any(predictor.belief.surfaces is not None for predictor in self.predictors):
+                floor = max(floor, _FALL * self.noise)
+            self._update_dispersion((self.touch.curvature * self.variance).sum(axis=1), floor)
 
     @property
     def _losses(self) -> Parabolas:

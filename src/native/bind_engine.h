@@ -1,0 +1,361 @@
+// Bindings of the engine (engine.h) and of single solves under a prior, which contract tests compare with NumPy.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "checks.h"
+#include "engine.h"
+#include "pool.h"
+
+namespace {
+
+nb::handle entry(const nb::dict& given, const char* key) {
+    if (!given.contains(key)) refuse(std::string("'") + key + "' is missing");
+    return given[key];
+}
+
+nb::dict dictionary(nb::handle given, const std::string& what) { return cast<nb::dict>(given, what, "a dict"); }
+
+std::vector<double> copied(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
+    const Doubles array = doubles(given, what);
+    expect_shape(array, shape, what);
+    return std::vector<double>(array.data(), array.data() + array.size());
+}
+
+// An array of one dimension, of any length.
+std::vector<double> numbers_of(nb::handle given, const std::string& what) {
+    const Doubles array = doubles(given, what);
+    expect_dimensions(array, 1, what, "(n,)");
+    return std::vector<double>(array.data(), array.data() + array.size());
+}
+
+std::vector<int64_t> indices_of(nb::handle given, int64_t below, const std::string& what) {
+    std::vector<int64_t> found;
+    for (const double number : numbers_of(given, what)) {
+        if (!(number >= 0.0 && number < static_cast<double>(below))) refuse(what + " must be below " + std::to_string(below));
+        found.push_back(static_cast<int64_t>(number));
+    }
+    return found;
+}
+
+ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
+    const nb::dict given = dictionary(handle, "a prior");
+    ahofm::Prior prior;
+    prior.task.codes = within(codes, 1, kMostCodes, "codes of a prior");
+    prior.task.kind = static_cast<ahofm::PriorKind>(within(integer(entry(given, "kind"), "kind"), 0, 3, "kind"));
+    const bool splines = prior.task.kind == ahofm::PriorKind::spline || prior.task.kind == ahofm::PriorKind::spline_iid;
+    const bool effects = prior.task.kind == ahofm::PriorKind::iid || prior.task.kind == ahofm::PriorKind::spline_iid;
+    prior.low = numbers_of(entry(given, "low"), "low");
+    prior.high = copied(entry(given, "high"), {prior.n_lam()}, "high");
+    int64_t expected = effects ? 1 : 0;
+    if (splines) {
+        prior.weight = numbers_of(entry(given, "weight"), "weight");
+        const int64_t m = within(static_cast<int64_t>(prior.weight.size()), 1, 10'000, "coordinates of a prior");
+        prior.task.m = m;
+        prior.values = copied(entry(given, "values"), {codes, m}, "values");
+        prior.rough = copied(entry(given, "rough"), {m}, "rough");
+        prior.group = indices_of(entry(given, "group"), m, "group");
+        if (static_cast<int64_t>(prior.group.size()) != m) refuse("group must have an entry per coordinate");
+        prior.task.groups = 1 + *std::max_element(prior.group.begin(), prior.group.end());
+        expected += prior.task.groups;
+        prior.products.reserve(static_cast<size_t>(product(codes, m * (m + 1) / 2, "products")));
+        for (int64_t b = 0; b < codes; b++)
+            for (int64_t a = 0; a < m; a++)
+                for (int64_t c = a; c < m; c++)
+                    prior.products.push_back(prior.values[static_cast<size_t>(b * m + a)] * prior.values[static_cast<size_t>(b * m + c)]);
+    }
+    if (prior.task.kind == ahofm::PriorKind::random_walk) {
+        prior.edges = copied(entry(given, "edges"), {codes - 1}, "edges");
+        prior.roughness = numbers_of(entry(given, "roughness"), "roughness");
+        expected = 2;
+    }
+    if (effects) {
+        for (const double each : copied(entry(given, "repeated"), {codes}, "repeated")) prior.repeated.push_back(each != 0.0);
+        prior.task.free_levels = number(entry(given, "free_levels"), "free_levels");
+    }
+    if (!entry(given, "mass").is_none()) prior.mass = copied(entry(given, "mass"), {codes}, "mass");
+    if (prior.n_lam() != expected) refuse("low must have " + std::to_string(expected) + " numbers, got " + std::to_string(prior.n_lam()));
+    return prior;
+}
+
+// One solve: outputs are (mean, variance, smooth, rough, edf, form), as SolveTask has them.
+bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram, const Doubles& rhs, const Doubles& lam, const nb::list& outputs) {
+    const ahofm::Passes& passes = passes_named(isa);
+    expect_dimensions(rhs, 2, "rhs", "(codes, functions)");
+    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), K = within(static_cast<int64_t>(rhs.shape(1)), 1, 4096, "functions");
+    ahofm::Prior prior = prior_of(handle, codes);
+    prior.link();
+    expect_shape(gram, {codes, K, K}, "gram");
+    expect_shape(lam, {prior.n_lam(), K}, "lam");
+    if (outputs.size() != 6) refuse("outputs: expected [mean, variance, smooth, rough, edf, form]");
+    const DoublesOut mean = output(outputs[0], {codes, K}, "mean"), variance = output(outputs[1], {codes, K}, "variance");
+    const DoublesOut smooth = output(outputs[2], {prior.task.m, K}, "smooth"), rough = output(outputs[3], {codes, K}, "rough");
+    const DoublesOut edf = output(outputs[4], {prior.n_lam(), K}, "edf"), form = output(outputs[5], {prior.n_lam(), K}, "form");
+    std::vector<double> memory(static_cast<size_t>(passes.solve_memory(prior.task, K)));
+    const ahofm::SolveTask task{&prior.task, K, gram.data(), rhs.data(), lam.data(), nullptr, mean.data(), variance.data(), smooth.data(), rough.data(),
+                                edf.data(), form.data(), memory.data(), static_cast<int64_t>(memory.size())};
+    nb::gil_scoped_release release;
+    return passes.solve_prior(task);
+}
+
+// The engine with what keeps the caller's arrays alive.
+class BoundEngine {
+  public:
+    BoundEngine(const std::string& isa, bool float64, const nb::dict& rows, const nb::list& columns, const Ranks& ranks, const nb::dict& mains,
+                const nb::list& etas, nb::object loss, nb::object majorant)
+        : passes_(passes_named(isa)), loss_(std::move(loss)), majorant_(std::move(majorant)) {
+        const int64_t width = functions_of(ranks), K = within(static_cast<int64_t>(etas.size()), 1, 100'000, "linear predictors");
+        const DoublesOut eta = cast<DoublesOut>(entry(rows, "eta"), "eta", "a float64 array");
+        expect_dimensions(eta, 2, "eta", "(rows, linear predictors)");
+        const int64_t n = within(static_cast<int64_t>(eta.shape(0)), 1, INT64_MAX / 2, "rows");
+        n_ = n;
+        K_ = K;
+        ahofm::RowArrays arrays;
+        arrays.y = read(entry(rows, "y"), {n}, "y");
+        arrays.weight = read(entry(rows, "weight"), {n}, "weight");
+        if (!entry(rows, "offset").is_none()) arrays.offset = read(entry(rows, "offset"), {n, K}, "offset");
+        arrays.eta = write(entry(rows, "eta"), {n, K}, "eta");
+        arrays.value = write(entry(rows, "value"), {n}, "value");
+        arrays.slope = write(entry(rows, "slope"), {n, K}, "slope");
+        arrays.curvature = write(entry(rows, "curvature"), {n, K}, "curvature");
+        arrays.variance = write(entry(rows, "variance"), {n, K}, "variance");
+        std::vector<ahofm::EngineColumn> parsed;
+        for (nb::handle handle : columns) parsed.push_back(column_of(dictionary(handle, "a column"), n));
+        ahofm::MainEffects main_effects;
+        const Doubles design = doubles(entry(mains, "design"), "design");
+        expect_dimensions(design, 2, "design", "(rows, coefficients)");
+        main_effects.q = static_cast<int64_t>(design.shape(1));
+        expect_shape(design, {n, main_effects.q}, "design");
+        inputs_.push_back(design);
+        main_effects.design = design.data();
+        main_effects.counts = numbers_of(entry(mains, "counts"), "counts");
+        main_effects.group = indices_of(entry(mains, "group"), static_cast<int64_t>(main_effects.counts.size()), "group");
+        main_effects.within = copied(entry(mains, "within"), {main_effects.q}, "within");
+        if (static_cast<int64_t>(main_effects.group.size()) != main_effects.q) refuse("group must have an entry per coefficient");
+        main_effects.strongest = number(entry(mains, "strongest"), "strongest");
+        std::vector<ahofm::EtaArrays> given;
+        for (nb::handle handle : etas) given.push_back(eta_of(dictionary(handle, "a linear predictor"), parsed, main_effects, width));
+        std::vector<std::pair<int, int64_t>> orders;
+        for (const auto& [order, rank] : ranks) orders.emplace_back(static_cast<int>(order), rank);
+        const bool quadratic = loss_.is_none();
+        engine_ = std::make_unique<ahofm::Engine>(passes_, n, std::move(parsed), std::move(orders), float64, std::move(main_effects), arrays,
+                                                  std::move(given), quadratic);
+        rows_ = arrays;
+        set_losses();
+    }
+
+    void build(double tempering) {
+        run([&] { engine_->build(tempering); });
+    }
+
+    void sweep(bool learn, bool learn_mains, bool backwards, double floor) {
+        run([&] { engine_->sweep(learn, learn_mains, backwards, floor); });
+    }
+
+    void evaluate() {
+        run([&] { engine_->evaluate(); });
+    }
+
+    ahofm::Engine& engine() { return *engine_; }
+
+    // (intercept, trace, edf of tensor smoothing, its age, functions solved by column)
+    nb::tuple linear_predictor(size_t k) const {
+        const ahofm::EtaArrays& eta = engine_->etas.at(k);
+        std::vector<int64_t> solved;
+        for (const ahofm::ColumnArrays& column : eta.columns) solved.push_back(column.solved);
+        return nb::make_tuple(eta.intercept, eta.trace, eta.tensor.edf, eta.tensor.age, solved);
+    }
+
+    // What a family's own parameter is from now on; losses are evaluated when states are built.
+    void set_loss(nb::object loss) {
+        if (loss.is_none() != loss_.is_none()) refuse("a loss cannot become quadratic, nor cease to be");
+        loss_ = std::move(loss);
+        set_losses();
+    }
+
+  private:
+    const double* read(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
+        const Doubles array = doubles(given, what);
+        expect_shape(array, shape, what);
+        inputs_.push_back(array);
+        return array.data();
+    }
+
+    double* write(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
+        outputs_.push_back(output(given, shape, what));
+        return outputs_.back().data();
+    }
+
+    ahofm::EngineColumn column_of(const nb::dict& given, int64_t n) {
+        ahofm::EngineColumn column;
+        const AnyArray codes = cast<AnyArray>(entry(given, "codes"), "codes", "a contiguous array of codes");
+        column.code_width = code_width(codes, "codes");
+        expect_shape(codes, {n}, "codes");
+        codes_.push_back(codes);
+        column.codes = codes.data();
+        column.n_codes = code_count(integer(entry(given, "n_codes"), "n_codes"), "a column");
+        within(column.n_codes, 2, kMostCodes, "n_codes");
+        const int64_t own = column.n_codes - 1;
+        column.mass = copied(entry(given, "mass"), {own}, "mass");
+        column.farthest = copied(entry(given, "farthest"), {own}, "farthest");
+        column.bounded = cast<bool>(entry(given, "bounded"), "bounded", "a bool");
+        column.main = prior_of(entry(given, "main"), own);
+        column.factors = prior_of(entry(given, "factors"), own);
+        return column;
+    }
+
+    ahofm::EtaArrays eta_of(const nb::dict& given, const std::vector<ahofm::EngineColumn>& columns, const ahofm::MainEffects& mains, int64_t width) {
+        ahofm::EtaArrays eta;
+        const nb::list parts = list(entry(given, "columns"), "columns");
+        if (parts.size() != columns.size()) refuse("a linear predictor needs arrays for every column");
+        const int64_t p = static_cast<int64_t>(columns.size()), factors = width - 1;
+        for (size_t j = 0; j < columns.size(); j++) {
+            const nb::dict part = dictionary(parts[j], "arrays of a column");
+            const ahofm::EngineColumn& column = columns[j];
+            const int64_t own = column.n_codes - 1;
+            ahofm::ColumnArrays arrays{};
+            arrays.mean = write(entry(part, "mean"), {column.n_codes, width}, "mean");
+            arrays.variance = write(entry(part, "variance"), {column.n_codes, width}, "variance");
+            arrays.main_lam = write(entry(part, "main_lam"), {column.main.n_lam()}, "main_lam");
+            arrays.lam = write(entry(part, "lam"), {column.factors.n_lam(), factors}, "lam");
+            arrays.main_smooth = write(entry(part, "main_smooth"), {column.main.task.m}, "main_smooth");
+            arrays.main_rough = write(entry(part, "main_rough"), {own}, "main_rough");
+            arrays.smooth = write(entry(part, "smooth"), {column.factors.task.m, factors}, "smooth");
+            arrays.rough = write(entry(part, "rough"), {own, factors}, "rough");
+            arrays.edf = write(entry(part, "edf"), {column.factors.n_lam(), factors}, "edf");
+            arrays.solved = within(integer(entry(part, "solved"), "solved"), 0, width, "solved");
+            eta.columns.push_back(arrays);
+        }
+        eta.coef = write(entry(given, "coef"), {mains.q}, "coef");
+        eta.lam = write(entry(given, "lam"), {static_cast<int64_t>(mains.counts.size())}, "lam");
+        eta.intercept = number(entry(given, "intercept"), "intercept");
+        eta.trace = number(entry(given, "trace"), "trace");
+        if (!entry(given, "along").is_none()) {
+            if (width < 2) refuse("tensor smoothing needs factors of pairs");
+            for (const ahofm::EngineColumn& column : columns)
+                if (column.factors.task.kind != ahofm::PriorKind::spline && column.factors.task.kind != ahofm::PriorKind::iid)
+                    refuse("tensor smoothing needs splines or independent effects");
+            eta.tensor.along = write(entry(given, "along"), {p, p}, "along");
+            eta.tensor.plain = write(entry(given, "plain"), {p, p}, "plain");
+            eta.tensor.edf = number(entry(given, "edf"), "edf");
+            eta.tensor.age = integer(entry(given, "age"), "age");
+        }
+        return eta;
+    }
+
+    void set_losses() {
+        if (loss_.is_none()) return;
+        if (nb::isinstance<nb::tuple>(loss_)) {  // (family, parameter) of one that is built in
+            const nb::tuple given = tuple_of(loss_, 2, "a loss", "(family, parameter)");
+            const auto family = static_cast<ahofm::Family>(within(integer(given[0], "family"), 0, 5, "family"));
+            const double parameter = number(given[1], "parameter");
+            if (family == ahofm::Family::multinomial) {
+                for (int64_t i = 0; i < n_; i++)
+                    if (!(rows_.y[i] >= 0.0 && rows_.y[i] < static_cast<double>(K_))) refuse("y must be the number of a class");
+            } else if (K_ != 1) {
+                refuse("this family has one linear predictor");
+            }
+            engine_->losses = [this, family, parameter](const double* eta, double* value, double* slope, double* curvature) {
+                constexpr int64_t rows = 2048;
+                const int count = static_cast<int>((n_ + rows - 1) / rows);
+                ahofm::Pool::run(count, engine_->threads, [&](int part) {
+                    const int64_t first = part * rows, size = std::min(rows, n_ - first), at = first * K_;
+                    passes_.losses({family, parameter, size, K_, rows_.y + first, rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at,
+                                    value + first, slope + at, curvature + at});
+                });
+                return true;
+            };
+        } else {
+            engine_->losses = [this](const double* eta, double* value, double* slope, double* curvature) {
+                nb::gil_scoped_acquire acquire;
+                try {
+                    const nb::object found = loss_(view(eta, {n_, K_}));
+                    const nb::tuple parts = tuple_of(found, 3, "a loss", "(value, slope, curvature)");
+                    take(parts[0], {n_}, "value", value);
+                    take(parts[1], {n_, K_}, "slope", slope);
+                    take(parts[2], {n_, K_}, "curvature", curvature);
+                    return true;
+                } catch (...) {
+                    raised_ = std::current_exception();
+                    return false;
+                }
+            };
+        }
+        engine_->majorant = [this](const double* eta, const double* variance, double* curvature) {
+            if (majorant_.is_none()) return false;
+            nb::gil_scoped_acquire acquire;
+            try {
+                const nb::object found = majorant_(view(eta, {n_, K_}), view(variance, {n_, K_}));
+                if (found.is_none()) return false;
+                take(found, {n_, K_}, "majorant", curvature);
+                return true;
+            } catch (...) {
+                raised_ = std::current_exception();
+                throw ahofm::Stopped{};
+            }
+        };
+    }
+
+    static nb::object view(const double* data, std::initializer_list<int64_t> shape) {
+        std::vector<size_t> sizes(shape.begin(), shape.end());
+        nb::ndarray<nb::numpy, const double> array(data, sizes.size(), sizes.data(), nb::handle());
+        return nb::cast(array, nb::rv_policy::copy);
+    }
+
+    static void take(nb::handle given, const std::vector<int64_t>& shape, const std::string& what, double* to) {
+        const std::vector<double> found = copied(given, shape, what);
+        std::copy(found.begin(), found.end(), to);
+    }
+
+    template <class Task>
+    void run(Task task) {
+        std::string failure;
+        raised_ = nullptr;
+        {
+            nb::gil_scoped_release release;
+            try {
+                task();
+            } catch (const ahofm::Failed& failed) {
+                failure = failed.why;
+            } catch (const ahofm::Stopped&) {
+            }
+        }
+        if (raised_) std::rethrow_exception(raised_);
+        if (!failure.empty()) {
+            PyErr_SetString(PyExc_ArithmeticError, failure.c_str());
+            throw nb::python_error();
+        }
+    }
+
+    const ahofm::Passes& passes_;
+    nb::object loss_, majorant_;
+    std::vector<Doubles> inputs_;
+    std::vector<DoublesOut> outputs_;
+    std::vector<AnyArray> codes_;
+    ahofm::RowArrays rows_;
+    int64_t n_ = 0, K_ = 0;
+    std::exception_ptr raised_;
+    std::unique_ptr<ahofm::Engine> engine_;
+};
+
+void bind_engine(nb::module_& m) {
+    m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"), nb::arg("lam"), nb::arg("outputs"));
+    nb::class_<BoundEngine>(m, "Engine")
+        .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&, const nb::list&, nb::object, nb::object>(),
+             nb::arg("isa"), nb::arg("float64"), nb::arg("rows"), nb::arg("columns"), nb::arg("ranks"), nb::arg("mains"), nb::arg("etas"),
+             nb::arg("loss").none(), nb::arg("majorant").none())
+        .def("build", &BoundEngine::build, nb::arg("tempering"))
+        .def("sweep", &BoundEngine::sweep, nb::arg("learn"), nb::arg("learn_mains"), nb::arg("backwards"), nb::arg("floor"))
+        .def("evaluate", &BoundEngine::evaluate)
+        .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))
+        .def("set_loss", &BoundEngine::set_loss, nb::arg("loss"))
+        .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
+        .def_prop_rw("noise", [](BoundEngine& own) { return own.engine().noise; }, [](BoundEngine& own, double value) { own.engine().noise = value; })
+        .def_prop_rw("careful", [](BoundEngine& own) { return own.engine().careful; }, [](BoundEngine& own, bool value) { own.engine().careful = value; })
+        .def_prop_rw("majorises", [](BoundEngine& own) { return own.engine().majorises; }, [](BoundEngine& own, bool value) { own.engine().majorises = value; })
+        .def_prop_rw("threads", [](BoundEngine& own) { return own.engine().threads; }, [](BoundEngine& own, int value) { own.engine().threads = value; })
+        .def_prop_rw("damped", [](BoundEngine& own) { return own.engine().damped; }, [](BoundEngine& own, int64_t value) { own.engine().damped = value; });
+}
+
+}  // namespace

@@ -1,0 +1,195 @@
+// Dense linear algebra on small matrices, row-major, float64, on one thread: the sizes of a column's block (4 to 500).
+//
+// Factors are upper triangular, A = U'U, so that every inner loop runs along contiguous rows:
+//
+//     U      by blocks of rows: A[J, J:] -= U[:J, J]' U[:J, J:], then the block itself
+//     W      U^-1 by blocks of rows from the last one up; A^-1 = W W'
+#pragma once
+
+#include <cmath>
+
+#include "block.h"
+
+namespace ahofm {
+namespace {
+
+using Four = VectorOf<double, 4>::type;
+
+inline Four load4(const double* from) { return *reinterpret_cast<const Four*>(from); }
+inline void store4(double* to, Four v) { *reinterpret_cast<Four*>(to) = v; }
+
+// The left factor of a product: element (i, k) is at data[i * row + k * column].
+struct Left {
+    const double* data;
+    int64_t row, column;
+};
+
+// C (Rows, 4 Vectors) += sign * sum_k a(i, k) b(k, :)
+template <int Rows, int Vectors>
+inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t depth, double sign, double* c, int64_t ldc) {
+    Four sum[Rows][Vectors] = {};
+    const double* left = a.data;
+    for (int64_t k = 0; k < depth; k++, left += a.column, b += ldb) {
+        Four right[Vectors];
+        AHOFM_UNROLL_ALL
+        for (int v = 0; v < Vectors; v++) right[v] = load4(b + 4 * v);
+        AHOFM_UNROLL_ALL
+        for (int i = 0; i < Rows; i++) {
+            const Four own = broadcast<Four>(left[i * a.row]);
+            AHOFM_UNROLL_ALL
+            for (int v = 0; v < Vectors; v++) sum[i][v] += own * right[v];
+        }
+    }
+    AHOFM_UNROLL_ALL
+    for (int i = 0; i < Rows; i++)
+        AHOFM_UNROLL_ALL
+        for (int v = 0; v < Vectors; v++) store4(c + i * ldc + 4 * v, load4(c + i * ldc + 4 * v) + sign * sum[i][v]);
+}
+
+template <int Vectors>
+inline void product_columns(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t depth, double sign, double* c, int64_t ldc) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) product_tile<4, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+    for (; i < rows; i++) product_tile<1, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+}
+
+// C (rows, columns) += sign * a (rows, depth) b (depth, columns)
+inline void add_product(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t columns, int64_t depth, double sign, double* c,
+                        int64_t ldc) {
+    int64_t j = 0;
+    for (; j + 12 <= columns; j += 12) product_columns<3>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+    if (j + 8 <= columns) {
+        product_columns<2>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+        j += 8;
+    }
+    if (j + 4 <= columns) {
+        product_columns<1>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+        j += 4;
+    }
+    for (; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++) {
+            if (a.column == 1) {
+                double sum = 0.0;
+                for (int64_t k = 0; k < depth; k++) sum += a.data[i * a.row + k] * b[k * ldb + j];
+                c[i * ldc + j] += sign * sum;
+            } else if (i == 0) {  // rows lie side by side: all of them at once
+                for (int64_t k = 0; k < depth; k++) {
+                    const double factor = sign * b[k * ldb + j], *left = a.data + k * a.column;
+                    for (int64_t r = 0; r < rows; r++) c[r * ldc + j] += factor * left[r * a.row];
+                }
+            }
+        }
+}
+
+// to (n) -= factor * from (n)
+inline void subtract_row(double factor, const double* from, int64_t n, double* to) {
+    for (int64_t j = 0; j < n; j++) to[j] -= factor * from[j];
+}
+
+inline double dot(const double* a, const double* b, int64_t n) {
+    Four sum[2] = {};
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        sum[0] += load4(a + k) * load4(b + k);
+        sum[1] += load4(a + k + 4) * load4(b + k + 4);
+    }
+    double rest = 0.0;
+    for (; k < n; k++) rest += a[k] * b[k];
+    return sum_lanes<double, 4>(sum[0] + sum[1]) + rest;
+}
+
+constexpr int64_t kDenseBlock = 24;
+
+// In place, upper triangle: A = U'U. The lower triangle is not looked at. False when A is not positive definite.
+inline bool factorise(double* a, int64_t n, int64_t ld) {
+    for (int64_t first = 0; first < n; first += kDenseBlock) {
+        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
+        double* block = a + first * ld + first;
+        add_product({a + first, 1, ld}, size, a + first, ld, n - first, first, -1.0, block, ld);
+        for (int64_t k = 0; k < size; k++) {
+            double* row = block + k * ld;
+            if (!(row[k] > 0.0)) return false;
+            const double scale = 1.0 / std::sqrt(row[k]);
+            for (int64_t j = k; j < n - first; j++) row[j] *= scale;
+            for (int64_t i = k + 1; i < size; i++) subtract_row(row[i], row + i, n - first - i, block + i * ld + i);
+        }
+    }
+    return true;
+}
+
+// W = U^-1, upper triangle; the rest of `w` (n, n) becomes zero.
+inline void invert_triangle(const double* u, int64_t n, int64_t ld, double* w) {
+    std::memset(w, 0, static_cast<size_t>(n * n) * sizeof(double));
+    const int64_t blocks = (n + kDenseBlock - 1) / kDenseBlock;
+    for (int64_t block = blocks - 1; block >= 0; block--) {
+        const int64_t first = block * kDenseBlock, end = first + kDenseBlock < n ? first + kDenseBlock : n;
+        add_product({u + first * ld + end, ld, 1}, end - first, w + end * n + end, n, n - end, n - end, -1.0, w + first * n + end, n);
+        for (int64_t i = end - 1; i >= first; i--) {
+            double* row = w + i * n;
+            row[i] = 1.0;
+            for (int64_t k = i + 1; k < end; k++) subtract_row(u[i * ld + k], w + k * n + k, n - k, row + k);
+            const double scale = 1.0 / u[i * ld + i];
+            for (int64_t j = i; j < n; j++) row[j] *= scale;
+        }
+    }
+}
+
+// to (n, m) = W W' from (n, m); `middle` holds n * m numbers.
+inline void apply_inverse(const double* w, int64_t n, const double* from, int64_t m, double* middle, double* to) {
+    std::memset(middle, 0, static_cast<size_t>(n * m) * sizeof(double));
+    std::memset(to, 0, static_cast<size_t>(n * m) * sizeof(double));
+    if (m == 1) {
+        for (int64_t k = 0; k < n; k++)
+            if (from[k] != 0.0) subtract_row(-from[k], w + k * n + k, n - k, middle + k);
+        for (int64_t i = 0; i < n; i++) to[i] = dot(w + i * n + i, middle + i, n - i);
+        return;
+    }
+    for (int64_t first = 0; first < n; first += kDenseBlock) {  // rows and columns beyond the triangle are zero
+        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
+        add_product({w + first, 1, n}, size, from, m, m, first + size, 1.0, middle + first * m, m);
+    }
+    for (int64_t first = 0; first < n; first += kDenseBlock) {
+        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
+        add_product({w + first * n + first, n, 1}, size, middle + first * m, m, m, n - first, 1.0, to + first * m, m);
+    }
+}
+
+// In place: the inverse of a symmetric positive definite matrix (n, n) with rows of `ld` numbers, by elimination of one
+// variable after another. False when a pivot is not positive.
+template <int Fixed>
+inline bool eliminate(double* a, int64_t given, int64_t ld) {
+    const int64_t n = Fixed > 0 ? Fixed : given;
+    for (int64_t k = 0; k < n; k++) {
+        double* pivot = a + k * ld;
+        if (!(pivot[k] > 0.0)) return false;
+        const double inverse = 1.0 / pivot[k];
+        pivot[k] = 1.0;
+        for (int64_t j = 0; j < n; j++) pivot[j] *= inverse;
+        for (int64_t i = 0; i < n; i++) {
+            if (i == k) continue;
+            double* row = a + i * ld;
+            const double factor = row[k];
+            row[k] = 0.0;
+            for (int64_t j = 0; j < n; j++) row[j] -= factor * pivot[j];
+        }
+    }
+    return true;
+}
+
+inline bool invert_small(double* a, int64_t n, int64_t ld) {
+    switch (n) {
+        case 1: {
+            if (!(a[0] > 0.0)) return false;
+            a[0] = 1.0 / a[0];
+            return true;
+        }
+        case 4: return eliminate<4>(a, n, ld);
+        case 8: return eliminate<8>(a, n, ld);
+        case 12: return eliminate<12>(a, n, ld);
+        case 16: return eliminate<16>(a, n, ld);
+        default: return eliminate<0>(a, n, ld);
+    }
+}
+
+}  // namespace
+}  // namespace ahofm

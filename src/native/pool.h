@@ -1,0 +1,101 @@
+// Threads of the module: one pool, made when first needed, shared by all calls, and made anew after a fork.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace ahofm {
+
+class Pool {
+  public:
+    // Calls task(0) .. task(count - 1) on at most `threads` threads, the caller's among them, and waits for all.
+    // Tasks must not throw.
+    static void run(int count, int threads, const std::function<void(int)>& task) {
+        const int helpers = std::min(threads, count) - 1;
+        if (helpers <= 0) {
+            for (int i = 0; i < count; i++) task(i);
+            return;
+        }
+        instance().run_with(count, helpers, task);
+    }
+
+  private:
+    struct Batch {
+        const std::function<void(int)>* task;
+        int count;
+        std::atomic<int> next{0};
+        int running = 0;  // helpers inside; under the pool's lock
+    };
+
+    static Pool& instance() {
+        static std::mutex guard;
+        static Pool* pool = nullptr;
+        static pid_t owner = 0;
+        const std::lock_guard<std::mutex> lock(guard);
+        if (pool == nullptr || owner != getpid()) {  // threads do not survive a fork: what is left of the old pool is not touched
+            pool = new Pool();
+            owner = getpid();
+        }
+        return *pool;
+    }
+
+    void run_with(int count, int helpers, const std::function<void(int)>& task) {
+        const auto batch = std::make_shared<Batch>();
+        batch->task = &task;
+        batch->count = count;
+        {
+            const std::lock_guard<std::mutex> lock(guard_);
+            while (static_cast<int>(threads_.size()) < kMostThreads && idle_ < helpers && started_ < helpers + busy_) {
+                threads_.emplace_back([this] { work(); });
+                threads_.back().detach();
+                started_++;
+            }
+            for (int i = 0; i < helpers; i++) queue_.push_back(batch);
+        }
+        wake_.notify_all();
+        drain(*batch);
+        std::unique_lock<std::mutex> lock(guard_);
+        for (auto it = queue_.begin(); it != queue_.end();) it = *it == batch ? queue_.erase(it) : it + 1;
+        done_.wait(lock, [&] { return batch->running == 0; });
+    }
+
+    static void drain(Batch& batch) {
+        for (int i = batch.next++; i < batch.count; i = batch.next++) (*batch.task)(i);
+    }
+
+    void work() {
+        std::unique_lock<std::mutex> lock(guard_);
+        for (;;) {
+            idle_++;
+            wake_.wait(lock, [&] { return !queue_.empty(); });
+            idle_--;
+            const std::shared_ptr<Batch> batch = queue_.front();
+            queue_.pop_front();
+            batch->running++;
+            busy_++;
+            lock.unlock();
+            drain(*batch);
+            lock.lock();
+            busy_--;
+            if (--batch->running == 0) done_.notify_all();
+        }
+    }
+
+    static constexpr int kMostThreads = 256;
+
+    std::mutex guard_;
+    std::condition_variable wake_, done_;
+    std::deque<std::shared_ptr<Batch>> queue_;
+    std::vector<std::thread> threads_;
+    int idle_ = 0, busy_ = 0, started_ = 0;
+};
+
+}  // namespace ahofm

@@ -1,0 +1,110 @@
+// Losses of rows with slope and curvature by each linear predictor, for the families that are built in.
+// Values are negative log-likelihoods up to terms free of eta; the same formulas in NumPy are in ahofm/families.
+#pragma once
+
+#include "losses.h"
+
+namespace ahofm {
+namespace {
+
+constexpr double kLargestExponent = 709.0;
+
+// exp, infinite where a double overflows.
+inline double exp_or_infinity(double x) { return x > kLargestExponent ? __builtin_inf() : exp_of(x); }
+
+struct LossAt {
+    double value, slope, curvature;
+};
+
+// log(1 + exp(t)) and 1 / (1 + exp(-t)), without cancellation.
+struct Logistic {
+    double softplus, up, down;
+    explicit Logistic(double t) {
+        const double z = exp_of(t < 0.0 ? t : -t), whole = 1.0 / (1.0 + z);
+        softplus = (t > 0.0 ? t : 0.0) + log1p_of(z);
+        up = t < 0.0 ? z * whole : whole;
+        down = t < 0.0 ? whole : z * whole;
+    }
+};
+
+inline LossAt bernoulli_loss(double y, double eta, double) {
+    const Logistic at(eta);
+    return {at.softplus - y * eta, at.up - y, at.up * at.down};
+}
+
+inline LossAt poisson_loss(double y, double eta, double) {
+    const double mu = exp_or_infinity(eta);
+    return {mu - y * eta, mu - y, mu};
+}
+
+inline LossAt gamma_loss(double y, double eta, double) {
+    const double ratio = y * exp_or_infinity(-eta);
+    return {ratio + eta, 1.0 - ratio, ratio};
+}
+
+// size log(1 + exp(t)) + y log(1 + exp(-t)), t = eta - log(size)
+inline LossAt negative_binomial_loss(double y, double eta, double size) {
+    const double t = eta - __builtin_log(size);
+    const Logistic at(t);
+    const double value = size * at.softplus + y * (at.softplus - t);
+    return {value, size * at.up - y * at.down, (y + size) * at.up * at.down};
+}
+
+// (exp(a eta) - 1) / a + y (exp(-b eta) - 1) / b, a = 2 - power, b = power - 1
+inline LossAt tweedie_loss(double y, double eta, double power) {
+    const double a = 2.0 - power, b = power - 1.0;
+    const double up = exp_or_infinity(a * eta), down = y > 0.0 ? y * exp_or_infinity(-b * eta) : 0.0;
+    const double value = __builtin_expm1(a * eta) / a + (y > 0.0 ? y * (__builtin_expm1(-b * eta) / b) : 0.0);
+    const bool finite = value - value == 0.0;
+    return {value, finite ? up - down : 0.0, a * up + b * down};
+}
+
+template <LossAt (*loss)(double, double, double)>
+void losses_of_rows(const LossTask& task) {
+    const double parameter = task.parameter;
+    for (int64_t i = 0; i < task.n; i++) {
+        const double eta = task.eta[i] + (task.offset == nullptr ? 0.0 : task.offset[i]);
+        const LossAt at = loss(task.y[i], eta, parameter);
+        task.value[i] = at.value;
+        task.slope[i] = at.slope;
+        task.curvature[i] = at.curvature;
+    }
+}
+
+// -log softmax(eta)_y
+void multinomial_losses(const LossTask& task) {
+    const int64_t K = task.K;
+    for (int64_t i = 0; i < task.n; i++) {
+        const double* eta = task.eta + i * K;
+        double *slope = task.slope + i * K, *curvature = task.curvature + i * K;
+        double top = -__builtin_inf(), total = 0.0;
+        for (int64_t k = 0; k < K; k++) {
+            slope[k] = eta[k] + (task.offset == nullptr ? 0.0 : task.offset[i * K + k]);
+            top = slope[k] > top ? slope[k] : top;
+        }
+        const int64_t own = static_cast<int64_t>(task.y[i]);
+        const double chosen = slope[own];
+        for (int64_t k = 0; k < K; k++) total += slope[k] = exp_of(slope[k] - top);
+        const double whole = 1.0 / total;
+        for (int64_t k = 0; k < K; k++) {
+            const double mu = slope[k] * whole;
+            slope[k] = mu - (k == own ? 1.0 : 0.0);
+            curvature[k] = mu * (1.0 - mu);
+        }
+        task.value[i] = top + __builtin_log(total) - chosen;
+    }
+}
+
+void run_losses(const LossTask& task) {
+    switch (task.family) {
+        case Family::bernoulli: return losses_of_rows<bernoulli_loss>(task);
+        case Family::poisson: return losses_of_rows<poisson_loss>(task);
+        case Family::gamma: return losses_of_rows<gamma_loss>(task);
+        case Family::negative_binomial: return losses_of_rows<negative_binomial_loss>(task);
+        case Family::tweedie: return losses_of_rows<tweedie_loss>(task);
+        default: return multinomial_losses(task);
+    }
+}
+
+}  // namespace
+}  // namespace ahofm
