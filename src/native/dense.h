@@ -154,41 +154,117 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
     }
 }
 
-// In place: the inverse of a symmetric positive definite matrix (n, n) with rows of `ld` numbers, by elimination of one
-// variable after another. False when a pivot is not positive.
-template <int Fixed>
-inline bool eliminate(double* a, int64_t given, int64_t ld) {
-    const int64_t n = Fixed > 0 ? Fixed : given;
-    for (int64_t k = 0; k < n; k++) {
-        double* pivot = a + k * ld;
-        if (!(pivot[k] > 0.0)) return false;
-        const double inverse = 1.0 / pivot[k];
-        pivot[k] = 1.0;
-        for (int64_t j = 0; j < n; j++) pivot[j] *= inverse;
-        for (int64_t i = 0; i < n; i++) {
-            if (i == k) continue;
-            double* row = a + i * ld;
-            const double factor = row[k];
-            row[k] = 0.0;
-            for (int64_t j = 0; j < n; j++) row[j] -= factor * pivot[j];
+// Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1 to 4), else 0.
+template <int Vectors>
+struct Small {
+    static int64_t columns(int64_t side) { return Vectors > 0 ? 4 * Vectors : side; }
+
+    // c = a b, with b and c of `Wide` vectors a row, or `width` numbers when Wide is 0.
+    template <int Wide = Vectors>
+    static void multiply(const double* a, const double* b, double* c, int64_t side, int64_t width) {
+        const int64_t n = columns(side);
+        if constexpr (Vectors > 0 && Wide > 0) {
+            for (int64_t i = 0; i < n; i += 4) {
+                Four sum[4][Wide] = {};
+                AHOFM_UNROLL_ALL
+                for (int64_t k = 0; k < 4 * Vectors; k++) {
+                    Four right[Wide];
+                    AHOFM_UNROLL_ALL
+                    for (int v = 0; v < Wide; v++) right[v] = load4(b + k * 4 * Wide + 4 * v);
+                    AHOFM_UNROLL_ALL
+                    for (int r = 0; r < 4; r++) {
+                        const Four own = broadcast<Four>(a[(i + r) * n + k]);
+                        AHOFM_UNROLL_ALL
+                        for (int v = 0; v < Wide; v++) sum[r][v] += own * right[v];
+                    }
+                }
+                AHOFM_UNROLL_ALL
+                for (int r = 0; r < 4; r++)
+                    AHOFM_UNROLL_ALL
+                    for (int v = 0; v < Wide; v++) store4(c + (i + r) * 4 * Wide + 4 * v, sum[r][v]);
+            }
+        } else {
+            std::memset(c, 0, static_cast<size_t>(n * width) * sizeof(double));
+            add_product({a, n, 1}, n, b, width, width, n, 1.0, c, width);
         }
     }
-    return true;
-}
 
-inline bool invert_small(double* a, int64_t n, int64_t ld) {
-    switch (n) {
-        case 1: {
-            if (!(a[0] > 0.0)) return false;
-            a[0] = 1.0 / a[0];
+    // to (side,) = a from (side,)
+    static void apply(const double* a, const double* from, double* to, int64_t side) {
+        const int64_t n = columns(side);
+        for (int64_t i = 0; i < n; i++) {
+            Four sum = {};
+            for (int64_t k = 0; k < n; k += 4) sum += load4(a + i * n + k) * load4(from + k);
+            to[i] = sum_lanes<double, 4>(sum);
+        }
+    }
+
+    // In place: the inverse of a symmetric positive definite matrix, by elimination of one variable after another. False when
+    // a pivot is not positive.
+    static bool invert(double* a, int64_t side) {
+        const int64_t n = columns(side);
+        if constexpr (Vectors > 0) {
+            for (int64_t k = 0; k < n; k++) {
+                double* pivot = a + k * n;
+                if (!(pivot[k] > 0.0)) return false;
+                const double inverse = 1.0 / pivot[k];
+                Four row[Vectors];
+                AHOFM_UNROLL_ALL
+                for (int v = 0; v < Vectors; v++) row[v] = load4(pivot + 4 * v) * inverse;
+                AHOFM_UNROLL_ALL
+                for (int64_t i = 0; i < 4 * Vectors; i++) {
+                    const double factor = a[i * n + k];
+                    AHOFM_UNROLL_ALL
+                    for (int v = 0; v < Vectors; v++) store4(a + i * n + 4 * v, load4(a + i * n + 4 * v) - factor * row[v]);
+                    a[i * n + k] = -factor * inverse;  // a number into a vector just loaded: before it, the load would wait
+                }
+                AHOFM_UNROLL_ALL
+                for (int v = 0; v < Vectors; v++) store4(pivot + 4 * v, row[v]);
+                pivot[k] = inverse;
+            }
+            return true;
+        } else {
+            for (int64_t k = 0; k < n; k++) {
+                double* pivot = a + k * n;
+                if (!(pivot[k] > 0.0)) return false;
+                const double inverse = 1.0 / pivot[k];
+                pivot[k] = 1.0;
+                for (int64_t j = 0; j < n; j++) pivot[j] *= inverse;
+                for (int64_t i = 0; i < n; i++) {
+                    if (i == k) continue;
+                    const double factor = a[i * n + k];
+                    a[i * n + k] = 0.0;
+                    subtract_row(factor, pivot, n, a + i * n);
+                }
+            }
             return true;
         }
-        case 4: return eliminate<4>(a, n, ld);
-        case 8: return eliminate<8>(a, n, ld);
-        case 12: return eliminate<12>(a, n, ld);
-        case 16: return eliminate<16>(a, n, ld);
-        default: return eliminate<0>(a, n, ld);
     }
+};
+
+inline int64_t padded(int64_t n) { return (n + 3) / 4 * 4; }
+
+// Calls visit(Small<V>{}) with as many vectors as matrices of that side have.
+template <class Visit>
+inline bool with_small(int64_t side, Visit visit) {
+    switch (side / 4) {
+        case 1: return visit(Small<1>{});
+        case 2: return visit(Small<2>{});
+        case 3: return visit(Small<3>{});
+        case 4: return visit(Small<4>{});
+        default: return visit(Small<0>{});
+    }
+}
+
+// The top left (n, n) of a padded matrix, with ones on the rest of the diagonal.
+inline void pad_matrix(const double* from, int64_t n, int64_t side, double* to) {
+    if (n == side) {
+        std::memcpy(to, from, static_cast<size_t>(n * n) * sizeof(double));
+        return;
+    }
+    std::memset(to, 0, static_cast<size_t>(side * side) * sizeof(double));
+    for (int64_t i = 0; i < n; i++) std::memcpy(to + i * side, from + i * n, static_cast<size_t>(n) * sizeof(double));
+    for (int64_t i = n; i < side; i++) to[i * side + i] = 1.0;
 }
 
 }  // namespace

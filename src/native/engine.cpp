@@ -137,6 +137,11 @@ void Engine::insert(size_t k, size_t j) {
 void Engine::swap(size_t k, int add, int remove, bool sums) {
     const int64_t codes = remove < 0 ? 0 : columns_[static_cast<size_t>(remove)].n_codes;
     const size_t size = static_cast<size_t>(codes * width_ * (width_ + 1));
+    const size_t grams = static_cast<size_t>(codes * width_ * width_);
+    if (ranges_.size() == 1) {
+        std::fill_n(gram_.data(), grams, 0.0);
+        std::fill_n(rhs_.data(), size - grams, 0.0);
+    }
     std::vector<BadCode> bad(ranges_.size());
     Pool::run(static_cast<int>(ranges_.size()), threads, [&](int r) {
         const Range& range = ranges_[static_cast<size_t>(r)];
@@ -144,17 +149,16 @@ void Engine::swap(size_t k, int add, int remove, bool sums) {
         if (add >= 0) task.put_in = moments_of(k, static_cast<size_t>(add), range);
         if (remove >= 0) {
             std::vector<double>& own = partial_[static_cast<size_t>(r)];
-            own.assign(size, 0.0);
             task.take_out = moments_of(k, static_cast<size_t>(remove), range);
-            task.gram = own.data();
-            task.rhs = own.data() + codes * width_ * width_;
+            if (ranges_.size() > 1) own.assign(size, 0.0);
+            task.gram = ranges_.size() > 1 ? own.data() : gram_.data();
+            task.rhs = ranges_.size() > 1 ? own.data() + grams : rhs_.data();
         }
         bad[static_cast<size_t>(r)] = passes_.block(task);
     });
     for (const BadCode& code : bad)
         if (code.column >= 0) throw Failed{"a code is out of range"};
-    if (!sums) return;
-    const size_t grams = static_cast<size_t>(codes * width_ * width_);
+    if (!sums || ranges_.size() == 1) return;
     std::copy_n(partial_[0].data(), grams, gram_.data());
     std::copy_n(partial_[0].data() + grams, size - grams, rhs_.data());
     for (size_t r = 1; r < partial_.size(); r++) {
@@ -262,21 +266,21 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     const int64_t codes = column.n_codes - 1, W = width_, K = W - 1;
     double *gram = scaled_gram_.data(), *rhs = scaled_rhs_.data();  // first of the main effect (codes, 1), then of the factors
     double *main_gram = gram, *factor_gram = gram + codes, *main_rhs = rhs, *factor_rhs = rhs + codes;
-    std::vector<double> cross(static_cast<size_t>(codes * K));
+    const double precision = 1.0 / noise, lifted = precision * (1.0 + damping);
     for (int64_t b = 0; b < codes; b++) {
         const double *from = gram_.data() + b * W * W, *right = rhs_.data() + b * W, *mean = own.mean + b * W;
         double diagonal = 0.0;
-        for (int64_t f = 0; f < W; f++) diagonal += from[f * W + f] / noise * (1.0 + damping) / static_cast<double>(W);
-        const double lift = jitter * diagonal;
-        const auto entry = [&](int64_t f) { return from[f * W + f] / noise; };
-        main_gram[b] = entry(0) * (1.0 + damping) + lift;
-        double rest = right[0] / noise + damping * entry(0) * mean[0];
+        for (int64_t f = 0; f < W; f++) diagonal += from[f * W + f];
+        const double lift = jitter * lifted * diagonal / static_cast<double>(W), damped_by = damping * precision;
+        main_gram[b] = from[0] * lifted + lift;
+        double rest = right[0] * precision + damped_by * from[0] * mean[0];
         for (int64_t f = 0; f < K; f++) {
-            cross[static_cast<size_t>(b * K + f)] = from[1 + f] / noise;
-            rest -= from[1 + f] / noise * mean[1 + f];
-            factor_rhs[b * K + f] = right[1 + f] / noise + damping * entry(1 + f) * mean[1 + f];
-            for (int64_t g = 0; g < K; g++) factor_gram[(b * K + f) * K + g] = from[(1 + f) * W + 1 + g] / noise;
-            factor_gram[(b * K + f) * K + f] = entry(1 + f) * (1.0 + damping) + lift;
+            const double* row = from + (1 + f) * W + 1;
+            double* to = factor_gram + (b * K + f) * K;
+            for (int64_t g = 0; g < K; g++) to[g] = row[g] * precision;
+            to[f] = row[f] * lifted + lift;
+            rest -= from[1 + f] * precision * mean[1 + f];
+            factor_rhs[b * K + f] = right[1 + f] * precision + damped_by * row[f] * mean[1 + f];
         }
         main_rhs[b] = rest;
     }
@@ -301,7 +305,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         return true;
     }
     for (int64_t b = 0; b < codes; b++)
-        for (int64_t f = 0; f < K; f++) factor_rhs[b * K + f] -= cross[static_cast<size_t>(b * K + f)] * main_mean[static_cast<size_t>(b)];
+        for (int64_t f = 0; f < K; f++) factor_rhs[b * K + f] -= gram_[static_cast<size_t>(b * W * W + 1 + f)] * precision * main_mean[static_cast<size_t>(b)];
     const int64_t G = column.factors.n_lam();
     std::vector<double> lam(own.lam, own.lam + G * K), rough, plain;
     CouplingTask coupling{0, nullptr, nullptr};

@@ -35,56 +35,74 @@ class Arena {
     double *next_, *end_;
 };
 
-inline int64_t padded(int64_t n) { return n == 1 ? 1 : (n + 3) / 4 * 4; }
-
-// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes (codes, K, ld), C the means as
-// linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U (C'U)^-1 U' from the covariance.
+// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side, side) of
+// which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U (C'U)^-1 U' from the
+// covariance. Padding of U must be zero.
 class Centring {
   public:
-    Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t ld, Arena& arena)
-        : mass_(mass), u_(u), codes_(codes), K_(K), ld_(ld), inverse_(arena.zeros(K * K)), row_(arena.take(K)) {
-        for (int64_t b = 0; b < codes; b++)
-            for (int64_t f = 0; f < K; f++)
-                for (int64_t g = 0; g < K; g++) inverse_[f * K + g] += mass[b] * u[(b * K + f) * ld + g];
+    Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t side, Arena& arena)
+        : mass_(mass), u_(u), codes_(codes), K_(K), side_(side), inverse_(arena.zeros(side * side)), row_(arena.zeros(side)),
+          turned_(arena.take(side * side)) {
+        for (int64_t b = 0; b < codes; b++) subtract_row(-mass[b], u + b * side * side, side * side, inverse_);
         double trace = 0.0;
-        for (int64_t f = 0; f < K; f++) trace += inverse_[f * K + f];
-        for (int64_t f = 0; f < K; f++) {
-            inverse_[f * K + f] += 1e-12 * trace;
-            for (int64_t g = 0; g < f; g++) inverse_[f * K + g] = inverse_[g * K + f] = 0.5 * (inverse_[f * K + g] + inverse_[g * K + f]);
+        for (int64_t f = 0; f < K; f++) trace += inverse_[f * side + f];
+        for (int64_t f = 0; f < side; f++) {
+            inverse_[f * side + f] = f < K ? inverse_[f * side + f] + 1e-12 * trace : 1.0;
+            for (int64_t g = 0; g < f; g++)
+                inverse_[f * side + g] = inverse_[g * side + f] = 0.5 * (inverse_[f * side + g] + inverse_[g * side + f]);
         }
-        sound_ = invert_small(inverse_, K, K);
+        sound_ = with_small(side, [&](auto small) { return small.invert(inverse_, side); });
     }
 
     bool sound() const { return sound_; }
 
-    // Multipliers (K,) of U that take away the means of values (codes, K) whose rows are `stride` apart.
-    void shift(const double* values, int64_t stride, double* out) const {
-        for (int64_t f = 0; f < K_; f++) row_[f] = 0.0;
+    // Multipliers (side,) of U that take away the means of values (codes, K).
+    void shift(const double* values, double* out) const {
+        for (int64_t f = 0; f < side_; f++) row_[f] = 0.0;
         for (int64_t b = 0; b < codes_; b++)
-            for (int64_t f = 0; f < K_; f++) row_[f] += mass_[b] * values[b * stride + f];
-        for (int64_t f = 0; f < K_; f++) out[f] = dot(inverse_ + f * K_, row_, K_);
+            for (int64_t f = 0; f < K_; f++) row_[f] += mass_[b] * values[b * K_ + f];
+        for (int64_t f = 0; f < side_; f++) out[f] = f < K_ ? dot(inverse_ + f * side_, row_, side_) : 0.0;
     }
 
-    // What conditioning takes from the variance of a linear form, from its covariances (K,) with the means.
-    double removed(const double* covariances) const {
-        double total = 0.0;
-        for (int64_t f = 0; f < K_; f++) total += covariances[f] * dot(inverse_ + f * K_, covariances, K_);
-        return total;
+    // Subtracts the shift from values (codes, K).
+    void move(const double* shift, double* values) const {
+        for (int64_t b = 0; b < codes_; b++)
+            for (int64_t f = 0; f < K_; f++) values[b * K_ + f] -= dot(u_ + (b * side_ + f) * side_, shift, side_);
     }
 
     // Subtracts from variances (codes, K), which stay above zero.
     void condition(double* variance) const {
-        for (int64_t b = 0; b < codes_; b++)
-            for (int64_t f = 0; f < K_; f++) {
-                const double left = variance[b * K_ + f] - removed(u_ + (b * K_ + f) * ld_);
-                variance[b * K_ + f] = left > 0.0 ? left : 0.0;
+        with_small(side_, [&](auto small) {
+            for (int64_t b = 0; b < codes_; b++) {
+                small.template multiply<>(u_ + b * side_ * side_, inverse_, turned_, side_, side_);
+                for (int64_t f = 0; f < K_; f++) {
+                    const double left = variance[b * K_ + f] - dot(turned_ + f * side_, u_ + (b * side_ + f) * side_, side_);
+                    variance[b * K_ + f] = left > 0.0 ? left : 0.0;
+                }
             }
+            return true;
+        });
+    }
+
+    // What conditioning takes from the variances of the differences of neighbours, by function, times their weights.
+    void condition_differences(const double* edges, double* differences, Arena& arena) const {
+        double* apart = arena.take(side_ * side_);
+        with_small(side_, [&](auto small) {
+            for (int64_t b = 0; b + 1 < codes_; b++) {
+                if (!(edges[b] > 0.0)) continue;
+                const double *here = u_ + b * side_ * side_, *next = here + side_ * side_;
+                for (int64_t i = 0; i < side_ * side_; i++) apart[i] = next[i] - here[i];
+                small.template multiply<>(apart, inverse_, turned_, side_, side_);
+                for (int64_t f = 0; f < K_; f++) differences[f] -= edges[b] * dot(turned_ + f * side_, apart + f * side_, side_);
+            }
+            return true;
+        });
     }
 
   private:
     const double *mass_, *u_;
-    int64_t codes_, K_, ld_;
-    double *inverse_, *row_;
+    int64_t codes_, K_, side_;
+    double *inverse_, *row_, *turned_;
     bool sound_ = false;
 };
 
@@ -176,32 +194,44 @@ inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
 
 // ---- iid: an independent effect per code, one small problem for each
 
-inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
-    const PriorTask& prior = *task.prior;
-    const int64_t K = task.K, codes = prior.codes, ld = K;
-    double* covariance = arena.take(codes * K * ld);
-    std::memcpy(covariance, task.gram, static_cast<size_t>(codes * K * K) * sizeof(double));
+// Covariances (codes, side, side), with padding of zeros, means and variances before centring.
+template <int Vectors>
+inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t side, double* covariance, Arena& arena) {
+    const int64_t K = task.K, codes = task.prior->codes;
+    double *right = arena.zeros(side), *found = arena.take(side);
     for (int64_t b = 0; b < codes; b++) {
-        double* own = covariance + b * K * K;
-        for (int64_t f = 0; f < K; f++) own[f * K + f] += task.lam[f];
+        double* own = covariance + b * side * side;
+        pad_matrix(task.gram + b * K * K, K, side, own);
+        for (int64_t f = 0; f < K; f++) own[f * side + f] += task.lam[f];
         if (task.coupling != nullptr)
             for (int64_t f = 0; f < task.coupling->rank; f++)
-                for (int64_t g = 0; g < task.coupling->rank; g++) own[f * K + g] += task.coupling->rough[f * task.coupling->rank + g];
-        if (!invert_small(own, K, K)) return false;
+                for (int64_t g = 0; g < task.coupling->rank; g++) own[f * side + g] += task.coupling->rough[f * task.coupling->rank + g];
+        if (!Small<Vectors>::invert(own, side)) return false;
+        for (int64_t f = 0; f < K; f++) right[f] = task.rhs[b * K + f];
+        Small<Vectors>::apply(own, right, found, side);
         for (int64_t f = 0; f < K; f++) {
-            task.mean[b * K + f] = dot(own + f * K, task.rhs + b * K, K);
-            task.variance[b * K + f] = own[f * K + f];
+            task.mean[b * K + f] = found[f];
+            task.variance[b * K + f] = own[f * side + f];
         }
+        for (int64_t f = K; f < side; f++) own[f * side + f] = 0.0;
     }
+    return true;
+}
+
+inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
+    const PriorTask& prior = *task.prior;
+    const int64_t K = task.K, codes = prior.codes, side = padded(K);
+    double* covariance = arena.take(codes * side * side);
+    const bool solved = with_small(side, [&](auto small) { return solve_iid_codes(small, task, side, covariance, arena); });
+    if (!solved) return false;
     if (prior.mass != nullptr) {
         for (int64_t b = 0; b < codes; b++)
-            for (int64_t i = 0; i < K * K; i++) covariance[b * K * K + i] *= prior.mass[b];
-        const Centring centring(prior.mass, covariance, codes, K, K, arena);
+            for (int64_t i = 0; i < side * side; i++) covariance[b * side * side + i] *= prior.mass[b];
+        const Centring centring(prior.mass, covariance, codes, K, side, arena);
         if (!centring.sound()) return false;
-        double* shift = arena.take(K);
-        centring.shift(task.mean, K, shift);
-        for (int64_t b = 0; b < codes; b++)
-            for (int64_t f = 0; f < K; f++) task.mean[b * K + f] -= dot(covariance + (b * K + f) * K, shift, K);
+        double* shift = arena.take(side);
+        centring.shift(task.mean, shift);
+        centring.move(shift, task.mean);
         centring.condition(task.variance);
     }
     for (int64_t f = 0; f < K; f++) {
@@ -224,102 +254,76 @@ struct Walk {
     double* mean;         // (codes, K)
     double* variance;     // (codes, K)
     double* differences;  // (K,): sum over edges of edge * variance of the difference
-    double* spread;       // (codes, K, ld): covariance with the weighted means; only when there is mass
+    double* spread;       // (codes, side, side): covariance with the weighted means, for centred functions
 };
 
-// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -diag(lam_d h_b) beside it: elimination along the
-// chain, and back. Fixed is ld where it is known, so that loops over rows are unrolled.
-template <int Fixed>
-inline bool solve_chain(const PriorTask& prior, int64_t K, int64_t given, const double* gram, const double* rhs, const double* lam, Walk& out,
-                        Arena& arena) {
-    const int64_t ld = Fixed > 0 ? Fixed : given, codes = prior.codes, block = ld * ld;
+// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it: elimination
+// along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
+template <int Vectors>
+inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t side, const double* gram, const double* rhs, const double* lam,
+                        const Walk& out, Arena& arena) {
+    using Block = Small<Vectors>;
+    const int64_t n = Block::columns(side), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
-    double *inverse = arena.take(codes * block), *right = arena.take(codes * ld), *forms = centred ? arena.take(codes * block) : nullptr;
-    double *step = arena.zeros(ld), *scaled = arena.zeros(ld), *across = arena.take(block), *last = arena.take(block), *now = arena.take(block);
-    double* solved = arena.zeros(ld);
+    double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n), *next = arena.zeros(n);
+    double *product = arena.take(block), *scaled = arena.take(block), *across = arena.take(block), *now = arena.take(block), *last = arena.take(block);
     const double *difference = lam, *value = lam + K;
     for (int64_t b = 0; b < codes; b++) {
-        double *A = inverse + b * block, *r = right + b * ld, *C = centred ? forms + b * block : nullptr;
+        double *A = inverse + b * block, *r = right + b * n, *C = centred ? out.spread + b * block : nullptr;
         const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0;
-        std::memset(A, 0, static_cast<size_t>(block) * sizeof(double));
-        for (int64_t f = 0; f < ld; f++) r[f] = f < K ? rhs[b * K + f] : 0.0;
+        pad_matrix(gram + b * K * K, K, n, A);
         for (int64_t f = 0; f < K; f++) {
-            for (int64_t g = 0; g < K; g++) A[f * ld + g] = gram[(b * K + f) * K + g];
-            A[f * ld + f] += difference[f] * (before + after) + value[f];
-        }
-        for (int64_t f = K; f < ld; f++) A[f * ld + f] = 1.0;
-        if (centred) {
-            std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
-            for (int64_t f = 0; f < K; f++) C[f * ld + f] = prior.mass[b];
+            A[f * n + f] += difference[f] * (before + after) + value[f];
+            r[f] = rhs[b * K + f];
         }
         if (before > 0.0) {
-            const double *P = A - block, *r0 = r - ld;
+            const double* P = A - block;
             for (int64_t f = 0; f < K; f++) step[f] = difference[f] * before;
-            for (int64_t f = 0; f < K; f++) {
-                for (int64_t g = 0; g < ld; g++) A[f * ld + g] -= step[f] * P[f * ld + g] * step[g];
-                double sum = 0.0;
-                for (int64_t g = 0; g < ld; g++) sum += P[f * ld + g] * r0[g];
-                r[f] += step[f] * sum;
-                if (centred) {
-                    const double* C0 = C - block;
-                    for (int64_t g = 0; g < ld; g++) {
-                        const double factor = step[f] * P[f * ld + g];
-                        for (int64_t h = 0; h < ld; h++) C[f * ld + h] += factor * C0[g * ld + h];
-                    }
-                }
+            for (int64_t f = 0; f < K; f++)
+                for (int64_t g = 0; g < n; g += 4) store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
+            Block::apply(P, r - n, next, n);
+            for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
+            if (centred) {
+                Block::template multiply<>(P, C - block, product, n, n);
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, step[f] * load4(product + f * n + g));
             }
+        } else if (centred) {
+            std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
         }
-        if (!(Fixed > 0 ? eliminate<Fixed>(A, ld, ld) : invert_small(A, ld, ld))) return false;
+        for (int64_t f = 0; f < K && centred; f++) C[f * n + f] += prior.mass[b];
+        if (!Block::invert(A, n)) return false;
     }
     for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
+    for (int64_t f = 0; f < n; f++) next[f] = 0.0;
     for (int64_t b = codes - 1; b >= 0; b--) {
         const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
-        double* r = right + b * ld;
-        if (after > 0.0)
-            for (int64_t f = 0; f < K; f++) {
-                step[f] = difference[f] * after;
-                r[f] += step[f] * solved[f];
-            }
-        for (int64_t f = 0; f < ld; f++) {
-            double sum = 0.0;
-            for (int64_t g = 0; g < ld; g++) sum += P[f * ld + g] * r[g];
-            scaled[f] = sum;
+        double *r = right + b * n, *C = centred ? out.spread + b * block : nullptr;
+        if (after > 0.0) {
+            for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
+            for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
+            for (int64_t f = 0; f < n && centred; f++)
+                for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, load4(C + f * n + g) + step[f] * load4(C + block + f * n + g));
         }
-        for (int64_t f = 0; f < ld; f++) solved[f] = scaled[f];
-        for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = solved[f];
+        Block::apply(P, r, next, n);
+        for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
         if (centred) {
-            double *C = forms + b * block, *U = out.spread + b * K * ld;
-            if (after > 0.0) {
-                const double* next = out.spread + (b + 1) * K * ld;
-                for (int64_t f = 0; f < K; f++)
-                    for (int64_t h = 0; h < ld; h++) C[f * ld + h] += step[f] * next[f * ld + h];
-            }
-            for (int64_t f = 0; f < K; f++) {
-                double* row = U + f * ld;
-                for (int64_t h = 0; h < ld; h++) row[h] = 0.0;
-                for (int64_t g = 0; g < ld; g++)
-                    for (int64_t h = 0; h < ld; h++) row[h] += P[f * ld + g] * C[g * ld + h];
-            }
+            Block::template multiply<>(P, C, product, n, n);
+            std::memcpy(C, product, static_cast<size_t>(block) * sizeof(double));
         }
-        std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
-        if (after > 0.0) {  // across = P S last, now = P + across S P: the covariance of this code with the next, and its own
-            for (int64_t f = 0; f < ld; f++) {
-                double* row = across + f * ld;
-                for (int64_t h = 0; h < ld; h++) row[h] = 0.0;
-                for (int64_t g = 0; g < K; g++) {
-                    const double factor = P[f * ld + g] * step[g];
-                    for (int64_t h = 0; h < ld; h++) row[h] += factor * last[g * ld + h];
-                }
-            }
-            for (int64_t f = 0; f < ld; f++)
-                for (int64_t g = 0; g < K; g++) {
-                    const double factor = across[f * ld + g] * step[g];
-                    for (int64_t h = 0; h < ld; h++) now[f * ld + h] += factor * P[g * ld + h];
-                }
-            for (int64_t f = 0; f < K; f++)
-                out.differences[f] += after * (now[f * ld + f] + last[f * ld + f] - 2.0 * across[f * ld + f]);
+        if (after > 0.0) {  // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
+            for (int64_t f = 0; f < n; f++)
+                for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
+            Block::template multiply<>(P, scaled, across, n, n);
+            for (int64_t f = 0; f < n; f++)
+                for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
+            Block::template multiply<>(across, scaled, now, n, n);
+            for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
+            for (int64_t f = 0; f < K; f++) out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
+        } else {
+            std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
         }
-        for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * ld + f];
+        for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * n + f];
         double* swap = now;
         now = last;
         last = swap;
@@ -327,34 +331,74 @@ inline bool solve_chain(const PriorTask& prior, int64_t K, int64_t given, const 
     return true;
 }
 
+// The same for one function: numbers in the place of matrices, and the means taken off on the way.
+inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, const double* rhs, const double* lam, const Walk& out, double* spread,
+                                   Arena& arena) {
+    const int64_t codes = prior.codes;
+    double *inverse = arena.take(codes), *right = arena.take(codes);
+    for (int64_t b = 0; b < codes; b++) {
+        const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0, step = lam[0] * before;
+        double pivot = gram[b] + lam[0] * (before + after) + lam[1];
+        right[b] = rhs[b];
+        spread[b] = prior.mass == nullptr ? 0.0 : prior.mass[b];
+        if (before > 0.0) {
+            pivot -= step * inverse[b - 1] * step;
+            right[b] += step * inverse[b - 1] * right[b - 1];
+            spread[b] += step * inverse[b - 1] * spread[b - 1];
+        }
+        if (!(pivot > 0.0)) return false;
+        inverse[b] = 1.0 / pivot;
+    }
+    out.differences[0] = 0.0;
+    for (int64_t b = codes - 1; b >= 0; b--) {
+        const double after = b + 1 < codes ? prior.edges[b] : 0.0, step = lam[0] * after, P = inverse[b];
+        out.mean[b] = P * (after > 0.0 ? right[b] + step * out.mean[b + 1] : right[b]);
+        spread[b] = P * (after > 0.0 ? spread[b] + step * spread[b + 1] : spread[b]);
+        out.variance[b] = P;
+        if (after > 0.0) {
+            const double across = P * step * out.variance[b + 1];
+            out.variance[b] += across * step * P;
+            out.differences[0] += after * (out.variance[b] + out.variance[b + 1] - 2.0 * across);
+        }
+    }
+    if (prior.mass == nullptr) return true;
+    double form = 0.0, mean = 0.0;
+    for (int64_t b = 0; b < codes; b++) {
+        form += prior.mass[b] * spread[b];
+        mean += prior.mass[b] * out.mean[b];
+    }
+    form += 1e-12 * form;
+    if (!(form > 0.0)) return false;
+    for (int64_t b = 0; b < codes; b++) {
+        out.mean[b] -= spread[b] * mean / form;
+        const double left = out.variance[b] - spread[b] * spread[b] / form, apart = b + 1 < codes ? spread[b + 1] - spread[b] : 0.0;
+        out.variance[b] = left > 0.0 ? left : 0.0;
+        if (b + 1 < codes) out.differences[0] -= prior.edges[b] * apart * apart / form;
+    }
+    return true;
+}
+
 inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
-    const int64_t K = task.K, codes = prior.codes, ld = padded(K);
+    const int64_t K = task.K, codes = prior.codes, side = padded(K);
     const double *difference = task.lam, *value = task.lam + K;
-    Walk walk{task.mean, task.variance, arena.take(K), prior.mass == nullptr ? nullptr : arena.take(codes * K * ld)};
-    bool solved = false;
-    switch (ld) {
-        case 1: solved = solve_chain<1>(prior, K, ld, task.gram, task.rhs, task.lam, walk, arena); break;
-        case 4: solved = solve_chain<4>(prior, K, ld, task.gram, task.rhs, task.lam, walk, arena); break;
-        case 8: solved = solve_chain<8>(prior, K, ld, task.gram, task.rhs, task.lam, walk, arena); break;
-        case 12: solved = solve_chain<12>(prior, K, ld, task.gram, task.rhs, task.lam, walk, arena); break;
-        default: solved = solve_chain<0>(prior, K, ld, task.gram, task.rhs, task.lam, walk, arena);
-    }
-    if (!solved) return false;
-    if (prior.mass != nullptr) {
-        const Centring centring(prior.mass, walk.spread, codes, K, ld, arena);
-        if (!centring.sound()) return false;
-        double *shift = arena.take(K), *apart = arena.take(K);
-        centring.shift(task.mean, K, shift);
-        for (int64_t b = 0; b < codes; b++)
-            for (int64_t f = 0; f < K; f++) task.mean[b * K + f] -= dot(walk.spread + (b * K + f) * ld, shift, K);
-        centring.condition(task.variance);
-        for (int64_t b = 0; b + 1 < codes; b++)
-            for (int64_t f = 0; f < K && prior.edges[b] > 0.0; f++) {
-                const double *here = walk.spread + (b * K + f) * ld, *next = here + K * ld;
-                for (int64_t g = 0; g < K; g++) apart[g] = next[g] - here[g];
-                walk.differences[f] -= prior.edges[b] * centring.removed(apart);
-            }
+    Walk walk{task.mean, task.variance, arena.take(K), nullptr};
+    if (K == 1) {
+        if (!solve_chain_of_numbers(prior, task.gram, task.rhs, task.lam, walk, arena.take(codes), arena)) return false;
+    } else {
+        if (prior.mass != nullptr) walk.spread = arena.take(codes * side * side);
+        const bool solved = with_small(
+            side, [&](auto small) { return solve_chain(small, prior, K, side, task.gram, task.rhs, task.lam, walk, arena); });
+        if (!solved) return false;
+        if (prior.mass != nullptr) {
+            const Centring centring(prior.mass, walk.spread, codes, K, side, arena);
+            if (!centring.sound()) return false;
+            double* shift = arena.take(side);
+            centring.shift(task.mean, shift);
+            centring.move(shift, task.mean);
+            centring.condition(task.variance);
+            centring.condition_differences(prior.edges, walk.differences, arena);
+        }
     }
     double prior_steps = 0.0, prior_values = 0.0;  // traces of the prior's variance, of differences and of values
     for (int64_t f = 0; f < K; f++) {
@@ -384,68 +428,101 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
 
 // ---- spline plus iid: the independent effects are eliminated exactly, code by code; what is left is a spline
 
+// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, side, side),
+// t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
+template <int Vectors>
+inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count, double* local, double* reduced,
+                              double* right, Arena& arena) {
+    const PriorTask& prior = *task.prior;
+    const int64_t K = task.K;
+    double *S = arena.take(side * side), *kept = arena.zeros(side * side), *product = arena.take(side * side);
+    double *rhs = arena.zeros(side), *solved = arena.take(side);
+    for (int64_t b = 0; b < prior.codes; b++) {
+        double *own = local + b * side * side, *to = reduced + b * K * K, *r = right + b * K * count;
+        pad_matrix(task.gram + b * K * K, K, side, S);
+        std::memcpy(own, S, static_cast<size_t>(side * side) * sizeof(double));
+        for (int64_t f = 0; f < K; f++) own[f * side + f] += t[f];
+        if (!Small<Vectors>::invert(own, side)) return false;
+        for (int64_t f = 0; f < K; f++) {
+            rhs[f] = task.rhs[b * K + f];
+            for (int64_t g = 0; g < side; g += 4) store4(kept + f * side + g, t[f] * load4(own + f * side + g));
+        }
+        Small<Vectors>::template multiply<>(kept, S, product, side, side);
+        for (int64_t f = 0; f < K; f++)
+            for (int64_t g = 0; g < K; g++) to[f * K + g] = 0.5 * (product[f * side + g] + product[g * side + f]);
+        Small<Vectors>::apply(kept, rhs, solved, side);
+        std::memset(r, 0, static_cast<size_t>(K * count) * sizeof(double));
+        for (int64_t f = 0; f < K; f++) {
+            r[f * count] = solved[f];
+            for (int64_t g = 0; g < K && prior.mass != nullptr; g++) r[f * count + 1 + g] = prior.mass[b] * kept[f * side + g];
+        }
+    }
+    return true;
+}
+
+// The effects (codes, K, count) given the spline's values (codes, K, count), and variances.
+template <int Vectors>
+inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count, const double* local,
+                            const double* smooth, const double* smooth_variance, double* rough, double* rough_variance, Arena& arena) {
+    constexpr int wide = Vectors > 0 ? Vectors + 1 : 0;
+    const PriorTask& prior = *task.prior;
+    const int64_t K = task.K;
+    double *S = arena.take(side * side), *values = arena.zeros(side * count), *rest = arena.take(side * count), *found = arena.take(side * count);
+    for (int64_t b = 0; b < prior.codes; b++) {
+        const double* own = local + b * side * side;
+        pad_matrix(task.gram + b * K * K, K, side, S);
+        std::memcpy(values, smooth + b * K * count, static_cast<size_t>(K * count) * sizeof(double));
+        Small<Vectors>::template multiply<wide>(S, values, rest, side, count);
+        for (int64_t i = 0; i < side * count; i += 4) store4(rest + i, -load4(rest + i));
+        for (int64_t f = 0; f < K; f++) {
+            rest[f * count] += task.rhs[b * K + f];
+            if (prior.mass != nullptr) rest[f * count + 1 + f] += prior.mass[b];
+        }
+        Small<Vectors>::template multiply<wide>(own, rest, found, side, count);
+        std::memcpy(rough + b * K * count, found, static_cast<size_t>(K * count) * sizeof(double));
+        for (int64_t f = 0; f < K; f++) {
+            double answer_part = 0.0, total = 0.0;
+            for (int64_t g = 0; g < K; g++) {  // effects answer to the spline by (S + t)^-1 S
+                const double scaled = own[f * side + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled, variance = smooth_variance[b * K + g];
+                answer_part += answer * answer * variance;
+                total += scaled * scaled * variance;
+            }
+            rough_variance[b * K + f] = own[f * side + f] + answer_part;
+            task.variance[b * K + f] = own[f * side + f] + total;
+        }
+    }
+    return true;
+}
+
 inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
-    const int64_t K = task.K, codes = prior.codes, m = prior.m, count = prior.mass == nullptr ? 1 : 1 + K;
-    const double* ridge = task.lam + prior.groups * K;  // t: precision of the independent effects
-    double *local = arena.take(codes * K * K), *reduced = arena.take(codes * K * K), *right = arena.take(codes * K * count);
-    double* product = arena.take(K * K);
-    std::memcpy(local, task.gram, static_cast<size_t>(codes * K * K) * sizeof(double));
-    for (int64_t b = 0; b < codes; b++) {  // (S + t)^-1, t (S + t)^-1 S and t (S + t)^-1 R
-        double *own = local + b * K * K, *to = reduced + b * K * K, *r = right + b * K * count;
-        const double* S = task.gram + b * K * K;
-        for (int64_t f = 0; f < K; f++) own[f * K + f] += ridge[f];
-        if (!invert_small(own, K, K)) return false;
-        for (int64_t f = 0; f < K; f++) {
-            for (int64_t g = 0; g < K; g++) product[f * K + g] = 0.0;
-            for (int64_t h = 0; h < K; h++) {
-                const double factor = ridge[f] * own[f * K + h];
-                for (int64_t g = 0; g < K; g++) product[f * K + g] += factor * S[h * K + g];
-            }
-            r[f * count] = ridge[f] * dot(own + f * K, task.rhs + b * K, K);
-            for (int64_t g = 0; g + 1 < count; g++) r[f * count + 1 + g] = prior.mass[b] * ridge[f] * own[f * K + g];
-        }
-        for (int64_t f = 0; f < K; f++)
-            for (int64_t g = 0; g < K; g++) to[f * K + g] = 0.5 * (product[f * K + g] + product[g * K + f]);
-    }
+    const int64_t K = task.K, codes = prior.codes, m = prior.m, side = padded(K), count = side + 4;
+    const double* t = task.lam + prior.groups * K;
+    double *local = arena.take(codes * side * side), *reduced = arena.take(codes * K * K), *right = arena.take(codes * K * count);
+    const bool eliminated = with_small(
+        side, [&](auto small) { return eliminate_effects(small, task, t, side, count, local, reduced, right, arena); });
     SplineSolution found{arena.take(m * K * count), arena.take(codes * K)};
-    if (!solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena)) return false;
+    if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena)) return false;
     double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count), *rough_variance = arena.take(codes * K);
     add_product({prior.values, m, 1}, codes, found.coef, K * count, K * count, m, 1.0, smooth, K * count);
-    double* rest = arena.take(K * count);
-    for (int64_t b = 0; b < codes; b++) {
-        const double *own = local + b * K * K, *S = task.gram + b * K * K, *s = smooth + b * K * count;
-        for (int64_t f = 0; f < K; f++) {
-            double* row = rest + f * count;
-            for (int64_t r = 0; r < count; r++) row[r] = r == 0 ? task.rhs[b * K + f] : r - 1 == f ? prior.mass[b] : 0.0;
-            for (int64_t g = 0; g < K; g++) subtract_row(S[f * K + g], s + g * count, count, row);
-        }
-        for (int64_t f = 0; f < K; f++) {
-            double* row = rough + (b * K + f) * count;
-            for (int64_t r = 0; r < count; r++) row[r] = 0.0;
-            double own_part = 0.0, total = 0.0;
-            for (int64_t g = 0; g < K; g++) {
-                subtract_row(-own[f * K + g], rest + g * count, count, row);
-                const double variance = found.variance[b * K + g], answer = (f == g ? 1.0 : 0.0) - ridge[g] * own[g * K + f];
-                own_part += answer * answer * variance;  // how independent effects answer to the spline: (S + t)^-1 S
-                total += own[f * K + g] * own[f * K + g] * ridge[g] * ridge[g] * variance;
-            }
-            rough_variance[b * K + f] = own[f * K + f] + own_part;
-            task.variance[b * K + f] = own[f * K + f] + total;
-        }
-    }
+    with_small(side, [&](auto small) {
+        return restore_effects(small, task, t, side, count, local, smooth, found.variance, rough, rough_variance, arena);
+    });
     double* shift = arena.zeros(count);
     shift[0] = 1.0;
     if (prior.mass != nullptr) {
-        double *total = arena.take(codes * K), *spread = arena.take(codes * K * K);
-        for (int64_t i = 0; i < codes * K; i++) {
-            total[i] = smooth[i * count] + rough[i * count];
-            for (int64_t g = 0; g < K; g++) spread[i * K + g] = smooth[i * count + 1 + g] + rough[i * count + 1 + g];
-        }
-        const Centring centring(prior.mass, spread, codes, K, K, arena);
+        double *total = arena.take(codes * K), *spread = arena.zeros(codes * side * side);
+        for (int64_t b = 0; b < codes; b++)
+            for (int64_t f = 0; f < K; f++) {
+                const double *s = smooth + (b * K + f) * count, *r = rough + (b * K + f) * count;
+                total[b * K + f] = s[0] + r[0];
+                for (int64_t g = 0; g < K; g++) spread[(b * side + f) * side + g] = s[1 + g] + r[1 + g];
+            }
+        const Centring centring(prior.mass, spread, codes, K, side, arena);
         if (!centring.sound()) return false;
-        centring.shift(total, K, shift + 1);
-        for (int64_t g = 0; g < K; g++) shift[1 + g] = -shift[1 + g];
+        double* moved = arena.take(side);
+        centring.shift(total, moved);
+        for (int64_t g = 0; g < K; g++) shift[1 + g] = -moved[g];
         centring.condition(task.variance);
     }
     for (int64_t i = 0; i < m * K; i++) task.smooth[i] = dot(found.coef + i * count, shift, count);
@@ -461,7 +538,7 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
                 variance += rough_variance[b * K + f];
                 square += task.rough[b * K + f] * task.rough[b * K + f];
             }
-        task.edf[prior.groups * K + f] = prior.free_levels - ridge[f] * variance;
+        task.edf[prior.groups * K + f] = prior.free_levels - t[f] * variance;
         task.form[prior.groups * K + f] = square;
     }
     return true;
@@ -479,11 +556,11 @@ bool solve_prior(const SolveTask& task) {
 
 // Numbers of memory that a solve of K functions takes at most.
 int64_t solve_memory(const PriorTask& prior, int64_t K) {
-    const int64_t codes = prior.codes, ld = padded(K), m = prior.m, N = m * K, count = 1 + K;
-    int64_t size = 1024 + 64 * K + 8 * ld * ld + 3 * codes * ld * ld + 2 * codes * ld;
+    const int64_t codes = prior.codes, side = padded(K), m = prior.m, N = m * K, count = side + 4;
+    int64_t size = 2048 + 64 * side + 16 * side * (side + 4) + 2 * codes * side * side + 3 * codes * side;
     if (prior.kind == PriorKind::spline || prior.kind == PriorKind::spline_iid)
         size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count + codes * K;
-    if (prior.kind == PriorKind::spline_iid) size += 3 * codes * K * K + 4 * codes * K * count + 4 * codes * K;
+    if (prior.kind == PriorKind::spline_iid) size += codes * side * side + 4 * codes * K * count + 4 * codes * K;
     return size;
 }
 
