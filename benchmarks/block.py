@@ -20,7 +20,7 @@ import numpy as np
 from ahofm import AHOFMRegressor
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.rows import BlockRows
+from ahofm.fit.solvers.variational.row_states import BlockRows
 from ahofm.kernels import BlockKernel, ColumnMoments, NativeBlockKernel, NativeKernel, ReferenceBlockKernel, Tables
 from ahofm.rows import ArraySource, ThreadExecutor, fold
 from benchmarks.table import Row, finish, require, show

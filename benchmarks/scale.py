@@ -92,7 +92,7 @@ def task_of(sizes: tuple[int, ...]) -> Any:
 def child_passes(folder: Path, seconds: float) -> dict[str, float]:
     """Passes over a store and over the same codes in memory, in turns."""
     from ahofm.scale import CodeStore  # noqa: PLC0415 - of an extra
-    from ahofm.scale.piece import joined_chunks  # noqa: PLC0415 - of an extra
+    from ahofm.scale.batch import joined_chunks  # noqa: PLC0415 - of an extra
 
     store = CodeStore.open(folder / "codes", memory_limit=LIMIT).source
     whole = joined_chunks([store.chunk(index) for index in range(store.n_chunks)])

@@ -26,8 +26,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, Mixed, Spline, Walk
 from ahofm.explain import contributions, shapley_values
-from ahofm.fit.block.member import Member
-from ahofm.fit.block.weigh import predict
+from ahofm.fit.solvers.variational.staged_fit import Member
+from ahofm.fit.stacking.weights import predict
 from benchmarks.attack.outcome import IDENTICAL, REJECTED, SILENT, UNDOCUMENTED, Counts
 from benchmarks.attack.workers import Attempt, run_cases
 

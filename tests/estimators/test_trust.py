@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Mixed, Spline
 from ahofm.columns import Codes
 from ahofm.families import Bernoulli, Gaussian, Poisson
-from ahofm.fit.block import column as block_column
+from ahofm.fit.priors import column as column_priors
 from ahofm.fit.rows import Rows, by_relevance, row_counts
 
 
@@ -60,7 +60,7 @@ def test_ordinary_tables(seed):
 
 def test_the_oracle_sees_a_level_at_missing_values(monkeypatch):
     """The defect that it was written for: coordinates that keep the centring level where values are missing."""
-    right = block_column.smooth_coordinates
+    right = column_priors.smooth_coordinates
 
     def wrong(book, functions, *, center):
         found = right(book, functions, center=center)
@@ -68,7 +68,7 @@ def test_the_oracle_sees_a_level_at_missing_values(monkeypatch):
             found.to_basis[-1, : functions.size] = 0.0
         return found
 
-    monkeypatch.setattr(block_column, "smooth_coordinates", wrong)
+    monkeypatch.setattr(column_priors, "smooth_coordinates", wrong)
     X, y = year_and_noise()
     X[:, 1] = X[:, 1].round(1)  # a code for every value
     case = tables.Case(pd.DataFrame(X), y, None, None, {"order": 1, "random_state": 0})
@@ -146,7 +146,7 @@ def test_additive_fits_end_at_their_optimum(family, monkeypatch):
     }[family]()
     short = AHOFMRegressor(order=1, family=family, random_state=0).fit(X, y)
     assert short.trace_.reason.name == "CONVERGED"
-    monkeypatch.setattr("ahofm.fit.block.member._SETTLED", 1e-9)
+    monkeypatch.setattr("ahofm.fit.solvers.variational.staged_fit._SETTLED", 1e-9)
     long = AHOFMRegressor(order=1, family=family, random_state=0, max_iter=1_000).fit(X, y)
     assert long.trace_.reason.name == "CONVERGED"
     assert long.n_iter_ > short.n_iter_

@@ -11,8 +11,8 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
-from ahofm.fit.block import many
 from ahofm.fit.checkpoint import Checkpoint, CheckpointError
+from ahofm.fit.solvers.subsample import sampling
 from ahofm.model import Reason
 from ahofm.rows import dataset
 from tests.fit.fits import simulated
@@ -32,11 +32,11 @@ import os, signal, sys, warnings
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
-from ahofm.fit.block import many
+from ahofm.fit.solvers.subsample import sampling
 from tests.fit.fits import simulated
 from tests.fit.test_checkpoint import KILL_AT, SETTINGS
 warnings.simplefilter("ignore")
-checkpoint.SECONDS, many.SAMPLE_ROWS = 0.0, 300
+checkpoint.SECONDS, sampling.SAMPLE_ROWS = 0.0, 300
 X, y, _ = simulated()
 def kill(record):
     if record.iteration == KILL_AT[name]:
@@ -65,7 +65,7 @@ def killed(tmp_path_factory):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_killed_fit_goes_on(name, killed, monkeypatch):
     path = killed / name
-    monkeypatch.setattr(many, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 300)
     X, y, _ = simulated()
     whole = AHOFMRegressor(random_state=0, **SETTINGS[name]).fit(X, y)
     seen = []

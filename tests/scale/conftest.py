@@ -1,7 +1,7 @@
 import pytest
 
 from ahofm.fit import data
-from ahofm.fit.block import many
+from ahofm.fit.solvers.subsample import sampling
 from ahofm.rows import dataset
 
 
@@ -11,5 +11,5 @@ def few_known(monkeypatch):
     for module in (dataset, data):
         monkeypatch.setattr(module, "KNOWN_ROWS", 1_500)
     monkeypatch.setattr(data, "MERGED_ROWS", 1_500)
-    monkeypatch.setattr(many, "NEWTON_ROWS", 1_500)
-    monkeypatch.setattr(many, "SAMPLE_ROWS", 1_000)
+    monkeypatch.setattr(sampling, "NEWTON_ROWS", 1_500)
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 1_000)

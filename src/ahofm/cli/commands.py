@@ -11,9 +11,9 @@ import typer
 
 from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
 from ahofm.cli.demo import run_demo
+from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.outputs import check_outputs
 from ahofm.cli.predicting import Wanted, predict_file
-from ahofm.cli.start import CommandError, Interrupted
 from ahofm.cli.tables import Writer, existing, format_of
 from ahofm.explain import effect, summary, top_interactions, variance_shares
 from ahofm.model import Model, load

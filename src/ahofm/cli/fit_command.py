@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.outputs import check_outputs
-from ahofm.cli.start import CommandError, Interrupted
 from ahofm.explain import summary
 from ahofm.fit import Forecast
 

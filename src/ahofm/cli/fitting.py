@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from ahofm.cli.start import CommandError
+from ahofm.cli.errors import CommandError
 from ahofm.cli.tables import mixed, read, refuse_mixed
 from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats

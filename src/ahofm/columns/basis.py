@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ahofm.columns.pieces import Pieces
+from ahofm.columns.piecewise import Pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array; SciPy ships no types

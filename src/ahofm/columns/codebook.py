@@ -19,7 +19,7 @@ from ahofm.columns.basis import Basis, Floats, Penalty, Sparse, pad_penalty, rid
 from ahofm.columns.categorical import find_levels
 from ahofm.columns.codes import code_type
 from ahofm.columns.kind import ColumnKind, Support
-from ahofm.columns.pieces import Pieces
+from ahofm.columns.piecewise import Pieces
 from ahofm.columns.table import is_numeric, missing_in
 
 

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
-from ahofm.estimators.elsewhere import lazily, training_rows
-from ahofm.estimators.pieces import Pieces
+from ahofm.estimators.dask_input import lazily, training_rows
+from ahofm.estimators.partial_fit import Pieces
 from ahofm.families import Family
 from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress

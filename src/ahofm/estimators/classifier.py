@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import dataset_of, lazily
-from ahofm.estimators.pieces import fit_piece
+from ahofm.estimators.dask_input import dataset_of, lazily
+from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
 from ahofm.scale.partitions import is_dask

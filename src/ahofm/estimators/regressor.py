@@ -12,9 +12,9 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import dataset_of, lazily
+from ahofm.estimators.dask_input import dataset_of, lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
-from ahofm.estimators.pieces import fit_piece
+from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family, Gaussian, find_family
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.asked import Fitted, model_of, predictor_of
+from ahofm.explain.arguments import Fitted, model_of, predictor_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.kernels import NativeCurves

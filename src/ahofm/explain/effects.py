@@ -14,7 +14,7 @@ from scipy import stats
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric
-from ahofm.explain.asked import Fitted, column_of, columns_of, model_of, predictor_of
+from ahofm.explain.arguments import Fitted, column_of, columns_of, model_of, predictor_of
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify

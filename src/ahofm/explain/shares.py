@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.asked import Fitted, model_of, orders_of, predictor_of
+from ahofm.explain.arguments import Fitted, model_of, orders_of, predictor_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.arguments import Fitted, model_of
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify

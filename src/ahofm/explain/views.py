@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.asked import Fitted, columns_of, model_of, orders_of, predictor_of
+from ahofm.explain.arguments import Fitted, columns_of, model_of, orders_of, predictor_of
 from ahofm.explain.effects import grid_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify

@@ -11,7 +11,7 @@ from ahofm.columns import Categorical
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
-from ahofm.fit.block.column import block_column
+from ahofm.fit.priors.column import block_column
 from ahofm.fit.rows import Rows
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.model import Choice, Model

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.column import BlockColumn
+from ahofm.fit.priors.column import BlockColumn
 from ahofm.kernels import Tables
 
 SOFTEST = 1e-3

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.encode import Kinds
-from ahofm.fit.smoothing import Df, DfKind
-from ahofm.fit.solver import Callback, Solver
+from ahofm.fit.smoothing.df import Df, DfKind
+from ahofm.fit.solvers.base import Callback, Solver
 
 PENALISED = ("lbfgs", "bcd", "adam")
 """Solvers that minimise a penalised objective with given strengths."""

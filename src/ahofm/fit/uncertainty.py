@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Categorical, Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.fit.block.column import BlockColumn, block_column, level_functions
 from ahofm.fit.concurvity import concurvity_of
 from ahofm.fit.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.fit.many_levels import level_edf
+from ahofm.fit.priors.column import BlockColumn, block_column, level_functions
 from ahofm.fit.rows import row_counts
 from ahofm.fit.settings import LEARNING
 from ahofm.fit.tests_of_effects import Statistic, main_statistics, p_value, smoothing_parameter

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.pieces import turn
+from ahofm.columns.piecewise import turn
 from ahofm.kernels.reference import symmetric_polynomial
 
 

@@ -29,10 +29,10 @@ from ahofm.columns import Basis, Codebook, ColumnKind, Encoder, Support
 from ahofm.columns.categorical import Categorical, CategoricalBasis
 from ahofm.columns.cyclic import Cyclic, CyclicBasis
 from ahofm.columns.linear import EmptyBasis, Linear, LinearBasis
-from ahofm.columns.mixed import Mixed, MixedBasis
+from ahofm.columns.random_walk import Walk, WalkBasis
 from ahofm.columns.spline import Spline, SplineBasis
+from ahofm.columns.spline_iid import Mixed, MixedBasis
 from ahofm.columns.table import is_numeric
-from ahofm.columns.walk import Walk, WalkBasis
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model

@@ -13,7 +13,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
 from ahofm.explain import effect, summary, top_interactions, variance_shares
-from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.arguments import Fitted, model_of
 from ahofm.explain.summary import p_text
 from ahofm.model import Model
 from ahofm.model.scores import pit

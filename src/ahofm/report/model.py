@@ -15,7 +15,7 @@ import numpy as np
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.mixed import MixedBasis
+from ahofm.columns.spline_iid import MixedBasis
 from ahofm.explain.pure import Pure, mapped, purify
 from ahofm.families import Bernoulli, Family, Multinomial
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves

@@ -19,13 +19,13 @@ from ahofm.columns import Categorical, Encoder
 from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.kernels import Chunk
 from ahofm.rows import Known, default_chunk_rows, known_rows
+from ahofm.scale.batch import Piece, TableSketch, joined, joined_chunks
 from ahofm.scale.drafts import remove_drafts
 from ahofm.scale.files import PIECE_ROWS, Files, Roles
-from ahofm.scale.known import known_path, load_known, save_known
 from ahofm.scale.owner import intact, refuse_others
 from ahofm.scale.parts import CHUNKS, Part, StoreError, part_path, write_part
-from ahofm.scale.piece import Piece, TableSketch, joined, joined_chunks
 from ahofm.scale.plan import MANIFEST, PLAN, VERSION, Plan, load_manifest, save_manifest
+from ahofm.scale.raw_sample import known_path, load_known, save_known
 from ahofm.scale.sketch import CELLS, DISTINCT, add_up
 
 _BASE = 300 * 10**6

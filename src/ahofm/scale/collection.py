@@ -15,9 +15,9 @@ from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.columns.table import read_table
 from ahofm.kernels import Chunk
 from ahofm.rows import Known, Target, default_chunk_rows, known_rows
+from ahofm.scale.batch import Piece, TableSketch, TargetSketch, joined, joined_chunks
 from ahofm.scale.cluster import ClusterExecutor, ClusterSource
 from ahofm.scale.partitions import Partitions
-from ahofm.scale.piece import Piece, TableSketch, TargetSketch, joined, joined_chunks
 from ahofm.scale.sketch import ColumnSketch
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from ahofm.columns import Encoder, Learned
 from ahofm.columns.encode import Kinds
 from ahofm.rows import Known, Target, ThreadExecutor, known_rows
-from ahofm.scale.known import known_path, load_known
+from ahofm.scale.batch import joined
 from ahofm.scale.parts import StoreError, StoreSource, part_path
-from ahofm.scale.piece import joined
 from ahofm.scale.plan import MANIFEST, PLAN, Plan, load_manifest
+from ahofm.scale.raw_sample import known_path, load_known
 
 _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 

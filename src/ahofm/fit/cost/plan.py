@@ -1,0 +1,87 @@
+"""What a fit is going to do: which members, on how many rows, and how many passes over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ahofm.fit.cost.schedule import Job, Schedule, pass_work, up_to
+from ahofm.fit.settings import Settings
+from ahofm.fit.solvers.subsample.sampling import PASSES, PASSES_BELOW, SAMPLE_ROWS, goes_on_a_sample
+from ahofm.fit.stacking.problem import Work, member_count
+from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, set_aside
+from ahofm.rows import KNOWN_ROWS
+
+_LIKELY = 0.65
+"""Share of the most passes that are usually made."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A fit to come.
+
+    Attributes
+    ----------
+    search : tuple of Job
+        For every part of the rows one by each recipe.
+    members : tuple of Job
+    passes : dict of order to number
+        That refine a member on all rows, likely.
+    n_rows : int
+    """
+
+    search: tuple[Job, ...]
+    members: tuple[Job, ...]
+    passes: Mapping[int, float]
+    n_rows: int
+
+    @classmethod
+    def of(cls, work: Work, n_recipes: int, n_rows: int) -> Plan:
+        """For so many rows like those of ``work``."""
+        settings, ranks, response = work.settings, work.ranks, work.response
+        information = work.n_rows / response.n_rows * n_rows
+
+        def job(rows: int, settings: Settings) -> Job:
+            schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
+            return Job(rows, ranks, schedule)
+
+        search: list[Job] = []
+        if n_recipes > 1 or settings.order == "auto":
+            dispersed = response.family.dispersed
+            shorter = search_settings(settings, n_rows, dispersed=dispersed)
+            parts = set_aside(min(n_rows, KNOWN_ROWS), settings.seed, dispersed=dispersed, rare=response.rare)
+            search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_recipes)]
+        many = goes_on_a_sample(settings, n_rows)
+        count = member_count(settings, n_rows) if ranks else 1  # main effects have one start
+        members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
+        most = dict.fromkeys((1, *ranks), PASSES_BELOW)
+        most[max(ranks, default=1)] = settings.max_iter or PASSES
+        passes = {order: _LIKELY * number for order, number in most.items()} if many else {}
+        return cls(tuple(search), tuple(members), passes, n_rows)
+
+    @property
+    def total(self) -> float:
+        """All work, as jobs count it."""
+        return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
+
+    def spared(self, tops: Sequence[int]) -> float:
+        """Work that is not to be done where members end at these orders."""
+        return sum(self._member(self._highest) - self._member(top) for top in tops)
+
+    @property
+    def _highest(self) -> int:
+        return max(self.members[0].ranks, default=1)
+
+    def _member(self, top: int) -> float:
+        """Work of a member that ends at an order, with its passes."""
+        ranks = up_to(top, self.members[0].ranks)
+        numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
+        passes = sum(number * pass_work(self.n_rows, ranks, order) for order, number in numbers.items())
+        return replace(self.members[0], ranks=ranks).total + passes
+
+
+def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:
+    """With fewer sweeps where rows are many, and one tells as much as a measurement."""
+    if n_rows <= FEW_ROWS or not dispersed:
+        return settings
+    return replace(settings, max_iter=min(settings.max_iter or SEARCH_SWEEPS, SEARCH_SWEEPS))

@@ -1,0 +1,138 @@
+"""Members, on threads when there are rows enough: stoppable between sweeps, with the sweeps reported as they come."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from ahofm.fit.cost.schedule import Fit, Snapshot, Sweep
+from ahofm.fit.solvers.base import Callback, Saved
+from ahofm.fit.solvers.variational.staged_fit import Member
+from ahofm.kernels.blas import one_blas_thread
+from ahofm.model import Reason, Record
+from ahofm.rows import SerialExecutor, ThreadExecutor
+
+FEWEST_ROWS_FOR_THREADS = 3_000
+"""Of a member, for members side by side: with fewer rows most of the work is small steps that hold Python's lock."""
+
+
+class Runner:
+    """Runs members and keeps their history.
+
+    Parameters
+    ----------
+    n_threads : int or None
+    n_rows : int
+        Of all data: a sweep over some of them counts for its share of a pass.
+    callbacks : functions of a Record
+        Called after every sweep of any member, one at a time; all members stop when one returns True.
+    expected : float or None
+        All work that is likely to come, as jobs count it; records then say how much of it is done.
+    saved : Saved, optional
+        Where fits of members are kept, once they are complete.
+    """
+
+    def __init__(
+        self,
+        n_threads: int | None,
+        n_rows: int,
+        callbacks: Sequence[Callback],
+        expected: float | None = None,
+        saved: Saved | None = None,
+    ) -> None:
+        """Nothing has run yet."""
+        self.saved = saved
+        self._n_threads = n_threads or os.cpu_count() or 1
+        self._n_rows = n_rows
+        self._callbacks = callbacks
+        self._lock = threading.Lock()
+        self._begun = time.perf_counter()
+        self._passes = self._done = self._share = 0.0
+        self._expected = expected
+        self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
+        self.reason: Reason | None = None
+        self.damped = 0
+
+    def __call__(self, members: Sequence[Member], name: str | None = None) -> list[list[Fit]]:
+        """Fits of every member; of stages that were not reached there are none.
+
+        With a name the fits are saved, and all else that members have learned is forgotten.
+        """
+        few = all(member.response.n_rows < FEWEST_ROWS_FOR_THREADS for member in members)
+        share = 1 if few else min(self._n_threads, len(members))
+        executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
+        for member in members:
+            member.executor = executor
+        with one_blas_thread():  # the same bits whatever the number of threads
+            if share == 1:
+                return [self._run(member, _place(name, k)) for k, member in enumerate(members)]
+            with ThreadPoolExecutor(share, thread_name_prefix="ahofm-member") as pool:
+                futures = [pool.submit(self._run, member, _place(name, k)) for k, member in enumerate(members)]
+                try:
+                    while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
+                        pass
+                except KeyboardInterrupt:
+                    self.reason = Reason.INTERRUPTED
+                return [future.result() for future in futures]
+
+    @one_blas_thread()  # a thread of a pool may have a number of its own
+    def _run(self, member: Member, place: str | None) -> list[Fit]:
+        if place is not None and self.saved is not None:
+            found = self.saved.get(place, Snapshot, member.response.family)
+            if found is not None:
+                member.fits, member.settled, family, damped = found
+                member.response = replace(member.response, family=family)
+                self.damped += damped
+                return member.fits
+        try:
+            share = member.response.n_rows / self._n_rows
+            job, done = member.job, 0.0
+
+            def report(sweep: Sweep) -> bool:
+                nonlocal job, done
+                if sweep.grown > job.grown:
+                    less, job = job.total, replace(job, grown=sweep.grown)
+                    self.expect(job.total - less)
+                before, done = done, job.done(sweep.order, sweep.number)
+                return self.report(sweep.level, sweep.change, share, done - before)
+
+            fits = member.run(report)
+            with self._lock:
+                self.damped += member.damped
+                self._done += job.total - done
+            if place is not None:
+                if self.saved is not None and self.reason is None:
+                    self.saved.put(place, (fits, member.settled, member.response.family, member.damped))
+                member.forget()
+            return fits
+        except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
+            self.reason = Reason.INTERRUPTED
+            return member.so_far()
+
+    def expect(self, more: float) -> None:
+        """Work that nobody knew of."""
+        with self._lock:
+            self._expected = None if self._expected is None else self._expected + more
+
+    def report(self, level: float, change: float, passes: float, work: float = 0.0) -> bool:
+        """Keep a record, tell the callbacks; whether to stop."""
+        with self._lock:
+            self._passes += passes
+            self._done += work
+            seconds = time.perf_counter() - self._begun
+            share = None if self._expected is None else max(self._share, min(self._done / self._expected, 1.0))
+            self._share = share or 0.0  # work that nobody knew of makes it wait, not fall
+            record = Record(len(self.records), level, change, self._passes, seconds, share=share)
+            self.records.append(record)
+            wishes = [callback(record) for callback in self._callbacks]
+            if any(wishes) and self.reason is None:
+                self.reason = Reason.CALLBACK
+            return self.reason is not None
+
+
+def _place(name: str | None, k: int) -> str | None:
+    return None if name is None else f"{name} {k}"

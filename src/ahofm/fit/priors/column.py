@@ -1,0 +1,233 @@
+"""One column as the block solver sees it: priors for its main effect and its factors, and the way back to its basis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Categorical, Codebook, Mixed, Walk
+from ahofm.columns.basis import Basis, Floats
+from ahofm.columns.spline_iid import MixedBasis
+from ahofm.fit.priors.base import Posterior, Prior
+from ahofm.fit.priors.iid import LevelPrior
+from ahofm.fit.priors.random_walk import WalkPrior
+from ahofm.fit.priors.spline import SmoothPrior
+from ahofm.fit.priors.spline_iid import MixedPrior
+from ahofm.model.coordinates import coordinates
+
+Interactions: TypeAlias = Literal["smooth", "walk", "mixed"]
+"""How factors of an automatic column behave."""
+
+_START_LEVELS = 24
+"""So many of a column's levels, the most frequent ones, take part in the start of its factors."""
+
+_REPEATED = 1.5
+"""Rows of a code, for it to tell how far levels are apart."""
+
+_STIFFEST = 1e6
+"""Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
+
+_STRONGEST = 1e6, 1e10
+"""Highest strengths, up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
+
+The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
+more rows there are, the stronger must be what makes a function vanish that is not needed.
+"""
+
+
+@dataclass(frozen=True)
+class BlockColumn:
+    """A column's priors.
+
+    Attributes
+    ----------
+    book : Codebook
+    main, factors : Prior
+    main_smooth, smooth : SmoothCoordinates or None
+        Of the two priors' smooth parts; a main effect that is a walk has them for its smooth start.
+    start : array of shape (codes, m)
+        Functions that factors start from, of mean zero and mean square one.
+    stiffness : array of shape (m,)
+        Penalty of each of those, 0 for lines and levels.
+    """
+
+    book: Codebook
+    main: Prior
+    factors: Prior
+    main_smooth: SmoothCoordinates | None
+    smooth: SmoothCoordinates | None
+    start: Floats
+    stiffness: Floats
+
+    @property
+    def free(self) -> bool:
+        """Whether the codebook has a function for each code, so that any values can be written down."""
+        return isinstance(self.book.kind, (Mixed, Walk, Categorical))
+
+    @property
+    def mass(self) -> Floats:
+        """Share of the weight at each of them."""
+        mass = self.book.mass[:-1]
+        return np.asarray(mass / mass.sum())
+
+    def coefficients(self, main: Posterior, factors: Posterior | None) -> tuple[Floats, Floats]:
+        """Coefficients of the codebook's functions (size, 1 + factors), and levels (1 + factors,)."""
+        given = ((main, self.main_smooth), (factors, self.smooth))
+        parts = [self._coefficients(part, smooth) for part, smooth in given if part is not None]
+        return np.hstack([coef for coef, _ in parts]), np.concatenate([level for _, level in parts])
+
+    def _coefficients(self, posterior: Posterior, smooth: SmoothCoordinates | None) -> tuple[Floats, Floats]:
+        width = posterior.mean.shape[1]
+        coef, level = np.zeros((self.book.size, width)), np.zeros(width)
+        if posterior.smooth is not None and smooth is not None:
+            coef += smooth.to_basis @ posterior.smooth
+            level += smooth.level @ posterior.smooth
+        if posterior.rough is not None:
+            first = self.book.functions.smooth.size if isinstance(self.book.functions, MixedBasis) else 0
+            coef[first:] += posterior.rough
+        return coef, level
+
+
+@dataclass(frozen=True)
+class SmoothCoordinates:
+    """Coordinates of a smooth part: at the codes, in the codebook's basis, and in which group each of them is."""
+
+    values: Floats
+    to_basis: Floats
+    level: Floats
+    group: NDArray[np.intp]
+    weight: Floats
+    stiffness: Floats
+    strongest: float
+    functions: Basis
+
+    @property
+    def prior(self) -> SmoothPrior:
+        """With these values."""
+        return SmoothPrior(self.values, self.group, self.weight, self.strongest, self.stiffness > 0.0)
+
+    def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
+        """Each coordinate at raw values of the column: (len(values), m)."""
+        rows = [*range(self.functions.size), *([book.size - 1] if book.learns_missing else [])]
+        return np.asarray(replace(book, functions=self.functions).evaluate(values) @ self.to_basis[rows] + self.level)
+
+
+def block_column(
+    book: Codebook, interactions: Interactions | None, *, center: bool, counts: Floats | None = None
+) -> BlockColumn:
+    """The priors of a column.
+
+    Parameters
+    ----------
+    book : Codebook
+    interactions : "smooth", "walk", "mixed" or None
+        For a column whose kind was chosen automatically, how its factors behave; its main effect is a walk. None for
+        a kind that somebody asked for: main effect and factors are then of that kind.
+    center : bool
+        Whether factors have mean zero. Main effects always have: the intercept takes the rest.
+    counts : array of shape (codes,), optional
+        Rows of each code but the neutral one; by default the weight there.
+    """
+    share = book.mass[:-1] / book.mass.sum()
+    mass = share if center else None
+    repeated = (book.mass[:-1] if counts is None else counts) >= _REPEATED
+    if isinstance(book.kind, Categorical):
+        start = level_functions(share, _START_LEVELS)
+        levels, centred = LevelPrior(mass, repeated), LevelPrior(share, repeated)
+        return BlockColumn(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
+    basis = _smooth_basis(book)
+    own = None if basis is None else smooth_coordinates(book, basis, center=True)
+    if isinstance(book.kind, Walk):
+        begin = smooth_coordinates(book, Mixed().smooth.learn(book.support), center=True)
+        return BlockColumn(book, _walk(book, share), _walk(book, mass), None, None, begin.values, begin.stiffness)
+    if own is None or basis is None:
+        raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no block prior")
+    smooth = own if center else smooth_coordinates(book, basis, center=False)
+    priors: dict[str, Prior] = {"smooth": smooth.prior}
+    if isinstance(book.kind, Mixed):
+        priors |= {"walk": _walk(book, mass), "mixed": MixedPrior(smooth.prior, mass, repeated)}
+    wanted = interactions if interactions in priors else "mixed" if isinstance(book.kind, Mixed) else "smooth"
+    if not isinstance(book.kind, Mixed):
+        main: Prior = own.prior
+    else:
+        main = _walk(book, share) if interactions is not None else MixedPrior(own.prior, share, repeated)
+    return BlockColumn(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
+
+
+def level_functions(share: Floats, most: int) -> Floats:
+    """Indicators (codes, m) of the most frequent levels, of mean zero and, before that, mean square one."""
+    chosen = np.argsort(-share, kind="stable")[:most]
+    found = np.zeros((len(share), len(chosen)))
+    found[chosen, np.arange(len(chosen))] = 1.0 / np.sqrt(np.maximum(share[chosen], 1e-12))
+    return np.asarray(found - share @ found)
+
+
+def _smooth_basis(book: Codebook) -> Basis | None:
+    if isinstance(book.functions, MixedBasis):
+        return book.functions.smooth
+    return None if isinstance(book.kind, (Walk, Categorical)) else book.functions
+
+
+def _walk(book: Codebook, mass: Floats | None) -> WalkPrior:
+    """A walk over the codes of the support; the code of missing values stands alone."""
+    edges = np.ones(book.n_codes - 2)
+    if book.learns_missing:
+        edges[-1] = 0.0
+    return WalkPrior(edges, mass)
+
+
+def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> SmoothCoordinates:
+    """Demmler–Reinsch coordinates of a basis; an indicator of missing values; the constant unless it is centred.
+
+    Groups with strengths of their own: what is penalised, what is not (the line), the constant, missing values.
+    """
+    inner = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
+    n_codes, size, q = book.n_codes - 1, functions.size, inner.size
+    values = np.zeros((n_codes, q))
+    values[: book.support.size] = np.asarray(inner.values)[:-1] + inner.level
+    to_basis, level = np.zeros((book.size, q)), inner.level.copy()
+    to_basis[:size] = inner.to_basis
+    if book.learns_missing:
+        to_basis[-1] = -inner.level  # the level is added at missing values too, where these functions are zero
+    stiffness = inner.penalty / (1.0 + inner.penalty / _STIFFEST)
+    wiggly = stiffness > 0.0
+    weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
+    names = np.where(wiggly, 0, 1)
+    if not center:
+        constant = np.zeros(book.size)
+        values, to_basis = np.column_stack([values, np.ones(n_codes)]), np.column_stack([to_basis, constant])
+        level, names, weight = np.append(level, 1.0), np.append(names, 2), np.append(weight, 1.0)
+        stiffness = np.append(stiffness, 0.0)
+    if book.learns_missing:
+        share = book.missing_mass / book.mass.sum()
+        indicator = np.zeros(n_codes)
+        indicator[-1] = 1.0
+        unit = np.zeros(book.size)
+        unit[-1] = 1.0
+        scale = 1.0 / np.sqrt(share * (1.0 - share))
+        values = np.column_stack([values, scale * (indicator - share)])
+        to_basis = np.column_stack([to_basis, scale * unit])
+        level, names = np.append(level, -scale * share), np.append(names, 3)
+        weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
+    group = np.unique(names, return_inverse=True)[1]
+    strongest = float(np.clip(book.mass.sum() ** 2, *_STRONGEST))
+    return SmoothCoordinates(values, to_basis, level, group, weight, stiffness, strongest, functions)
+
+
+def block_columns(
+    books: Sequence[Codebook],
+    automatic: Sequence[bool],
+    interactions: Interactions,
+    *,
+    center: bool,
+    counts: Sequence[Floats | None] | None = None,
+) -> tuple[BlockColumn, ...]:
+    """The priors of columns that vary."""
+    given = zip(books, automatic, counts or [None] * len(books), strict=True)
+    return tuple(
+        block_column(book, interactions if auto else None, center=center, counts=own) for book, auto, own in given
+    )

@@ -1,0 +1,219 @@
+"""Smooth main effects of all columns at once, at the true values: where a fit starts, and what it comes back to.
+
+Blocks visit one column after another, and columns that say nearly the same (a temperature in two places) then take many
+sweeps to share an effect; and they see a value only through its code. An additive model in smooth coordinates is one
+small dense problem, so it is solved for all columns together and without codes, once a sweep; the blocks add what is
+rough and what interacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.fit.priors.column import SmoothCoordinates
+from ahofm.fit.smoothing.fellner_schall import LEAST_FREEDOM, LEAST_SIZE
+from ahofm.fit.solvers.variational.working import Parabolas
+
+MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
+"""Of the design; beyond, main effects are left to the blocks."""
+
+GRAM_ROWS = 8_192
+"""Of the design that are weighted at a time: a weighted copy of it all would double the memory."""
+
+_FIRST_STEPS = 30
+
+_WEAKEST, _STRONGEST = 1e-6, 1e8
+"""Strengths: the lowest, and the highest unless factors may have higher ones."""
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """Coefficients of the smooth main effects, their strengths, and their share of the noise: tr(gram covariance)."""
+
+    coef: Floats
+    strength: Floats
+    spread: float
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Smooth coordinates of the columns at some rows.
+
+    Attributes
+    ----------
+    coordinates : tuple of SmoothCoordinates or None
+        None for columns without, such as levels.
+    design : array of shape (n, coefficients)
+        Centred.
+    weight : array of shape (n,)
+    middle : array of shape (coefficients,)
+        What centring took away.
+    """
+
+    coordinates: tuple[SmoothCoordinates | None, ...]
+    design: Floats
+    weight: Floats
+    middle: Floats
+
+    @classmethod
+    def of(
+        cls,
+        books: Sequence[Codebook],
+        coordinates: Sequence[SmoothCoordinates | None],
+        columns: Sequence[NDArray[Any]],
+        weight: Floats,
+    ) -> Additive:
+        """At raw values. Without any coordinates when there would be too many of them."""
+        size = sum(own.values.shape[1] for own in coordinates if own is not None)
+        if size > min(MOST_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_CELLS:
+            coordinates = [None] * len(books)
+        design = _design(books, coordinates, columns)
+        middle = np.asarray(weight @ design) / weight.sum()
+        design -= middle
+        return cls(tuple(coordinates), design, weight, middle)
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return int(self.design.shape[1])
+
+    def nothing(self) -> Smooth:
+        """No effects, and strengths to begin with."""
+        return Smooth(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
+
+    def start(self, target: Floats) -> Smooth:
+        """The additive fit to a centred target, with its noise."""
+        total = float(self.weight.sum())
+        smooth, noise = self.nothing(), max(float(self.weight @ target**2) / total, 1e-12)
+        right = self.design.T @ (self.weight * target)
+        for step in range(_FIRST_STEPS if self.size else 0):
+            smooth = self._solved(smooth, self._gram, right, noise) or smooth
+            lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
+            before, noise = noise, max((lost + smooth.spread) / total, 1e-12)
+            if step > 5 and abs(np.log(noise / before)) < 1e-4:
+                break
+        return smooth
+
+    def step(self, smooth: Smooth, parabolas: Parabolas, noise: float, *, learn: bool = True) -> tuple[float, Smooth]:
+        """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
+
+        There is one smoothing parameter per column and group; unless ``learn``, they stay as they are.
+        """
+        weight, pull = parabolas.weight, parabolas.pull
+        total, pulled = float(weight.sum()), float(pull.sum())
+        if not self.size:
+            return pulled / total, smooth
+        same = weight is self.weight  # then the design is centred already
+        gram = self._gram if same else _gram(self.design, weight)
+        middle = np.zeros(self.size) if same else np.asarray(weight @ self.design) / total
+        if not same:
+            gram -= total * np.outer(middle, middle)
+        right = self.design.T @ pull - middle * pulled
+        solved = self._solved(smooth, gram, right, noise) or smooth
+        smooth = solved if learn else replace(solved, strength=smooth.strength)
+        return pulled / total - float(middle @ smooth.coef), smooth
+
+    def _solved(self, smooth: Smooth, gram: Floats, right: Floats, noise: float) -> Smooth | None:
+        """From the normal equations; None when rounding has made them indefinite."""
+        matrix = gram / noise
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal += smooth.strength[self._group] * self._within + 1e-13 * diagonal.mean()
+        factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed:
+            return None
+        coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
+        covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        variance = np.diag(covariance)
+        freedom = np.maximum(self._counts - smooth.strength * (self._members @ variance), LEAST_FREEDOM)
+        size = np.maximum(self._members @ coef**2, LEAST_SIZE)
+        now = smooth.strength
+        strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), _WEAKEST, self._strongest)
+        spread = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
+        return Smooth(np.asarray(coef), strength, spread)
+
+    def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
+        """Per column the coefficients of its basis, and the level to add."""
+        out: list[tuple[Floats, float]] = []
+        start = 0
+        for own, book in zip(self.coordinates, books, strict=True):
+            if own is None:
+                out.append((np.zeros(book.size), 0.0))
+                continue
+            part = coef[start : start + own.values.shape[1]]
+            middle = self.middle[start : start + len(part)]
+            out.append((own.to_basis @ part, float(own.level @ part - middle @ part)))
+            start += len(part)
+        return out
+
+    def part(self, j: int) -> tuple[SmoothCoordinates, slice] | None:
+        """The coordinates of a column, and where their coefficients are; None when it has none."""
+        own = self.coordinates[j]
+        if own is None:
+            return None
+        start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
+        return own, slice(start, start + own.values.shape[1])
+
+    def strengths_of(self, places: slice) -> NDArray[np.intp]:
+        """Which strengths coefficients have, one per group."""
+        return np.unique(self._group[places])
+
+    @cached_property
+    def _gram(self) -> Floats:
+        return _gram(self.design, self.weight)
+
+    @cached_property
+    def _parts(self) -> list[SmoothCoordinates]:
+        return [own for own in self.coordinates if own is not None]
+
+    @cached_property
+    def _group(self) -> NDArray[np.intp]:
+        """Which strength a coefficient has."""
+        named = [own.group + 4 * k for k, own in enumerate(self._parts)]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
+
+    @cached_property
+    def _within(self) -> Floats:
+        return np.concatenate([np.zeros(0), *(own.weight for own in self._parts)])
+
+    @cached_property
+    def _strongest(self) -> float:
+        return max([_STRONGEST, *(own.strongest for own in self._parts)])
+
+    @cached_property
+    def _counts(self) -> Floats:
+        return np.bincount(self._group).astype(float)
+
+    @cached_property
+    def _members(self) -> Floats:
+        """Weight of every coefficient in each group."""
+        return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
+
+
+def _gram(design: Floats, weight: Floats) -> Floats:
+    total = np.zeros((design.shape[1], design.shape[1]))
+    for start in range(0, len(design), GRAM_ROWS):
+        part = design[start : start + GRAM_ROWS]
+        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
+    return total
+
+
+def _design(
+    books: Sequence[Codebook], coordinates: Sequence[SmoothCoordinates | None], columns: Sequence[NDArray[Any]]
+) -> Floats:
+    size = sum(own.values.shape[1] for own in coordinates if own is not None)
+    out, start = np.empty((len(columns[0]), size)), 0
+    for book, own, column in zip(books, coordinates, columns, strict=True):
+        if own is not None:
+            end = start + own.values.shape[1]
+            out[:, start:end] = own.at(book, column)
+            start = end
+    return out

@@ -1,0 +1,282 @@
+"""One member of a fit: main effects, then the pairs, then triples, each stage from where the last one ended.
+
+Mean-field variational Bayes by column blocks. eta is affine in all functions of one column, so given what is believed
+of the others, a column's posterior is one exact solve; its uncertainty then counts in the others' problems. That is
+what prunes: a factor that the rows do not support has partners that are all variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
+from ahofm.fit.cost.schedule import Fit, Job, Report, Schedule, Sweep
+from ahofm.fit.priors.column import BlockColumn
+from ahofm.fit.solvers.variational.column import FailedError
+from ahofm.fit.solvers.variational.coordinate_ascent import State
+from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
+from ahofm.fit.solvers.variational.main_effects import Additive
+from ahofm.fit.solvers.variational.posterior import Belief, Predictor
+from ahofm.fit.solvers.variational.row_states import BlockRows
+from ahofm.fit.solvers.variational.tempering import Tempering
+from ahofm.fit.solvers.variational.working import Response
+from ahofm.kernels import BlockKernel, BlockSums
+from ahofm.rows import ArraySource, Executor
+
+_LEARNING = (0, 1, 2, 6, 12, 24)
+"""Sweeps of a stage before which a family's own parameters are estimated."""
+
+_ASTRAY, _WORSE = 100.0, 1.25
+"""Times the noise before a stage: sweeps that pass it diverge; factors that end with so much have done harm.
+
+When the partners' uncertainty begins to count, the noise may rise to seven times what it was, and then falls.
+Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
+values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean.
+"""
+
+_LEFT_OVER, _GROWTHS = 2, 2
+"""Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
+
+One is left in every third fit to data where more factors do not help; two to six where they do.
+"""
+
+
+_SETTLED = 1e-5
+"""Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
+
+
+@dataclass
+class Member:
+    """A staged fit to rows in the units of the standardised target.
+
+    Parameters
+    ----------
+    columns : sequence of BlockColumn
+        Those that vary.
+    codes : Codes
+        Of those columns.
+    response : Response
+    additive : Additive
+        Smooth main effects at the true values of the rows.
+    ranks : dict of order to rank
+    tempering : function
+        Which share of the partners' variance counts, by the part of the loss that is left.
+    rng : Generator
+    reweighted : bool
+        Whether factors start from randomly reweighted rows, so that another member is another one.
+    growing : bool
+        Whether pairs get more factors as long as they leave something to explain.
+    surfaces : bool
+        Whether pairs of smooth columns have strengths of their own.
+    """
+
+    columns: Sequence[BlockColumn]
+    codes: Codes
+    response: Response
+    additive: Additive
+    ranks: Mapping[int, int]
+    tempering: Tempering
+    rng: np.random.Generator
+    reweighted: bool
+    kernel: BlockKernel
+    executor: Executor
+    schedule: Schedule = field(default_factory=Schedule)
+    fits: list[Fit] = field(default_factory=list)
+    beliefs: list[tuple[Belief, ...]] = field(default_factory=list)
+    settled: bool = False
+    growing: bool = False
+    surfaces: bool = True
+    _state: State = field(init=False)
+
+    @property
+    def job(self) -> Job:
+        """How much there is to do."""
+        return Job(self.response.n_rows, self.ranks, self.schedule)
+
+    @property
+    def damped(self) -> int:
+        """Steps that losses did not bear out."""
+        return self._state.damped
+
+    def run(self, report: Report) -> list[Fit]:
+        """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
+        self._state = State.start(self.response, self.additive, self.columns)
+        for order in (1, *self.ranks):
+            before = self._state.copy()
+            try:
+                if order > 1:
+                    self._add_factors(order)
+                stopped = self._stage(order, report) if self.ranks else self._converged(report)
+                if order == 2 and self.growing and not stopped:
+                    stopped = self._grow(report)
+            except FailedError:
+                if not self.fits:
+                    raise
+                self._state = before
+                self.fits.append(self.fits[-1])
+                self.beliefs.append(self.beliefs[-1])
+                continue
+            self.fits.append(self.fit())
+            self.beliefs.append(tuple(predictor.frozen() for predictor in self._state.predictors))
+            if stopped:
+                break
+        self.response = self._state.response
+        self._state = self._state.copy()  # the rows' states take memory that other members need
+        return self.fits
+
+    def forget(self) -> None:
+        """Everything but the fits."""
+        self.beliefs = []
+        del self._state
+
+    def fit(self) -> Fit:
+        """The fit as it is: also in the middle of a sweep, once every column has been solved."""
+        state = self._state
+        parts = [predictor.frozen().snapshot(self.additive, state.noise) for predictor in state.predictors]
+        fit = tuple(part for part in parts if part is not None)
+        return fit if len(fit) == len(parts) else self.fits[-1]
+
+    def so_far(self) -> list[Fit]:
+        """The fits of complete stages and, of the one at work, the fit as it is; none before a first sweep is over."""
+        finished = len(self.fits) == 1 + len(self.ranks)
+        if finished or not hasattr(self, "_state"):
+            return self.fits
+        solved = all(predictor.frozen().snapshot(self.additive, 1.0) for predictor in self._state.predictors)
+        return [*self.fits, self.fit()] if self.fits or solved else []
+
+    def believed(self, beliefs: Sequence[Belief]) -> list[list[BlockSums]]:
+        """Sums over the rows for every column of every predictor, with the partners' variances in."""
+        state = self._state
+        predictors = [Predictor(belief, self.additive) for belief in beliefs]
+        share = self._tempering()
+        for predictor in predictors:
+            predictor.build(self._rows(predictor), share)
+        touch = state.response.touch(np.stack([predictor.fitted()[0] for predictor in predictors], axis=1))
+        found = []
+        for k, predictor in enumerate(predictors):
+            predictor.set_work(state.response.parabolas(touch, k))
+            own = []
+            for j in range(len(predictor.blocks)):
+                own.append(predictor.rows.exchange(None, predictor.moments(j)))
+                predictor.rows.put_in(predictor.moments(j))
+            found.append(own)
+        return found
+
+    def _grow(self, report: Report) -> bool:
+        """More factors for pairs while there is something left for them; whether somebody asked to stop."""
+        for times in range(1, _GROWTHS + 1):
+            all_pulls = [self._pulls(k) for k in range(len(self._state.predictors))]
+            if max(found_pairs(self.columns, self.codes, pulls) for pulls in all_pulls) < _LEFT_OVER:
+                break
+            before = self._state.copy()
+            try:
+                self._add_factors(2)
+                if self._stage(2, report, times):
+                    return True
+            except FailedError:
+                self._state = before
+                break
+        return False
+
+    def _pulls(self, k: int) -> Floats:
+        """How much each row wants a larger predictor k."""
+        response, touch = self._state.response, self._state.touch
+        return np.asarray(-response.weight * touch.slope[:, k] / float(response.weight @ touch.curvature[:, k]))
+
+    def _add_factors(self, order: int) -> None:
+        response, rank = self._state.response, self.ranks[order]
+        for k, predictor in enumerate(self._state.predictors):
+            size = self._size(k)
+            if order == 2:
+                pulls, most = self._pulls(k), np.inf if response.quadratic else 1.0
+                new = spectral_factors(
+                    self.columns, self.codes, pulls, rank, size, self.rng, most=most, reweighted=self.reweighted
+                )
+            else:
+                new = random_factors(self.columns, rank, size, self.rng)
+            if not response.quadratic:
+                most = 0.2 * size if order > 2 else np.inf
+                new = harmless(self.columns, self.codes, response, self._state.touch, k, order, new, most)
+            predictor.widen(order, new)
+            if order == 2 and self.surfaces and predictor.belief.surfaces is None:
+                predictor.begin_surfaces(self._state.information(k), response.total)
+
+    def _size(self, k: int) -> float:
+        """Standard deviation that new factors may have in mind: the residual's, or that of the predictor so far."""
+        response, touch = self._state.response, self._state.touch
+        if response.quadratic:
+            return float(np.sqrt(2.0 * response.mean_of(touch.value)))
+        eta = touch.eta[:, k]
+        square = response.mean_of((eta - response.mean_of(eta)) ** 2)
+        return float(np.clip(np.sqrt(square), 0.1, 1.0))
+
+    def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
+        """Sweep until the loss settles; whether somebody asked to stop."""
+        schedule, state = self.schedule, self._state
+        limit = schedule.most(order, max(self.ranks, default=1))
+        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.level()
+        judged = schedule.judged and order > 1 and state.response.quadratic
+        for number in range(limit):
+            warm = order > 1 and number < schedule.warm
+            share = 0.0 if warm else self._tempering()
+            if used < 0.0 or abs(share - used) > 0.02 * share or number % schedule.rebuild == 0:
+                used = share
+                state.build(self._rows, share)
+            before = state.level()
+            if number in _LEARNING:
+                state.learn_parameters()
+            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
+            level = state.level()
+            if judged and level > _ASTRAY * began:
+                raise FailedError("sweeps diverge")
+            change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
+            stopped = report(Sweep(order, number, level, change, grown))
+            settled = settled + 1 if change < schedule.tol else 0
+            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
+                break
+        if judged and not stopped and state.level() > _WORSE * began:
+            raise FailedError("new factors raise the noise")
+        self.settled = change < schedule.tol
+        return stopped
+
+    def _converged(self, report: Report) -> bool:
+        """Main effects alone; whether somebody asked to stop.
+
+        1. Sweeps that update smoothing parameters and dispersion. They are few: where a code has one row, smoothing
+           parameters that follow the dispersion, and a dispersion that follows them, may end at interpolation.
+        2. Sweeps with both as they are, until predictions change no more: the one optimum of that problem.
+        """
+        schedule, state, settled, stopped = self.schedule, self._state, 0, False
+        for number in range(schedule.learning + schedule.alone):
+            if number % schedule.rebuild == 0:
+                state.build(self._rows, 1.0)  # main effects have no partners: all of their variance counts as noise
+            before, eta, backwards = state.level(), state.touch.eta.copy(), number % 2 == 1
+            if number < schedule.learning:
+                if number in _LEARNING:
+                    state.learn_parameters()
+                state.sweep(learn=True, backwards=backwards, floor=0.0)
+            else:
+                state.settle(backwards=backwards)
+                settled = settled + 1 if self._moved(eta) < _SETTLED else 0
+            change = abs(float(np.log(state.level() / before))) if state.response.quadratic else state.level() - before
+            stopped = report(Sweep(1, number, state.level(), abs(change)))
+            if stopped or settled >= 3:
+                break
+        self.settled = settled > 0
+        return stopped
+
+    def _moved(self, before: Floats) -> float:
+        """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
+        state = self._state
+        square = (state.touch.curvature * (state.touch.eta - before) ** 2).sum(axis=1)
+        return float(np.sqrt(state.response.mean_of(square) / state.noise))
+
+    def _rows(self, predictor: Predictor) -> BlockRows:
+        return BlockRows(ArraySource(self.codes), self.executor, self.kernel, predictor.belief.ranks)
+
+    def _tempering(self) -> float:
+        return self.tempering(self._state.level() if self.response.floor is not None else 1.0)
