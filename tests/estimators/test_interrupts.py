@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
-from ahofm.fit.stacking import ensemble
+from ahofm.fit.stacking import cross_validate, ensemble
 from ahofm.model import Reason
 from tests.fit.fits import simulated
 
@@ -65,7 +65,7 @@ def interrupted_once(monkeypatch, module, name):
     ("module", "name"),
     [
         (cross_validate, "_predicted"),  # the search is judged
-        (ensemble, "_shares"),  # within what follows it
+        (ensemble, "_stacking_weights"),  # within what follows it
         (ensemble, "_assemble"),  # members are merged
         (ensemble, "counted_alike"),
     ],

@@ -26,9 +26,9 @@ def in_pieces(model, parts, **others):
 
 
 @pytest.fixture
-def few_known(monkeypatch):
+def small_raw_sample(monkeypatch):
     for module in (dataset, data):
-        monkeypatch.setattr(module, "KNOWN_ROWS", 900)
+        monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 900)
     monkeypatch.setattr(data, "MERGED_ROWS", 500)
     monkeypatch.setattr(sampling, "NEWTON_ROWS", 900)
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 600)
@@ -45,14 +45,14 @@ def with_codebooks_of(first, **settings):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("many_rows", [False, True])
 def test_pieces_give_the_fit_of_all_rows(many_rows, request):
-    """Learned strengths start anew, so that the order of pieces after the first does not matter at all."""
+    """Learned smoothing parameters start anew, so that the order of pieces after the first does not matter at all."""
     if many_rows:
-        request.getfixturevalue("few_known")
-    settings = {"order": 2, "interactions": "smooth", "n_members": 1, "max_iter": 3, "random_state": 0}
+        request.getfixturevalue("small_raw_sample")
+    settings = {"order": 2, "interactions": "spline", "n_members": 1, "max_iter": 3, "random_state": 0}
     parts = pieces(700, 1_100)
     own = in_pieces(AHOFMRegressor(**settings), parts).model_
     whole = with_codebooks_of(parts[0], **settings)
-    for mine, theirs in zip(own.predictors[0].coef, whole.predictors[0].coef, strict=True):
+    for mine, theirs in zip(own.linear_predictors[0].coef, whole.linear_predictors[0].coef, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
     assert own.total == len(TABLE)
 

@@ -7,7 +7,7 @@ from benchmarks.attack import tables
 from benchmarks.attack.outcome import IDENTICAL, REJECTED
 from sklearn.metrics import r2_score
 
-from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Mixed, Spline
+from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Spline, SplineIID
 from ahofm.columns import Codes
 from ahofm.families import Bernoulli, Gaussian, Poisson
 from ahofm.fit.priors import column as column_priors
@@ -28,7 +28,7 @@ def year_and_noise(n=400, seed=0):
         {"order": 1},
         {"order": 1, "columns": Linear()},
         {"columns": {0: Spline()}},
-        {"columns": {0: Mixed()}},
+        {"columns": {0: SplineIID()}},
         {"solver": "lbfgs", "smoothing": "df"},
         {"solver": "lbfgs", "smoothing": "df", "center": False},
     ],
@@ -86,7 +86,7 @@ def test_nasty_tables(seed):
 
 @pytest.mark.parametrize("family", ["poisson", "negative_binomial", "tweedie", "bernoulli"])
 @pytest.mark.parametrize("events", [1, 2, 3])
-@pytest.mark.filterwarnings("ignore:predictors are beyond:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:linear predictors are beyond:RuntimeWarning")
 def test_few_events_are_fitted(family, events):
     rng = np.random.default_rng(events)
     X, y = rng.normal(size=(100, 3)), np.zeros(100)
@@ -183,7 +183,7 @@ def test_a_code_of_one_heavy_row_is_one_row():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(60, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=60)
-    model = AHOFMRegressor(interactions="mixed", random_state=0).fit(X, y, sample_weight=rng.uniform(0.5, 2.0, 60))
+    model = AHOFMRegressor(interactions="spline_iid", random_state=0).fit(X, y, sample_weight=rng.uniform(0.5, 2.0, 60))
     assert model.score(X, y) < 0.985
 
 

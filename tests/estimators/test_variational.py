@@ -1,4 +1,4 @@
-"""The default fit: learned strengths, merged members, and whatever data it may meet."""
+"""The default fit: learned smoothing parameters, merged members, and whatever data it may meet."""
 
 import _thread
 import signal
@@ -10,12 +10,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import ahofm
-from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.model import Reason
 from ahofm.model.shares import variances
 from tests.estimators.test_models import by_subsets
 
-ONE = {"interactions": "smooth", "n_members": 1, "random_state": 0}
+ONE = {"interactions": "spline", "n_members": 1, "random_state": 0}
 
 
 def simulated(n, seed=0, p=6, snr=2.0, pair=1.5, triple=3.0):
@@ -39,7 +39,7 @@ def test_additive_data_has_no_interactions():
     model = AHOFMRegressor(random_state=0).fit(X, y)
     shares = order_shares(model.model_)
     assert sum(share for order, share in shares.items() if order > 1) < 0.01
-    assert set(model.removed_.columns) == {"x3", "x4", "x5"}
+    assert set(model.negligible_.columns) == {"x3", "x4", "x5"}
 
 
 def test_pairs_and_triples_are_recovered():
@@ -83,7 +83,7 @@ def test_orders_below_come_with_the_fit():
     with pytest.raises(ValueError, match="order must be an integer of at least 1, got 0"):
         model.at_order(0)
     plain = AHOFMRegressor(order=2, smoothing="df", tol=0.5).fit(X, y).model_
-    with pytest.raises(ValueError, match="only solver='block' fits lower orders"):
+    with pytest.raises(ValueError, match="only solver='variational' fits lower orders"):
         plain.at_order(1)
 
 
@@ -127,7 +127,9 @@ def test_weights_are_repeats_and_offsets_shift():
     np.testing.assert_allclose(shifted.predict(X, offset=offset), shifted.predict(X) + offset)
 
 
-@pytest.mark.parametrize("kind", [Spline(), Walk(), Mixed(), Cyclic(period=2), Linear(), Categorical()], ids=repr)
+@pytest.mark.parametrize(
+    "kind", [Spline(), RandomWalk(), SplineIID(), Cyclic(period=2), Linear(), Categorical()], ids=repr
+)
 @pytest.mark.parametrize("center", [True, False], ids=["centred", "free"])
 def test_every_kind_has_a_block(kind, center):
     rng = np.random.default_rng(0)
@@ -149,8 +151,8 @@ def test_every_kind_has_a_block(kind, center):
 def test_what_is_not_needed_can_be_dropped():
     X, y, _ = simulated(2500, pair=0.0, triple=0.0, snr=10.0)
     model = AHOFMRegressor(prune=True, **ONE).fit(X, y)
-    terms = model.model_.predictors[0]
-    assert all(not terms.coef[j].any() and not terms.level[j].any() for j in (3, 4, 5))
+    terms = model.model_.linear_predictors[0]
+    assert all(not terms.coef[j].any() and not terms.centring[j].any() for j in (3, 4, 5))
     assert model.model_.order == 1
     kept = AHOFMRegressor(**ONE).fit(X, y)
     assert np.std(kept.predict(X) - model.predict(X)) < 0.1 * np.std(y)
@@ -160,7 +162,7 @@ def test_order_auto_stops_where_nothing_is_gained():
     X, y, _ = simulated(800, triple=0.0, snr=5.0)
     model = AHOFMRegressor(order="auto", **ONE).fit(X, y)
     assert model.model_.order == 2
-    with pytest.raises(ValueError, match="order='auto' needs solver='block'"):
+    with pytest.raises(ValueError, match="order='auto' needs solver='variational'"):
         AHOFMRegressor(order="auto", solver="lbfgs").fit(X, y)
 
 
@@ -213,7 +215,7 @@ def test_a_column_all_missing():
     X[:, 3] = np.nan
     model = AHOFMRegressor(**ONE).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
-    assert "x3" in model.removed_.columns
+    assert "x3" in model.negligible_.columns
 
 
 @pytest.fixture
@@ -243,10 +245,13 @@ def test_interrupt_keeps_the_best_state(n_jobs):
 def test_settings_of_the_block_solver():
     X, y, _ = simulated(60)
     for settings, message in [
-        ({"interactions": "rough"}, "interactions must be one of 'auto', 'smooth', 'walk', 'mixed', got 'rough'"),
+        (
+            {"interactions": "rough"},
+            "interactions must be one of 'auto', 'spline', 'random_walk', 'spline_iid', got 'rough'",
+        ),
         ({"tempering": 2.0}, "tempering must be 'auto' or a number from 0 to 1, got 2.0"),
         ({"n_members": 0}, "n_members must be an integer of at least 1, got 0"),
-        ({"solver": "block", "smoothing": "df"}, "learns its strengths"),
+        ({"solver": "variational", "smoothing": "df"}, "learns its smoothing parameters"),
         ({"order": 9}, "order"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -262,7 +267,7 @@ def test_what_single_rows_have_for_themselves_is_noise(column):
     X = pd.DataFrame({"x": x, "level": pd.Categorical(np.arange(1200) % 3)})
     if column == "names":
         X["name"] = [f"row {i}" for i in range(1200)]
-    model = AHOFMRegressor(order=2, interactions="mixed", n_members=1, random_state=0).fit(X[:200], y[:200])
+    model = AHOFMRegressor(order=2, interactions="spline_iid", n_members=1, random_state=0).fit(X[:200], y[:200])
     assert model.model_.dispersion == pytest.approx(0.09, rel=0.25)
     low, high = model.predict_interval(X[200:], kind="new").T
     assert np.mean((low < y[200:]) & (y[200:] < high)) > 0.9

@@ -23,10 +23,10 @@ from ahofm.families import (
 from ahofm.model import Reason
 
 N = 5000
-ONE = {"order": 2, "interactions": "smooth", "n_members": 1, "random_state": 0}
+ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
 
 
-def predictors(X):
+def linear_predictors(X):
     """A curve, a parabola and a product, of mean zero."""
     return np.sin(3 * X[:, 0]) + X[:, 1] ** 2 - 1 / 3 + 1.5 * X[:, 2] * X[:, 3]
 
@@ -37,7 +37,7 @@ def tweedie(rng, mu, phi=0.8, power=1.5):
     return np.where(count > 0, amount, 0.0)
 
 
-# family, draws given the predictor, the family's own predictor, its dispersion and how near an estimate should come
+# family, draws given the linear predictor, the family's own linear predictor, its dispersion and how near an estimate should come
 CASES = [
     (Gaussian(), lambda rng, f: f + 0.7 * rng.normal(size=len(f)), lambda f: f, (0.49, 0.05)),
     (Gaussian(link="log"), lambda rng, f: np.exp(2 + f) + 5 * rng.normal(size=len(f)), lambda f: 2 + f, (25, 3)),
@@ -60,12 +60,13 @@ CASES = [
 def test_deviance_comes_within_three_percent_of_the_truths(family, draw, truth, dispersion):
     rng = np.random.default_rng(0)
     X, new = rng.uniform(-1, 1, size=(2, N, 5))
-    y, y_new = draw(rng, predictors(X)), draw(rng, predictors(new))
+    y, y_new = draw(rng, linear_predictors(X)), draw(rng, linear_predictors(new))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = AHOFMRegressor(family=family, **ONE).fit(X, y).model_
     own, best = (
-        model.family.deviance(y_new, eta).mean() for eta in (model.eta(new), truth(predictors(new))[:, np.newaxis])
+        model.family.deviance(y_new, eta).mean()
+        for eta in (model.eta(new), truth(linear_predictors(new))[:, np.newaxis])
     )
     assert own < 1.03 * best
     assert (model.dispersion is None) == (not family.dispersed)
@@ -81,21 +82,21 @@ def additive(X):
 
 
 @pytest.mark.parametrize(("family", "draw"), [case[:2] for case in CASES], ids=[str(case[0]) for case in CASES])
-@pytest.mark.parametrize(("predictor", "order"), [(additive, 1), (predictors, 2)])
-def test_the_order_is_found(family, draw, predictor, order):
+@pytest.mark.parametrize(("linear_predictor", "order"), [(additive, 1), (linear_predictors, 2)])
+def test_the_order_is_found(family, draw, linear_predictor, order):
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, size=(N, 5))
     settings = {**ONE, "order": "auto"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = AHOFMRegressor(family=family, **settings).fit(X, draw(rng, predictor(X))).model_
+        model = AHOFMRegressor(family=family, **settings).fit(X, draw(rng, linear_predictor(X))).model_
     assert model.order == order
 
 
 def test_parameters_of_their_own_are_found():
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, size=(N, 4))
-    mu = np.exp(predictors(X))
+    mu = np.exp(linear_predictors(X))
     counts = rng.negative_binomial(2, 2 / (2 + mu)).astype(float)
     fitted = AHOFMRegressor(family="negative_binomial", **ONE).fit(X, counts).model_.family
     assert fitted.size == pytest.approx(2, abs=0.4)
@@ -126,7 +127,7 @@ def test_one_strange_row_does_not_stop_several_classes():
     scores = np.stack([3 * X[:, 0] * X[:, 1], np.zeros(2000), -3 * X[:, 0]], axis=1)
     y = (scores + rng.gumbel(size=(2000, 3))).argmax(axis=1)
     X[0], y[0] = 60.0, 2
-    model = AHOFMClassifier(order=2, interactions="walk", n_members=1, random_state=0).fit(X, y)
+    model = AHOFMClassifier(order=2, interactions="random_walk", n_members=1, random_state=0).fit(X, y)
     losses = [-np.log(model.model_.at_order(order).mean(X)[np.arange(2000), y]).mean() for order in (1, 2)]
     assert losses[1] < 0.9 * losses[0]
 
@@ -151,7 +152,7 @@ def test_a_spread_does_not_vanish_where_means_follow_few_rows(n):
     X, new = rng.uniform(-1, 1, size=(n, 4)), rng.uniform(-1, 1, size=(2000, 4))
 
     def truth(X):
-        return predictors(X), -1 + 0.7 * X[:, 3]
+        return linear_predictors(X), -1 + 0.7 * X[:, 3]
 
     def draw(X):
         mean, spread = truth(X)
@@ -241,7 +242,7 @@ def test_outlier_counts(family):
 
 
 def test_rare_counts_do_not_diverge():
-    """Interactions of few events: the predictor must not be worse than main effects, on rows not seen."""
+    """Interactions of few events: the linear predictor must not be worse than main effects, on rows not seen."""
     rng = np.random.default_rng(4)
     X, new = rng.normal(size=(2, 20_000, 6))
 

@@ -6,10 +6,10 @@ from ahofm.rows import dataset
 
 
 @pytest.fixture
-def few_known(monkeypatch):
+def small_raw_sample(monkeypatch):
     """As if 1,500 rows were many."""
     for module in (dataset, data):
-        monkeypatch.setattr(module, "KNOWN_ROWS", 1_500)
+        monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 1_500)
     monkeypatch.setattr(data, "MERGED_ROWS", 1_500)
     monkeypatch.setattr(sampling, "NEWTON_ROWS", 1_500)
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 1_000)

@@ -39,7 +39,7 @@ def fit(
     linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
-    offset: Annotated[str | None, typer.Option(help="A column that is added to the predictor.")] = None,
+    offset: Annotated[str | None, typer.Option(help="A column that is added to the linear predictor.")] = None,
     exposure: Annotated[
         str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
     ] = None,

@@ -10,9 +10,9 @@ from ahofm.columns.kind import ColumnKind, Support
 from ahofm.columns.learned import Learned
 from ahofm.columns.linear import Linear
 from ahofm.columns.piecewise import Pieces
-from ahofm.columns.random_walk import Walk
+from ahofm.columns.random_walk import RandomWalk
 from ahofm.columns.spline import Spline
-from ahofm.columns.spline_iid import Mixed
+from ahofm.columns.spline_iid import SplineIID
 from ahofm.columns.support import MAX_CODES
 
 __all__ = [
@@ -27,10 +27,10 @@ __all__ = [
     "Encoder",
     "Learned",
     "Linear",
-    "Mixed",
     "Penalty",
     "Pieces",
+    "RandomWalk",
     "Spline",
+    "SplineIID",
     "Support",
-    "Walk",
 ]

@@ -19,7 +19,7 @@ Outside = Literal["clamp", "linear"]
 
 @dataclass(frozen=True)
 class Penalty:
-    """A quadratic penalty ``coef' matrix coef``; strengths are chosen per penalty, by name and column."""
+    """A quadratic penalty ``coef' matrix coef``; smoothing parameters are chosen per penalty, by name and column."""
 
     name: Literal["roughness", "ridge"]
     matrix: Sparse  # (size, size), positive semi-definite

@@ -15,7 +15,7 @@ from ahofm.columns.piecewise import Pieces, exponent_of_width, scale_of_exponent
 
 
 @dataclass(frozen=True)
-class Walk(NumericKind):
+class RandomWalk(NumericKind):
     """A value per code, joined by lines; first differences and sizes are penalised.
 
     Parameters
@@ -28,11 +28,11 @@ class Walk(NumericKind):
     Examples
     --------
     >>> import numpy as np
-    >>> from ahofm import AHOFMRegressor, Walk
+    >>> from ahofm import AHOFMRegressor, RandomWalk
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 10, size=(300, 1))
     >>> y = (X[:, 0] > 4) + 0.1 * rng.normal(size=300)
-    >>> model = AHOFMRegressor(order=1, columns={0: Walk()}, random_state=0).fit(X, y)
+    >>> model = AHOFMRegressor(order=1, columns={0: RandomWalk()}, random_state=0).fit(X, y)
     >>> model.predict([[4], [5]]).round(1)  # a jump stays a jump
     array([0., 1.])
     """
@@ -45,9 +45,9 @@ class Walk(NumericKind):
         super().validate()
         check_outside(self, self.outside)
 
-    def learn(self, support: Support) -> WalkBasis:
+    def learn(self, support: Support) -> RandomWalkBasis:
         """A knot at every code."""
-        return WalkBasis(np.asarray(support.values, dtype=np.float64), self.outside)
+        return RandomWalkBasis(np.asarray(support.values, dtype=np.float64), self.outside)
 
 
 def hat_functions(knots: Floats, x: Floats, outside: Outside) -> Sparse:
@@ -77,7 +77,7 @@ def hat_pieces(knots: Floats, outside: Outside) -> Pieces:
 
 
 @dataclass(frozen=True)
-class WalkBasis:
+class RandomWalkBasis:
     """Hat functions; on the support the basis is the identity."""
 
     knots: Floats

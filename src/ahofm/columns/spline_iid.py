@@ -17,7 +17,7 @@ from ahofm.columns.spline import Spline, SplineBasis, knots_as_tuple
 
 
 @dataclass(frozen=True)
-class Mixed(NumericKind):
+class SplineIID(NumericKind):
     """A spline, and on top of it an independent effect of every code, shrunk by a ridge.
 
     Between codes the level effects are interpolated. Parameters as for ``Spline``.
@@ -25,11 +25,11 @@ class Mixed(NumericKind):
     Examples
     --------
     >>> import numpy as np
-    >>> from ahofm import AHOFMRegressor, Mixed
+    >>> from ahofm import AHOFMRegressor, SplineIID
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 10, size=(300, 1))
     >>> y = 0.1 * X[:, 0] + (X[:, 0] == 7) + 0.05 * rng.normal(size=300)
-    >>> model = AHOFMRegressor(order=1, columns={0: Mixed()}, random_state=0).fit(X, y)
+    >>> model = AHOFMRegressor(order=1, columns={0: SplineIID()}, random_state=0).fit(X, y)
     >>> model.predict([[6], [7], [8]]).round(1)  # a line, and one value of its own
     array([0.6, 1.7, 0.8])
     """
@@ -55,13 +55,13 @@ class Mixed(NumericKind):
         """Raise ValueError when a setting makes no sense."""
         self.smooth.validate()
 
-    def learn(self, support: Support) -> MixedBasis:
+    def learn(self, support: Support) -> SplineIIDBasis:
         """A spline on the support, and a level at every code."""
-        return MixedBasis(self.smooth.learn(support), np.asarray(support.values, dtype=np.float64))
+        return SplineIIDBasis(self.smooth.learn(support), np.asarray(support.values, dtype=np.float64))
 
 
 @dataclass(frozen=True)
-class MixedBasis:
+class SplineIIDBasis:
     """The functions of the spline first, then one hat per level."""
 
     smooth: SplineBasis

@@ -45,9 +45,13 @@ def _coded(fitted: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data
 
 def training_rows(rows: Dataset, classes: Any) -> tuple[Any, ...]:
     """Rows whose true values are known, with the weight of all: table, targets, weights, offsets."""
-    known = rows.known
-    y = known.y if classes is None or rows.target.text else np.searchsorted(classes, known.y).astype(np.float64)
-    return known.table, y, known.weight * (rows.total / known.weight.sum()), known.offset
+    raw_sample = rows.raw_sample
+    y = (
+        raw_sample.y
+        if classes is None or rows.target.text
+        else np.searchsorted(classes, raw_sample.y).astype(np.float64)
+    )
+    return raw_sample.table, y, raw_sample.weight * (rows.total / raw_sample.weight.sum()), raw_sample.offset
 
 
 def lazily(

@@ -14,7 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Family
 from ahofm.fit.rows import Rows, counted_rows
-from ahofm.rows import ArraySource, Known, Target, ThreadExecutor, known_rows
+from ahofm.rows import ArraySource, RawSample, Target, ThreadExecutor, raw_sample_rows
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,21 @@ class Pieces:
     rows : Rows
     numbers : array
         Of the rows whose true values are known.
-    known : Known
+    raw_sample : Known
     """
 
     encoder: Encoder
     codes: Codes
     rows: Rows
     numbers: NDArray[np.int64]
-    known: Known
+    raw_sample: RawSample
 
     @classmethod
     def of(cls, encoder: Encoder, table: Table, y: Any, weight: Any, offset: Any, family: Family) -> Pieces:
         """The first piece."""
         table, rows = counted_rows(encoder.check(table), y, weight, offset, family, whole=False)
         numbers = np.arange(len(rows.y))
-        first = cls(encoder, encoder.encode(table), rows, numbers, Known(table, rows.y, rows.weight, rows.offset))
+        first = cls(encoder, encoder.encode(table), rows, numbers, RawSample(table, rows.y, rows.weight, rows.offset))
         return first._bounded()
 
     @classmethod
@@ -60,12 +60,12 @@ class Pieces:
             raise ValueError("offset: give it with every piece, or with none")
         both = zip(self.codes.columns, new.codes.columns, strict=True)
         codes = Codes(tuple(np.concatenate(pair) for pair in both), self.codes.sizes)
-        tables = zip(self.known.table.columns, new.known.table.columns, strict=True)
-        known = Known(
-            replace(self.known.table, columns=tuple(np.concatenate(pair) for pair in tables)),
-            np.concatenate([self.known.y, new.known.y]),
-            np.concatenate([self.known.weight, new.known.weight]),
-            _stacked(self.known.offset, new.known.offset),
+        tables = zip(self.raw_sample.table.columns, new.raw_sample.table.columns, strict=True)
+        raw_sample = RawSample(
+            replace(self.raw_sample.table, columns=tuple(np.concatenate(pair) for pair in tables)),
+            np.concatenate([self.raw_sample.y, new.raw_sample.y]),
+            np.concatenate([self.raw_sample.weight, new.raw_sample.weight]),
+            _stacked(self.raw_sample.offset, new.raw_sample.offset),
         )
         rows = Rows(
             np.concatenate([self.rows.y, new.rows.y]),
@@ -73,17 +73,17 @@ class Pieces:
             _stacked(self.rows.offset, new.rows.offset),
         )
         numbers = np.concatenate([self.numbers, len(self.rows.y) + new.numbers])
-        return Pieces(self.encoder, codes, rows, numbers, known)._bounded()
+        return Pieces(self.encoder, codes, rows, numbers, raw_sample)._bounded()
 
     def _bounded(self) -> Pieces:
         """With true values of no more rows than a store would have."""
-        kept = np.flatnonzero(np.isin(self.numbers, known_rows(len(self.rows.y))))
+        kept = np.flatnonzero(np.isin(self.numbers, raw_sample_rows(len(self.rows.y))))
         if len(kept) == len(self.numbers):
             return self
-        known = self.known
-        offset = None if known.offset is None else known.offset[kept]
-        some = Known(known.table.take(kept), known.y[kept], known.weight[kept], offset)
-        return replace(self, numbers=self.numbers[kept], known=some)
+        raw_sample = self.raw_sample
+        offset = None if raw_sample.offset is None else raw_sample.offset[kept]
+        some = RawSample(raw_sample.table.take(kept), raw_sample.y[kept], raw_sample.weight[kept], offset)
+        return replace(self, numbers=self.numbers[kept], raw_sample=some)
 
     @property
     def columns(self) -> Sequence[Learned]:

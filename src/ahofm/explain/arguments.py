@@ -1,4 +1,4 @@
-"""What was asked for, checked: a model, one of its predictors, some of its columns."""
+"""What was asked for, checked: a model, one of its linear predictors, some of its columns."""
 
 from __future__ import annotations
 
@@ -26,21 +26,25 @@ def model_of(fitted: Fitted, *, band: bool = False) -> Model:
     return model
 
 
-def predictor_of(model: Model, predictor: Any) -> int:
-    """The number of a predictor: given as such, or by a class label."""
-    count = model.family.n_predictors
-    if predictor is None:
+def linear_predictor_of(model: Model, linear_predictor: Any) -> int:
+    """The number of a linear predictor: given as such, or by a class label."""
+    count = model.family.n_eta
+    if linear_predictor is None:
         if count > 1 and model.classes is not None:
-            raise ValueError(f"predictor: name one of the classes {', '.join(map(str, model.classes))}")
+            raise ValueError(f"linear predictor: name one of the classes {', '.join(map(str, model.classes))}")
         return 0
     if model.classes is not None and count > 1:
         labels = list(model.classes)
-        if predictor in labels:
-            return labels.index(predictor)
-        raise ValueError(f"predictor={predictor!r} is not one of the classes {', '.join(map(str, labels))}")
-    if isinstance(predictor, bool) or not isinstance(predictor, (int, np.integer)) or not 0 <= predictor < count:
-        raise ValueError(f"predictor must be between 0 and {count - 1}, got {predictor!r}")
-    return int(predictor)
+        if linear_predictor in labels:
+            return labels.index(linear_predictor)
+        raise ValueError(f"predictor={linear_predictor!r} is not one of the classes {', '.join(map(str, labels))}")
+    if (
+        isinstance(linear_predictor, bool)
+        or not isinstance(linear_predictor, (int, np.integer))
+        or not 0 <= linear_predictor < count
+    ):
+        raise ValueError(f"linear predictor must be between 0 and {count - 1}, got {linear_predictor!r}")
+    return int(linear_predictor)
 
 
 def column_of(model: Model, name: Any) -> int:

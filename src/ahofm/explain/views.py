@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.arguments import Fitted, columns_of, model_of, orders_of, predictor_of
+from ahofm.explain.arguments import Fitted, columns_of, linear_predictor_of, model_of, orders_of
 from ahofm.explain.effects import grid_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
@@ -89,7 +89,7 @@ class Factors:
 
 @one_blas_thread()
 def marginals(
-    fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, predictor: Any = None
+    fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, linear_predictor: Any = None
 ) -> Marginals:
     """What the model says about several columns together, seen along each of them.
 
@@ -101,7 +101,7 @@ def marginals(
         As for ``effect``.
     alone : bool
         Whether to take the interaction of all of them alone; by default everything that depends on no other column.
-    predictor : int or class, optional
+    linear_predictor : int or class, optional
 
     Examples
     --------
@@ -111,7 +111,7 @@ def marginals(
     True
     """
     model = model_of(fitted)
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     found = columns_of(model, columns)
     if len(found) < 2:
         raise ValueError("marginals are of at least two columns; effect is for one")
@@ -150,7 +150,7 @@ def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: boo
 
 
 @one_blas_thread()
-def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any = None) -> Factors:
+def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predictor: Any = None) -> Factors:
     """The latent curves of an order, so that two fits can be compared.
 
     Factors of pairs may be rotated without changing the model: they are turned to the principal axes of all their
@@ -165,7 +165,7 @@ def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any 
     (('wind', 'rain', 'sun'), True)
     """
     model = model_of(fitted)
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     (order,) = orders_of(model, order)
     if order not in pure.slices:
         raise ValueError(f"the model has no factors of order {order}")

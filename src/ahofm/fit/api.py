@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ahofm.columns import MAX_CODES, ColumnKind, Encoder, Mixed
+from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.capacity import check_order, check_ranks
@@ -20,10 +20,10 @@ from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
 from ahofm.fit.data import Data, prepare, prepare_dataset
 from ahofm.fit.dispersion import with_dispersion
 from ahofm.fit.rows import Rows, counted_rows
-from ahofm.fit.settings import LEARNING, Settings, check_settings
+from ahofm.fit.settings import ESTIMATING, Settings, check_settings
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.stacking.ensemble import fit_block
+from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
@@ -54,14 +54,14 @@ def fit_model(
     y : array of shape (n,)
     weight : array of shape (n,), optional
         Integer weights act as repeated rows, rows of weight zero as absent.
-    offset : array of shape (n,) or (n, predictors), optional
+    offset : array of shape (n,) or (n, linear predictors), optional
     family : Family, optional
         Gaussian by default.
     settings : Settings, optional
     classes : tuple, optional
         Labels of the classes 0, 1, ..., to be kept with the model.
     earlier : Model, optional
-        Whose codebooks to use and, where strengths are given, whose coefficients to start from.
+        Whose codebooks to use and, where smoothing parameters are given, whose coefficients to start from.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def fit_model(
     if settings.checkpoint is not None:
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     try:
-        if learns_strengths(settings):
-            model = fit_block(data, ranks, settings, classes, saved)
+        if estimates_smoothing(settings):
+            model = fit_variational(data, ranks, settings, classes, saved)
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier)
     except KeyboardInterrupt:  # before there was a model
@@ -102,7 +102,7 @@ def fit_model(
         saved.remove()
     _refuse_infinite(model)
     if settings.prune:
-        model = model.without(model.removed())
+        model = model.without(model.negligible())
     _warn_unless_finished(model.trace, settings)
     if given is not None:
         model = with_dispersion(model, *given)
@@ -125,8 +125,8 @@ def prepared(
         if earlier is None
         else earlier.encoder
     )
-    everything = settings.solver == "block"
-    return prepare(table, rows, encoder, family, all_known=everything, n_threads=settings.n_threads)
+    everything = settings.solver == "variational"
+    return prepare(table, rows, encoder, family, all_raw=everything, n_threads=settings.n_threads)
 
 
 def _prepared_dataset(
@@ -146,25 +146,25 @@ def _prepared_dataset(
 
 def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     """Ranks by order in a fit of so many rows."""
-    block = learns_strengths(settings)
+    block = estimates_smoothing(settings)
     varying = sum(book.size > 0 for book in data.encoder.codebooks)
     asked = _asked_order(settings, varying, block)
     order = check_order(asked, varying, n_rows)
     if block and order > MAX_BLOCK_ORDER:
-        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='block', got {order}; use 'lbfgs'")
+        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='variational', got {order}; use 'lbfgs'")
     return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
 
 
 def most_codes(settings: Settings) -> int | None:
     """Codes of a column of numbers; None: by how its values repeat."""
-    return settings.max_codes if learns_strengths(settings) or settings.max_codes is not None else MAX_CODES
+    return settings.max_codes if estimates_smoothing(settings) or settings.max_codes is not None else MAX_CODES
 
 
-def learns_strengths(settings: Settings) -> bool:
-    """Whether strengths are learned, not given."""
+def estimates_smoothing(settings: Settings) -> bool:
+    """Whether smoothing parameters are learned, not given."""
     if settings.solver == "auto":
         return settings.smoothing == "auto" and settings.df is None
-    return settings.solver in LEARNING
+    return settings.solver in ESTIMATING
 
 
 def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
@@ -173,19 +173,19 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
         return max(min(3 if block else 2, varying), 1)
     if isinstance(settings.order, str) and settings.order == "auto":
         if not block:
-            raise ValueError("order='auto' needs solver='block' and smoothing='auto'; give a number")
+            raise ValueError("order='auto' needs solver='variational' and smoothing='auto'; give a number")
         return max(min(HIGHEST_ORDER, varying), 1)
     return settings.order
 
 
 def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
-    """The kind of automatic columns of numbers, where strengths are learned."""
-    return Mixed(n_basis=14 if n_rows <= 5_000 else 20) if learns_strengths(settings) else None
+    """The kind of automatic columns of numbers, where smoothing parameters are learned."""
+    return SplineIID(n_basis=14 if n_rows <= 5_000 else 20) if estimates_smoothing(settings) else None
 
 
 def _refuse_infinite(model: Model) -> None:
     """Raise ValueError where coefficients leave double precision: tiny values of a column, large targets."""
-    for terms in model.predictors:
+    for terms in model.linear_predictors:
         for book, coef in zip(model.encoder.codebooks, terms.coef, strict=True):
             if not np.isfinite(coef).all():
                 largest = max(abs(book.support.low), abs(book.support.high))

@@ -1,4 +1,4 @@
-"""Rows set aside, for a solver that stops when these get worse."""
+"""Rows set held, for a solver that stops when these get worse."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ahofm.kernels import Chunk
 from ahofm.rows import ArraySource, MappedSource, Source
 
 
-def set_aside(source: Source, share: float, seed: int) -> tuple[Source, Source | None]:
-    """A source without a share of its rows, and the rest; None when there is none.
+def hold_out(source: Source, fraction: float, seed: int) -> tuple[Source, Source | None]:
+    """A source without a fraction of its rows, and the rest; None when there is none.
 
-    Rows in memory are shuffled as well: neighbours in the table need not share a batch. Others stay in their chunks,
-    of which each gives its share.
+    Rows in memory are shuffled as well: neighbours in the table need not fraction a batch. Others stay in their chunks,
+    of which each gives its fraction.
     """
     n_rows = source.n_rows
-    count = round(share * n_rows)
+    count = round(fraction * n_rows)
     if isinstance(source, ArraySource):
         order = np.random.default_rng(seed).permutation(n_rows)
         train = _take(source, order[count:])
         return train, _take(source, order[:count]) if count else None
     if not count:
         return source, None
-    part = partial(_part, share=share, seed=seed)
+    part = partial(_part, fraction=fraction, seed=seed)
     return (
-        MappedSource(source, partial(part, aside=False), n_rows - count),
-        MappedSource(source, partial(part, aside=True), count),
+        MappedSource(source, partial(part, held=False), n_rows - count),
+        MappedSource(source, partial(part, held=True), count),
     )
 
 
@@ -36,7 +36,7 @@ def _take(source: ArraySource, rows: np.ndarray) -> ArraySource:
     return ArraySource(whole.codes, whole.y, whole.weight, whole.offset)
 
 
-def _part(chunk: Chunk, index: int, share: float, seed: int, aside: bool) -> Chunk:
+def _part(chunk: Chunk, index: int, fraction: float, seed: int, held: bool) -> Chunk:
     order = np.random.default_rng([seed, index]).permutation(chunk.n_rows)
-    count = round(share * chunk.n_rows)
-    return chunk.take(np.sort(order[:count] if aside else order[count:]))
+    count = round(fraction * chunk.n_rows)
+    return chunk.take(np.sort(order[:count] if held else order[count:]))

@@ -53,16 +53,16 @@ class BlockSums:
 class RowState(Protocol):
     """The state of one chunk's rows. It changes; whoever holds it is alone with it."""
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Weights w of the rows, and weighted targets w y: (n,) each."""
         ...
 
-    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
+    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
         """Put one column in, then take one out and return its sums."""
         ...
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each row's predictor with the columns that are in, without intercept: (n,) each."""
+        """Mean and variance of each row's linear predictor with the columns that are in, without intercept: (n,) each."""
         ...
 
 
@@ -94,18 +94,21 @@ class ReferenceState:
         self.columns: dict[int, tuple[Floats, Floats]] = {}
         self.weight = self.target = np.zeros(chunk.n_rows)
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets."""
         self.weight, self.target = weight, target
 
-    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
+    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
         """Put one column in, then take one out and return its sums."""
-        if put_in is not None:
-            codes = self.chunk.codes.columns[put_in.column]
-            self.columns[put_in.column] = put_in.mean[codes], put_in.mean[codes] ** 2 + put_in.variance[codes]
-        if take_out is None:
+        if add_column is not None:
+            codes = self.chunk.codes.columns[add_column.column]
+            self.columns[add_column.column] = (
+                add_column.mean[codes],
+                add_column.mean[codes] ** 2 + add_column.variance[codes],
+            )
+        if remove_column is None:
             return None
-        del self.columns[take_out.column]
+        del self.columns[remove_column.column]
         moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
         g = np.column_stack([m[order - 1, 0] for m, order in zip(moments, self.orders, strict=True)])
         spread = (
@@ -119,14 +122,14 @@ class ReferenceState:
         products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
         diagonal = np.arange(len(self.orders))
         products[:, diagonal, diagonal] += self.weight[:, None] * spread
-        codes, size = self.chunk.codes.columns[take_out.column], len(take_out.mean)
+        codes, size = self.chunk.codes.columns[remove_column.column], len(remove_column.mean)
         gram, rhs = np.zeros((size, len(diagonal), len(diagonal))), np.zeros((size, len(diagonal)))
         np.add.at(gram, codes, products)
         np.add.at(rhs, codes, g * residual[:, None] - self.weight[:, None] * covariance)
         return BlockSums(gram, rhs)
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each row's predictor."""
+        """Mean and variance of each row's linear predictor."""
         moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
         mean = np.array([m[order, 0] for m, order in zip(moments, self.orders, strict=True)])
         square = np.array([m[order, order] for m, order in zip(moments, self.orders, strict=True)])

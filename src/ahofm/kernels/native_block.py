@@ -53,7 +53,7 @@ class NativeState:
         blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
         self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets."""
         for name, array in (("weight", weight), ("target", target)):
             if np.shape(array) != (self._chunk.n_rows,):
@@ -64,21 +64,21 @@ class NativeState:
         padded[0, : len(weight)], padded[1, : len(target)] = weight, target
         heads[:, :, _WEIGHT], heads[:, :, _TARGET] = padded.reshape(2, -1, rows)
 
-    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
+    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
         """Put one column in, then take one out and return its sums."""
-        enters = None if put_in is None else self._given(put_in)
-        if take_out is None:
+        enters = None if add_column is None else self._given(add_column)
+        if remove_column is None:
             _native.block(self._instruction_set, self._state, self._chunk.n_rows, self._ranks, enters, None, None, None)
             return None
-        size = len(take_out.mean)
+        size = len(remove_column.mean)
         sums = BlockSums(np.zeros((size, self._width, self._width)), np.zeros((size, self._width)))
-        leaves = self._given(take_out)
+        leaves = self._given(remove_column)
         n = self._chunk.n_rows
         _native.block(self._instruction_set, self._state, n, self._ranks, enters, leaves, sums.gram, sums.rhs)
         return sums
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each row's predictor."""
+        """Mean and variance of each row's linear predictor."""
         mean, variance = np.empty(self._chunk.n_rows), np.empty(self._chunk.n_rows)
         _native.read_state(self._instruction_set, self._state, self._ranks, mean, variance)
         return mean, variance

@@ -1,6 +1,6 @@
-"""The shape of a predictor: which coefficients there are, and how they become tables at the codes. Knows no rows.
+"""The shape of a linear predictor: which coefficients there are, and how they become tables at the codes. Knows no rows.
 
-The coefficients of one predictor are one vector: the intercept, then for every column its main effect (q numbers) and
+The coefficients of one linear predictor are one vector: the intercept, then for every column its main effect (q numbers) and
 its factors (r numbers each, r x ranks row-major). Main effects never hold a constant, which is the intercept's;
 factors do when the model is not centred.
 """
@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Number of coefficients of one predictor."""
+        """Number of coefficients of one linear predictor."""
         return self.starts[-1]
 
     @cached_property
@@ -103,7 +103,7 @@ class Layout:
             self.factor(out, j)[:] = factor.adjoint(slopes[rows])
         return out
 
-    def strengths(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
+    def smoothing_parameters(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
         """Penalty of each squared coefficient.
 
         Parameters

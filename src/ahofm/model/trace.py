@@ -39,13 +39,13 @@ class Record:
     gradient_norm : float
         Of the objective in the solver's coordinates.
     passes : float
-        Over the training data since the start; a mini-batch counts by its share of the rows. "block" counts sweeps over
+        Over the training data since the start; a mini-batch counts by its share of the rows. "variational" counts sweeps over
         the columns, those of all its members, by their share of the rows.
     seconds : float
         Since the start.
     validation : float or None
         Loss per unit of weight on rows set aside, for solvers that use them.
-    share : float or None
+    fraction : float or None
         Of the work that the fit is likely to take, so far; None where nobody can tell.
     """
 
@@ -55,7 +55,7 @@ class Record:
     passes: float
     seconds: float
     validation: float | None = None
-    share: float | None = None
+    fraction: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Trace:
     reason : Reason
     records : tuple of Record
     seconds : dict of phase to seconds
-        "learn" codebooks, "setup" coordinates and strengths, "rows" passes over data, "solve" everything else;
-        "search" and "fit" where strengths are learned.
+        "learn" codebooks, "setup" coordinates and smoothing parameters, "rows" passes over data, "solve" everything else;
+        "search" and "fit" where smoothing parameters are learned.
     damped : int
         Steps that the losses did not bear out, taken again with less courage.
     """

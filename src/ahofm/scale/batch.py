@@ -14,7 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.encode import each
 from ahofm.columns.table import Table, is_numeric, missing_in
 from ahofm.kernels import Chunk
-from ahofm.rows import Known, Target
+from ahofm.rows import RawSample, Target
 from ahofm.scale.sketch import ColumnSketch
 
 MOST_LABELS = 1_000
@@ -76,11 +76,11 @@ class Piece:
         codes = encoder.encode(self.table, n_threads=n_threads)
         return Chunk(codes, numbers(self.y, target, self.where), self.weight, self.offset)
 
-    def known(self, rows: NDArray[np.int64], target: Target) -> Known:
+    def raw_sample(self, rows: NDArray[np.int64], target: Target) -> RawSample:
         """Some of the rows with their true values."""
         some = self.take(rows)
         weight = np.ones(some.n_rows) if some.weight is None else some.weight
-        return Known(some.table, numbers(some.y, target, self.where), weight, some.offset)
+        return RawSample(some.table, numbers(some.y, target, self.where), weight, some.offset)
 
 
 def _columns(offset: Any) -> Floats | None:
@@ -176,8 +176,8 @@ class TableSketch:
         return TableSketch(columns, self.target + other.target, rows, total, self.ones and other.ones)
 
 
-def joined(parts: Sequence[Known]) -> Known:
-    """Known rows of pieces, one after another."""
+def joined(parts: Sequence[RawSample]) -> RawSample:
+    """Raw sample of pieces, one after another."""
     first = parts[0].table
     columns = []
     for j in range(len(first.names)):
@@ -186,7 +186,7 @@ def joined(parts: Sequence[Known]) -> Known:
         own = [np.full(len(column), None, dtype=object) if text and is_numeric(column) else column for column in own]
         columns.append(np.concatenate(own))
     offsets = [part.offset for part in parts if part.offset is not None]
-    return Known(
+    return RawSample(
         Table(first.names, tuple(columns), first.named),
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.weight for part in parts]),

@@ -10,25 +10,25 @@ import numpy as np
 import pyarrow as pa
 
 from ahofm.columns.table import Table, is_numeric
-from ahofm.rows import Known
+from ahofm.rows import RawSample
 from ahofm.scale.drafts import replacing
 from ahofm.scale.parts import StoreError, damaged, first_line
 from ahofm.scale.plan import Plan
 
 
-def known_path(folder: Path, part: int) -> Path:
+def raw_sample_path(folder: Path, part: int) -> Path:
     """Where true values of some rows of a part are."""
     return folder / f"known-{part:05d}.bin"
 
 
-def save_known(path: Path, known: Known, identity: str, part: int) -> None:
+def save_raw_sample(path: Path, raw_sample: RawSample, identity: str, part: int) -> None:
     """Write true values whole or not at all, after their checksum."""
     columns: dict[str, Any] = {}
-    for j, column in enumerate(known.table.columns):
+    for j, column in enumerate(raw_sample.table.columns):
         columns[f"x{j}"] = pa.array(column, pa.float64() if is_numeric(column) else pa.string())
-    columns |= {"y": known.y, "weight": known.weight}
-    if known.offset is not None:
-        columns |= {f"o{k}": known.offset[:, k] for k in range(known.offset.shape[1])}
+    columns |= {"y": raw_sample.y, "weight": raw_sample.weight}
+    if raw_sample.offset is not None:
+        columns |= {f"o{k}": raw_sample.offset[:, k] for k in range(raw_sample.offset.shape[1])}
     table = pa.table(columns).replace_schema_metadata({"store": identity, "part": str(part)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -39,7 +39,7 @@ def save_known(path: Path, known: Known, identity: str, part: int) -> None:
         file.write(data)
 
 
-def load_known(path: Path, plan: Plan, part: int) -> Known:
+def load_raw_sample(path: Path, plan: Plan, part: int) -> RawSample:
     """Read true values; raises StoreError when they are damaged, another store's, or of another part."""
     try:
         data = path.read_bytes()
@@ -55,7 +55,7 @@ def load_known(path: Path, plan: Plan, part: int) -> Known:
         columns = tuple(_values(table[f"x{j}"]) for j in range(len(names)))
         offsets = [table[name].to_numpy() for name in table.column_names if name.startswith("o")]
         offset = np.column_stack(offsets) if offsets else None
-        return Known(Table(names, columns, True), table["y"].to_numpy(), table["weight"].to_numpy(), offset)
+        return RawSample(Table(names, columns, True), table["y"].to_numpy(), table["weight"].to_numpy(), offset)
     except (pa.ArrowException, OSError, LookupError) as error:
         raise damaged(path, first_line(error)) from error
 

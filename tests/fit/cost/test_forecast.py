@@ -19,7 +19,7 @@ from ahofm.fit.progress import Progress
 from ahofm.fit.rows import Rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.stacking.problem import Work, recipes_for
+from ahofm.fit.stacking.problem import TrainingProblem, candidates_for
 
 
 def draw(n, p=3, seed=0):
@@ -32,14 +32,14 @@ def plan_for(n, *, known=300, **settings):
     X, y = draw(known)
     asked = Settings(**settings)
     data = prepared(read_table(X), Rows(y, np.ones(known), None), Gaussian(), asked, n)
-    work = Work.of(data, ranks_for(data, asked, n), asked)
-    return Plan.of(work, len(recipes_for(work, asked)), n)
+    problem = TrainingProblem.of(data, ranks_for(data, asked, n), asked)
+    return Plan.of(problem, len(candidates_for(problem, asked)), n)
 
 
 @pytest.mark.parametrize(
     ("n", "search", "members"),
     [
-        (900, [600] * 9, [900] * 3),  # three folds by three recipes
+        (900, [600] * 9, [900] * 3),  # three folds by three candidates
         (10_000, [8_000] * 3, [10_000] * 3),
         (100_000, [8_000] * 3, [100_000]),
         (1_000_000, [8_000] * 3, [50_000]),  # on a sample
@@ -53,7 +53,7 @@ def test_the_plan_knows_all_members(n, search, members):
 
 
 def test_nothing_is_searched_for_when_all_is_given():
-    plan = plan_for(900, interactions="smooth", n_members=2, order=2)
+    plan = plan_for(900, interactions="spline", n_members=2, order=2)
     assert not plan.search
     assert len(plan.members) == 2
     assert [order for order, _ in plan.members[0].stages] == [1, 2]
@@ -61,7 +61,7 @@ def test_nothing_is_searched_for_when_all_is_given():
 
 @pytest.mark.parametrize("n", [9_000, 1_000_000])
 def test_work_of_orders_that_do_not_count_is_spared(n):
-    plans = [plan_for(n, order=order, rank=4, interactions="smooth", n_members=2) for order in (1, 2, 3)]
+    plans = [plan_for(n, order=order, rank=4, interactions="spline", n_members=2) for order in (1, 2, 3)]
     first, second, third = (plan.total / len(plan.members) for plan in plans)  # main effects have one member
     assert plans[2].spared([3, 3]) == 0.0
     assert plans[2].spared([2, 2]) == pytest.approx(2 * (third - second))
@@ -72,7 +72,7 @@ def test_work_of_orders_that_do_not_count_is_spared(n):
 def test_a_fit_has_done_its_work_when_it_ends(n):
     X, y = draw(n)
     shares = []
-    AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.share)]).fit(X, y)
+    AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
     assert shares == sorted(shares)
     assert 0.0 < shares[0] < 0.1
     assert 0.7 < shares[-1] <= 1.0  # the last stage may end early
@@ -109,7 +109,7 @@ def test_memory_is_traced():
 def test_a_forecast_grows_with_the_rows(monkeypatch):
     lines = {1: Line(0.0, 1e-5), 2: Line(0.1, 2e-5)}  # seconds of a sweep, in the place of measured ones
     monkeypatch.setattr(Speed, "of", lambda *_, **__: Speed(lines, lines))
-    given = {"order": 2, "n_members": 1, "interactions": "smooth", "n_jobs": 2}
+    given = {"order": 2, "n_members": 1, "interactions": "spline", "n_jobs": 2}
     costs = [ahofm.forecast(draw(n)[0], **given) for n in (2_000, 40_000)]
     for cost, threads in zip(costs, (1, 2), strict=True):  # few rows are not shared out
         sweeps = {1: 8, 2: 0.85 * 30}
@@ -167,8 +167,8 @@ def test_an_order_whose_sweeps_fail_is_priced_by_its_functions(monkeypatch):
     monkeypatch.setattr("ahofm.fit.solvers.variational.staged_fit.Member._add_factors", failing)
     X, _ = draw(300)
     data = prepared(read_table(X), Rows(X[:, 0], np.ones(300), None), Gaussian(), Settings(), 300)
-    work = Work.of(data, {2: 4, 3: 4}, Settings())
-    speed = Speed.of(work, recipes_for(work, Settings())[0], single=False)
+    problem = TrainingProblem.of(data, {2: 4, 3: 4}, Settings())
+    speed = Speed.of(problem, candidates_for(problem, Settings())[0], single=False)
     first, second, third = (speed.later[order].at(300) for order in (1, 2, 3))
     assert second / first == pytest.approx(3.0)  # main effects cost as much as two factors
     assert third / first == pytest.approx(5.0)

@@ -5,42 +5,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
-from ahofm.fit import degrees_of_freedom, strength_of, strengths_of
-from ahofm.fit.smoothing.df import FACTOR_DF, MAIN_DF, SHARE
+from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
+from ahofm.fit import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
+from ahofm.fit.smoothing.df import FACTOR_DF, FRACTION, MAIN_DF
 from ahofm.model import eigenvalues
 
 KINDS = [
     Spline(),
     Spline(n_basis=12, penalty_order=1),
-    Walk(),
-    Mixed(n_basis=6),
+    RandomWalk(),
+    SplineIID(n_basis=6),
     Cyclic(),
     Categorical(),
     Linear(),
 ]
 
 
-def hat_matrix(book, x, weight, strength):
+def hat_matrix(book, x, weight, lam):
     """H of the penalised regression of rows on one column, written out."""
     B = np.sqrt(weight)[:, None] * book.basis[book.encode(x)].toarray()
     P = sum(penalty.matrix.toarray() for penalty in book.penalties)
-    return B @ np.linalg.pinv(B.T @ B + strength * P, rcond=1e-13) @ B.T
+    return B @ np.linalg.pinv(B.T @ B + lam * P, rcond=1e-13) @ B.T
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
-@pytest.mark.parametrize("strength", [0.01, 1.0, 300.0])
-def test_both_definitions_are_traces_of_the_hat_matrix(kind, missing, strength):
+@pytest.mark.parametrize("lam", [0.01, 1.0, 300.0])
+def test_both_definitions_are_traces_of_the_hat_matrix(kind, missing, lam):
     rng = np.random.default_rng(0)
     x, weight = np.round(rng.normal(size=250), 1), rng.uniform(0.5, 2.0, 250)
     if missing:
         x[:30] = np.nan
     book = Encoder.learn(x[:, None], kind, sample_weight=weight).codebooks[0]
-    H = hat_matrix(book, x, weight, strength)
+    H = hat_matrix(book, x, weight, lam)
     s, total = eigenvalues(book), weight.sum()
-    assert degrees_of_freedom(strength, s, total, "hat") == pytest.approx(np.trace(H), rel=1e-6)
-    assert degrees_of_freedom(strength, s, total, "residual") == pytest.approx(np.trace(2 * H - H.T @ H), rel=1e-6)
+    assert degrees_of_freedom(lam, s, total, "hat") == pytest.approx(np.trace(H), rel=1e-6)
+    assert degrees_of_freedom(lam, s, total, "residual") == pytest.approx(np.trace(2 * H - H.T @ H), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_rank_deficient_bases(x):
 def test_strength_gives_the_df_it_was_asked_for(s, free, share, total, kind):
     s = np.concatenate([np.zeros(free), np.sort(s)])
     df = free + share * (len(s) - free)
-    assert degrees_of_freedom(strength_of(df, s, total, kind), s, total, kind) == pytest.approx(df, rel=1e-8)
+    assert degrees_of_freedom(smoothing_parameter_of(df, s, total, kind), s, total, kind) == pytest.approx(df, rel=1e-8)
 
 
 def test_limits():
     s = np.array([0.0, 0.0, 1.0, 10.0])
-    assert strength_of(4, s, 100.0) == 0.0
+    assert smoothing_parameter_of(4, s, 100.0) == 0.0
     for df in (2.0, 1.0, 4.1):
         with pytest.raises(ValueError, match="more than 2 and at most 4"):
-            strength_of(df, s, 100.0)
+            smoothing_parameter_of(df, s, 100.0)
 
 
 def table(n=400):
@@ -84,30 +84,30 @@ def table(n=400):
     return np.column_stack([rng.normal(size=n), rng.integers(0, 2, n), rng.integers(0, 6, n), rng.normal(size=n)])
 
 
-def dfs(books, strengths, kind="residual"):
+def dfs(books, smoothing_parameters, kind="residual"):
     return {
         order: [degrees_of_freedom(v, eigenvalues(b), b.mass.sum(), kind) for b, v in zip(books, values, strict=True)]
-        for order, values in strengths.items()
+        for order, values in smoothing_parameters.items()
     }
 
 
 @pytest.mark.parametrize("kind", ["residual", "hat"])
 def test_global_per_order_per_column(kind):
     books = Encoder.learn(table()[:, [0, 3, 2]]).codebooks
-    assert dfs(books, strengths_of(books, [1, 2], 5, kind), kind)[2] == pytest.approx([5, 5, 5])
-    found = dfs(books, strengths_of(books, [1, 2], {1: 4, "x1": 7}, kind), kind)
+    assert dfs(books, smoothing_parameters_of(books, [1, 2], 5, kind), kind)[2] == pytest.approx([5, 5, 5])
+    found = dfs(books, smoothing_parameters_of(books, [1, 2], {1: 4, "x1": 7}, kind), kind)
     assert found[1] == pytest.approx([4, 7, 4])
-    assert found[2] == pytest.approx([FACTOR_DF, 7, 2 + SHARE * 4])
-    found = dfs(books, strengths_of(books, [1, 2], {2: {"x0": 3.5}, "x2": {1: 3}}, kind), kind)
+    assert found[2] == pytest.approx([FACTOR_DF, 7, 2 + FRACTION * 4])
+    found = dfs(books, smoothing_parameters_of(books, [1, 2], {2: {"x0": 3.5}, "x2": {1: 3}}, kind), kind)
     assert found[1] == pytest.approx([MAIN_DF, MAIN_DF, 3])
     assert found[2][0] == pytest.approx(3.5)
 
 
 def test_defaults_can_be_reached_by_every_column():
     books = Encoder.learn(table()).codebooks
-    found = dfs(books, strengths_of(books, [1, 2, 3], None))
-    assert found[1] == pytest.approx([10.0, SHARE, 2 + SHARE * 4, 10.0])
-    assert found[3] == pytest.approx([8.0, SHARE, 2 + SHARE * 4, 8.0])
+    found = dfs(books, smoothing_parameters_of(books, [1, 2, 3], None))
+    assert found[1] == pytest.approx([10.0, FRACTION, 2 + FRACTION * 4, 10.0])
+    assert found[3] == pytest.approx([8.0, FRACTION, 2 + FRACTION * 4, 8.0])
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_defaults_can_be_reached_by_every_column():
 )
 def test_what_cannot_be_had_is_named(df, message):
     with pytest.raises(ValueError, match=message):
-        strengths_of(Encoder.learn(table()).codebooks, [1, 2], df)
+        smoothing_parameters_of(Encoder.learn(table()).codebooks, [1, 2], df)
 
 
 def test_unknown_kind_of_df():
     with pytest.raises(ValueError, match="df_kind must be 'residual' or 'hat', got 'trace'"):
-        strengths_of(Encoder.learn(table()).codebooks, [1], None, "trace")
+        smoothing_parameters_of(Encoder.learn(table()).codebooks, [1], None, "trace")

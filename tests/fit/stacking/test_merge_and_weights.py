@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ahofm.columns import Categorical, Encoder, Linear, Spline, Walk
+from ahofm.columns import Categorical, Encoder, Linear, RandomWalk, Spline
 from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
-from ahofm.fit.cost.schedule import Snapshot
+from ahofm.fit.cost.schedule import StageResult
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.merge import merged
-from ahofm.fit.stacking.weights import Scores, can_judge, folds, predict, set_aside, stratified
+from ahofm.fit.stacking.weights import Scores, can_judge, folds, predict, stratified, validation_split
 from ahofm.kernels import Tables
 from tests import brute_force
 
@@ -23,13 +23,13 @@ def encoded():
     frame = pd.DataFrame(
         {
             "level": rng.choice(["a", "b", "c"], 40),
-            "walk": rng.integers(0, 6, 40).astype(float),
+            "random_walk": rng.integers(0, 6, 40).astype(float),
             "constant": np.ones(40),
             "curve": np.where(rng.uniform(size=40) < 0.2, np.nan, np.round(rng.normal(size=40), 1)),
             "line": rng.normal(size=40),
         }
     )
-    kinds = {"level": Categorical(), "walk": Walk(), "curve": Spline(n_basis=6), "line": Linear()}
+    kinds = {"level": Categorical(), "random_walk": RandomWalk(), "curve": Spline(n_basis=6), "line": Linear()}
     with pytest.warns(UserWarning, match="constant"):
         encoder = Encoder.learn(frame, kinds)
     new = frame.iloc[:12].copy()
@@ -58,11 +58,11 @@ def random_snapshot(rng, books, ranks):
 
 def snapshot_of(books, ranks, intercept, coef, level):
     values = map(values_at_codes, varying(books), coef, level)
-    return Snapshot(ranks, intercept, 1.0, tuple(coef), tuple(level), tuple(values), ())
+    return StageResult(ranks, intercept, 1.0, tuple(coef), tuple(level), tuple(values), ())
 
 
 def merged_one(parts, books, shift=0.0, factor=1.0, constant=0.0):
-    """For a single predictor."""
+    """For a single linear predictor."""
     units = Units(0.0, 1.0, (shift,), (factor,))
     ranks, (terms,) = merged(
         [(weight, (part,)) for weight, part in parts],
@@ -74,11 +74,11 @@ def merged_one(parts, books, shift=0.0, factor=1.0, constant=0.0):
     return ranks, terms
 
 
-def without_factors(books, snapshot, gone):
+def without_factors(books, stage_result, gone):
     """The snapshot with zeros in the place of some of its functions."""
-    kept = ~np.isin(np.arange(len(snapshot.level[0])), gone)
-    coef, level = [part * kept for part in snapshot.coef], [part * kept for part in snapshot.level]
-    return snapshot_of(books, snapshot.ranks, snapshot.intercept, coef, level)
+    kept = ~np.isin(np.arange(len(stage_result.centring[0])), gone)
+    coef, level = [part * kept for part in stage_result.coef], [part * kept for part in stage_result.centring]
+    return snapshot_of(books, stage_result.ranks, stage_result.intercept, coef, level)
 
 
 def tables_of(intercept, ranks, values):
@@ -90,15 +90,15 @@ def tables_of(intercept, ranks, values):
     return Tables(intercept, values[:, 0], factors)
 
 
-def eta_of_snapshot(snapshot, books, codes):
+def eta_of_snapshot(stage_result, books, codes):
     """Subset by subset; constant columns are not in it."""
     keep = [j for j, book in enumerate(books) if book.size > 0]
     inner = type(codes)(tuple(codes.columns[j] for j in keep), tuple(codes.sizes[j] for j in keep))
-    return brute_force.eta(inner, [tables_of(snapshot.intercept, snapshot.ranks, snapshot.values)])[:, 0]
+    return brute_force.eta(inner, [tables_of(stage_result.intercept, stage_result.ranks, stage_result.values)])[:, 0]
 
 
 def eta_of_terms(ranks, terms, books, codes):
-    values = list(map(values_at_codes, books, terms.coef, terms.level))
+    values = list(map(values_at_codes, books, terms.coef, terms.centring))
     return brute_force.eta(codes, [tables_of(terms.intercept, ranks, values)])[:, 0]
 
 
@@ -131,7 +131,7 @@ def test_constant_columns_have_no_functions(encoded):
     _, terms = merged_one([(1.0, random_snapshot(np.random.default_rng(0), books, {2: 2}))], books)
     assert [coef.shape for coef in terms.coef] == [(book.size, 3) for book in books]
     assert books[2].size == 0
-    np.testing.assert_array_equal(terms.level[2], np.zeros(3))
+    np.testing.assert_array_equal(terms.centring[2], np.zeros(3))
 
 
 def test_factors_of_zeros_are_dropped(encoded):
@@ -148,21 +148,23 @@ def test_factors_of_zeros_are_dropped(encoded):
 
 def test_orders_without_any_factor_are_dropped(encoded):
     books, codes = encoded
-    snapshot = without_factors(books, random_snapshot(np.random.default_rng(3), books, {2: 2, 3: 2}), gone=[1, 2])
-    ranks, terms = merged_one([(1.0, snapshot)], books)
+    stage_result = without_factors(books, random_snapshot(np.random.default_rng(3), books, {2: 2, 3: 2}), gone=[1, 2])
+    ranks, terms = merged_one([(1.0, stage_result)], books)
     assert ranks == {3: 2}
-    expected = eta_of_snapshot(snapshot, books, codes)
+    expected = eta_of_snapshot(stage_result, books, codes)
     np.testing.assert_allclose(eta_of_terms(ranks, terms, books, codes), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_factors_of_too_few_columns_are_dropped(encoded):
     """A factor of order 3 that only two columns have values for."""
     books, _ = encoded
-    snapshot = random_snapshot(np.random.default_rng(4), books, {3: 2})
-    for coef, level in zip(snapshot.coef[2:], snapshot.level[2:], strict=True):
+    stage_result = random_snapshot(np.random.default_rng(4), books, {3: 2})
+    for coef, level in zip(stage_result.coef[2:], stage_result.centring[2:], strict=True):
         coef[:, 1] = level[1] = 0.0
-    snapshot = snapshot_of(books, snapshot.ranks, snapshot.intercept, snapshot.coef, snapshot.level)
-    assert merged_one([(1.0, snapshot)], books)[0] == {3: 1}
+    stage_result = snapshot_of(
+        books, stage_result.ranks, stage_result.intercept, stage_result.coef, stage_result.centring
+    )
+    assert merged_one([(1.0, stage_result)], books)[0] == {3: 1}
 
 
 def test_predictors_share_their_ranks(encoded):
@@ -193,17 +195,17 @@ def raw_values(book, codes):
 @pytest.mark.parametrize("ranks", [{}, {2: 3}, {2: 2, 3: 1}], ids=str)
 def test_a_snapshot_predicts_at_raw_values(encoded, ranks):
     books, codes = encoded
-    snapshot = random_snapshot(np.random.default_rng(5), books, ranks)
+    stage_result = random_snapshot(np.random.default_rng(5), books, ranks)
     raw = [raw_values(book, column) for book, column in zip(books, codes.columns, strict=True) if book.size > 0]
-    predicted = predict((snapshot,), varying(books), raw)[:, 0]
-    np.testing.assert_allclose(predicted, eta_of_snapshot(snapshot, books, codes), rtol=1e-10, atol=1e-10)
+    predicted = predict((stage_result,), varying(books), raw)[:, 0]
+    np.testing.assert_allclose(predicted, eta_of_snapshot(stage_result, books, codes), rtol=1e-10, atol=1e-10)
 
 
 N = 500
 
 
 def scores_of(errors, orders=None, seed=0, weight=None):
-    """Predictions with errors of those standard deviations, (recipes, orders), independent of each other."""
+    """Predictions with errors of those standard deviations, (candidates, orders), independent of each other."""
     rng = np.random.default_rng(seed)
     errors = np.asarray(errors, dtype=float)
     target = rng.normal(size=N)
@@ -221,10 +223,10 @@ def gaussian_scores(orders, predicted, target, weight):
 def test_shares_are_those_of_a_mean(seed, order):
     rng = np.random.default_rng(seed)
     scores = scores_of(rng.uniform(0.2, 1.0, size=(3, 3)), seed=seed, weight=rng.exponential(size=N))
-    shares = scores.shares(order)
+    shares = scores.stacking_weights(order)
     assert 0.5 < sum(shares.values()) < 1.0 + 1e-12
     assert min(shares.values()) > 0.0
-    assert {recipe for recipe, _ in shares} <= {0, 1, 2}
+    assert {candidate for candidate, _ in shares} <= {0, 1, 2}
     assert max(below for _, below in shares) <= order
 
 
@@ -257,9 +259,9 @@ def test_equally_good_recipes_share_alike():
 
 
 @pytest.mark.parametrize(("recipes", "orders"), [(2, 2), (3, 3), (3, 8)])
-def test_predictions_that_are_all_the_same_still_have_shares(recipes, orders):
+def test_predictions_that_are_all_the_same_still_have_shares(candidates, orders):
     same = scores_of([[0.5]])
-    predicted = np.tile(same.predicted, (1, 1, recipes, orders))
+    predicted = np.tile(same.predicted, (1, 1, candidates, orders))
     shares = Scores(tuple(range(1, orders + 1)), predicted, same.response).shares(orders)
     assert 0.5 < sum(shares.values()) < 1.0 + 1e-12
 
@@ -275,8 +277,8 @@ def test_where_columns_say_little_a_constant_counts():
 
 def test_a_mixture_is_no_worse_than_its_best_member():
     scores = scores_of([[0.9, 0.6], [0.8, 0.7], [0.9, 0.65]])
-    shares = scores.shares(2)
-    mean = sum(share * scores.predicted[:, 0, recipe, order - 1] for (recipe, order), share in shares.items())
+    shares = scores.stacking_weights(2)
+    mean = sum(share * scores.predicted[:, 0, candidate, order - 1] for (candidate, order), share in shares.items())
     mean += (1.0 - sum(shares.values())) * scores.response.y.mean()
     assert 0.5 * np.mean((mean - scores.response.y) ** 2) <= scores.losses().min()
 
@@ -290,9 +292,9 @@ def test_an_order_that_gains_nothing_is_not_supported():
     better = target + 0.5 * rng.normal(size=(3, N))
     predicted = np.stack([below, above, better], axis=2).transpose(1, 0, 2)
     scores = gaussian_scores((1, 2, 3), predicted, target, np.ones(N))
-    assert scores.supported(2) == scores.needed(2) == 1
-    assert scores.supported(3) == scores.needed(3) == 3
-    assert {order for _, order in scores.shares(2)} == {1}
+    assert scores.supported(2) == scores.pruned(2) == 1
+    assert scores.supported(3) == scores.pruned(3) == 3
+    assert {order for _, order in scores.stacking_weights(2)} == {1}
     second, third = scores.gains()
     assert (second.order, second.over, third.order, third.over, third.rows) == (2, 1, 3, 2, N)
     assert abs(second.gain) < 3 * second.error
@@ -312,7 +314,7 @@ def test_rows_without_weight_do_not_count():
     weight[: N // 2] = 0.0
     scores = scores_of([[2.0], [0.05]], weight=weight)
     scores.predicted[: N // 2, :, 1] += 100.0
-    assert scores.shares(1) == {(1, 1): 1.0}
+    assert scores.stacking_weights(1) == {(1, 1): 1.0}
 
 
 def test_losses_are_weighted_means():
@@ -322,7 +324,7 @@ def test_losses_are_weighted_means():
 
 
 def test_shares_minimise_the_losses_of_any_family():
-    """Against a grid of shares of two recipes."""
+    """Against a grid of shares of two candidates."""
     rng = np.random.default_rng(11)
     eta = rng.normal(size=2000)
     predicted = np.stack([eta + rng.normal(size=2000), eta + 0.7 * rng.normal(size=2000)], axis=1)[:, None, :, None]
@@ -331,7 +333,7 @@ def test_shares_minimise_the_losses_of_any_family():
 
     def loss(a, b):
         mean = a * predicted[:, :, 0, 0] + b * predicted[:, :, 1, 0] + (1 - a - b) * response.constants
-        return response.mean_of(response.touch(mean).value)
+        return response.mean_of(response.derivatives(mean).value)
 
     grid = np.linspace(0.0, 1.0, 51)
     best = min((loss(a, b), a, b) for a in grid for b in grid if a + b <= 1.0)
@@ -345,7 +347,7 @@ def test_shares_with_several_predictors():
     y = (eta + rng.gumbel(size=eta.shape)).argmax(axis=1).astype(float)
     good, bad = eta, rng.normal(size=eta.shape)
     scores = Scores((1,), np.stack([good, bad], axis=2)[..., None], Response(Multinomial(3), y, np.ones(1500), None))
-    assert scores.shares(1) == {(0, 1): pytest.approx(1.0, abs=0.1)}
+    assert scores.stacking_weights(1) == {(0, 1): pytest.approx(1.0, abs=0.1)}
 
 
 @pytest.mark.parametrize("n", [3, 100, 3000])
@@ -377,7 +379,7 @@ def test_folds_depend_on_the_seed_alone(n):
 
 @pytest.mark.filterwarnings("ignore:the fit stopped")
 def test_copies_of_a_recipe_share_its_weight(monkeypatch):
-    """Three members of a recipe that counts 80 % count 80 % together."""
+    """Three members of a candidate that counts 80 % count 80 % together."""
     seen = []
 
     def spy(parts, *rest):
@@ -406,7 +408,7 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
     ],
 )
 def test_rows_that_weigh_recipes(n, told, fitted, weighing):
-    ((rows, rest),) = set_aside(n, 0, **told)
+    ((rows, rest),) = validation_split(n, 0, **told)
     assert (len(rows), len(rest)) == (fitted, weighing)
     assert not np.intersect1d(rows, rest).size
     assert max(rows.max(), rest.max()) < n
@@ -419,7 +421,7 @@ def test_stratified_parts_have_events_on_both_sides(n, events):
     y[np.random.default_rng(n + events).choice(n, events, replace=False)] = 1.0
     parts = stratified(y, seed=0, dispersed=False, rare=True)
     assert can_judge(parts, y)
-    plain = set_aside(n, 0, dispersed=False, rare=True)
+    plain = validation_split(n, 0, dispersed=False, rare=True)
     assert [(len(rows), len(rest)) for rows, rest in parts] == [(len(rows), len(rest)) for rows, rest in plain]
     for rows, rest in parts:
         assert not np.intersect1d(rows, rest).size

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor
-from ahofm.columns import Encoder, Mixed
+from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Poisson
 from ahofm.fit import checkpoint
@@ -15,21 +15,21 @@ from ahofm.fit.data import prepare
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.solvers.variational.staged_fit import Member
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import ensemble, problem
 from ahofm.fit.stacking.cross_validate import search
-from ahofm.fit.stacking.problem import RECIPES, WEIGHTED, Work, recipes_for
+from ahofm.fit.stacking.problem import CANDIDATES, WEIGHTED, TrainingProblem, candidates_for
 from ahofm.fit.stacking.variance_model import counted_alike, weighted
-from ahofm.fit.stacking.weights import Scores, predict, set_aside
+from ahofm.fit.stacking.weights import Scores, predict, validation_split
 from ahofm.model import Reason
 
 
 def work_of(X, y, family=None, weight=None):
     family = family or Gaussian()
     table, rows = counted_rows(read_table(X), y, weight, None, family)
-    encoder = Encoder.learn(table, default=Mixed(), max_codes=None)
-    data = prepare(table, rows, encoder, family, all_known=True, n_threads=1)
-    return Work.of(data, {2: 2}, Settings(order=2, n_threads=1))
+    encoder = Encoder.learn(table, default=SplineIID(), max_codes=None)
+    data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
+    return TrainingProblem.of(data, {2: 2}, Settings(order=2, n_threads=1))
 
 
 def columns_of(n, seed=0):
@@ -49,16 +49,16 @@ def spread_of(X):
 def precise_work(X, y, weight=None):
     """Weighted by errors of the true means, at a fifth of the rows."""
     plain = work_of(X, y, weight=weight)
-    ((_, rest),) = set_aside(plain.response.n_rows, 0, dispersed=True)
+    ((_, rest),) = validation_split(plain.response.n_rows, 0, dispersed=True)
     units = plain.data.units
-    predicted = (mean_of(rows_of(plain)[rest]) - units.centre) / units.spread
+    predicted = (mean_of(rows_of(plain)[rest]) - units.centre) / units.scale
     scores = Scores((1,), predicted[:, np.newaxis, np.newaxis, np.newaxis], plain.response.take(rest))
     return plain, weighted(plain, rest, scores, Runner(1, len(y), ()))
 
 
-def rows_of(work):
+def rows_of(problem):
     """Columns in the order of the work's rows, which need not be that of the table."""
-    return np.column_stack(work.table)
+    return np.column_stack(problem.table)
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -86,7 +86,7 @@ def test_errors_that_cannot_be_fitted_are_left_alone(monkeypatch):
     def fails(self, report):
         raise FailedError("the dispersion is not finite")
 
-    monkeypatch.setattr(Member, "run", fails)
+    monkeypatch.setattr(StagedFit, "run", fails)
     assert precise_work(X, mean_of(X) + spread_of(X) * rng.normal(size=4000))[1] is None
 
 
@@ -121,15 +121,15 @@ def test_who_has_a_weighted_recipe():
     X, rng = columns_of(2500)
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
     many = work_of(X, y)
-    assert recipes_for(many, many.settings) == (*RECIPES, *WEIGHTED)
+    assert candidates_for(many, many.settings) == (*CANDIDATES, *WEIGHTED)
     for other in (
         work_of(X[:1900], y[:1900]),
         replace(many, refined=True),
         replace(many, ranks={}),
         work_of(X, rng.poisson(np.exp(mean_of(X))).astype(float), Poisson()),
     ):
-        assert not any(recipe.weighted for recipe in recipes_for(other, other.settings))
-    assert len(recipes_for(many, replace(many.settings, interactions="walk"))) == 1
+        assert not any(candidate.weighted for candidate in candidates_for(other, other.settings))
+    assert len(candidates_for(many, replace(many.settings, interactions="random_walk"))) == 1
 
 
 def rough(n, seed):
@@ -198,7 +198,7 @@ def test_equally_precise_rows_cost_no_further_fits():
             "order": 2,
             "random_state": 0,
             "n_jobs": 1,
-            "callbacks": [lambda record: shares.append(record.share)],
+            "callbacks": [lambda record: shares.append(record.fraction)],
         }
         model = AHOFMRegressor(**settings).fit(X, mean_of(X) + 0.3 * rng.normal(size=2500))
     assert begun == ["search", "precision", "member"]
@@ -207,7 +207,7 @@ def test_equally_precise_rows_cost_no_further_fits():
     assert shares[-1] == pytest.approx(1.0, abs=0.25)
 
 
-@pytest.mark.parametrize("part", ["precision", "weighted recipe"])
+@pytest.mark.parametrize("part", ["precision", "weighted candidate"])
 def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
     """In the second half of the search the first half is still there."""
     X, rng = columns_of(2500)
@@ -219,7 +219,7 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
             begun.append(name)
             return super().__call__(members, name)
 
-    wanted = {"precision": "precision", "weighted recipe": "search again"}[part]
+    wanted = {"precision": "precision", "weighted candidate": "search again"}[part]
 
     def interrupt(record):
         if begun[-1] == wanted:
@@ -237,6 +237,6 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
     assert begun[-1] == wanted
     ((scores, fits, _),) = seen
     assert scores is None
-    assert len(fits) == len(RECIPES)
+    assert len(fits) == len(CANDIDATES)
     assert model.model_.trace.reason is Reason.INTERRUPTED
     assert np.mean((model.predict(X) - mean_of(X)) ** 2) < 0.2 * mean_of(X).var()

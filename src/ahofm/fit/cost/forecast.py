@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
-from ahofm.fit.api import learns_strengths, prepared, ranks_for
+from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
 from ahofm.fit.cost.plan import Plan
 from ahofm.fit.cost.probe import PASSED, Memory, Speed, crowding, pass_times, timed, traced
 from ahofm.fit.cost.runner import FEWEST_ROWS_FOR_THREADS
 from ahofm.fit.cost.schedule import Job
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings, check_settings
-from ahofm.fit.solvers.subsample.sampling import goes_on_a_sample
-from ahofm.fit.stacking.problem import FLOAT64_ROWS, Work, recipes_for
+from ahofm.fit.solvers.subsample.sampling import uses_subsample
+from ahofm.fit.stacking.problem import FLOAT64_ROWS, TrainingProblem, candidates_for
 from ahofm.kernels.blas import one_blas_thread
 
 _OVERHEAD = 30e6
@@ -74,11 +74,11 @@ def forecast_fit(
 ) -> Forecast:
     """What :func:`ahofm.fit.fit_model` will cost. Without a target one is made up, for a Gaussian fit."""
     check_settings(settings)
-    if not learns_strengths(settings):
+    if not estimates_smoothing(settings):
         raise ValueError(
             f"smoothing={settings.smoothing!r}, solver={settings.solver!r}: iterations of a penalised fit "
             "are not known before it; "
-            "a forecast needs smoothing='auto', and solver 'auto', 'block' or 'newton'"
+            "a forecast needs smoothing='auto', and solver 'auto', 'variational' or 'subsample'"
         )
     if y is None:
         if not isinstance(family, Gaussian):
@@ -90,15 +90,21 @@ def forecast_fit(
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))
     kept, peak = (size / len(some) * n for size in traced(lambda: prepared(*few, family, settings, n)))
-    work = replace(Work.of(data, ranks_for(data, settings, n), settings), refined=goes_on_a_sample(settings, n))
-    recipes = recipes_for(work, settings)
-    plan = Plan.of(work, len(recipes), work.response.n_rows if n <= PASSED else n)  # equal rows may have become one
-    single = max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_ROWS and max(work.ranks, default=1) < 4
-    first = Speed.of(work, recipes[0], single=single)
-    speeds = [first, *(first.like(work, recipe, single=single) for recipe in recipes[1:])]
+    problem = replace(
+        TrainingProblem.of(data, ranks_for(data, settings, n), settings), refined=uses_subsample(settings, n)
+    )
+    candidates = candidates_for(problem, settings)
+    plan = Plan.of(
+        problem, len(candidates), problem.response.n_rows if n <= PASSED else n
+    )  # equal rows may have become one
+    single = (
+        max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_ROWS and max(problem.ranks, default=1) < 4
+    )
+    first = Speed.of(problem, candidates[0], single=single)
+    speeds = [first, *(first.like(problem, candidate, single=single) for candidate in candidates[1:])]
     beside = max(_side_by_side(jobs, threads) for jobs in (plan.search, plan.members))
-    crowded = crowding(work, recipes[0], beside) if beside > 1 else 1.0
-    passes = pass_times(work, recipes[0]) if plan.passes else {}
+    crowded = crowding(problem, candidates[0], beside) if beside > 1 else 1.0
+    passes = pass_times(problem, candidates[0]) if plan.passes else {}
     each = sum(number * passes[order].at(n) for order, number in plan.passes.items())
     parts = {
         "learn": learning / len(some) * n,
@@ -106,28 +112,28 @@ def forecast_fit(
         "fit": float(np.mean([_seconds(plan.members, [speed], threads, crowded) for speed in speeds])),
         "passes": len(plan.members) * each,
     }
-    of_members = Memory.of(work, recipes[0], single=single)
-    memory = _OVERHEAD + max(peak, kept + _bytes(plan, len(recipes), of_members, threads))
-    return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), work.ranks, len(plan.members))
+    of_members = Memory.of(problem, candidates[0], single=single)
+    memory = _OVERHEAD + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
+    return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
 
 
 def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded: float) -> float:
-    """Jobs, by one recipe after another, as a runner shares them out."""
-    share = _side_by_side(jobs, threads)
-    inside = threads if share == 1 and not _few(jobs) else 1
+    """Jobs, by one candidate after another, as a runner shares them out."""
+    n_parallel = _side_by_side(jobs, threads)
+    inside = threads if n_parallel == 1 and not _few(jobs) else 1
     each = [speeds[at % len(speeds)].seconds(job, inside) for at, job in enumerate(jobs)]
-    if share == 1:
+    if n_parallel == 1:
         return sum(each)
-    return crowded * max(sum(each) / share, *each)
+    return crowded * max(sum(each) / n_parallel, *each)
 
 
-def _bytes(plan: Plan, n_recipes: int, memory: Memory, threads: int) -> float:
+def _bytes(plan: Plan, n_candidates: int, memory: Memory, threads: int) -> float:
     """Of the search, or of the members after it: what it took is not given back to the machine."""
     most, done = 0.0, 0
-    for jobs, recipes in ((plan.search, n_recipes), (plan.members, len(plan.members))):
+    for jobs, candidates in ((plan.search, n_candidates), (plan.members, len(plan.members))):
         if jobs:
             beside, n = _side_by_side(jobs, threads), max(job.n_rows for job in jobs)
-            before, parts = done + len(jobs) - beside, len(jobs) // recipes
+            before, parts = done + len(jobs) - beside, len(jobs) // candidates
             most, done = max(most, memory.at(n, beside=beside, before=before, parts=parts)), done + len(jobs)
     return most
 

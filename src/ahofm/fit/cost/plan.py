@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ahofm.fit.cost.schedule import Job, Schedule, pass_work, up_to
+from ahofm.fit.cost.schedule import Job, Schedule, pass_cost, up_to
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.subsample.sampling import PASSES, PASSES_BELOW, SAMPLE_ROWS, goes_on_a_sample
-from ahofm.fit.stacking.problem import Work, member_count
-from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, set_aside
-from ahofm.rows import KNOWN_ROWS
+from ahofm.fit.solvers.subsample.sampling import PASSES, PASSES_BELOW, SAMPLE_ROWS, uses_subsample
+from ahofm.fit.stacking.problem import TrainingProblem, member_count
+from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, validation_split
+from ahofm.rows import RAW_SAMPLE_ROWS
 
 _LIKELY = 0.65
 """Share of the most passes that are usually made."""
@@ -23,7 +23,7 @@ class Plan:
     Attributes
     ----------
     search : tuple of Job
-        For every part of the rows one by each recipe.
+        For every part of the rows one by each candidate.
     members : tuple of Job
     passes : dict of order to number
         That refine a member on all rows, likely.
@@ -36,22 +36,24 @@ class Plan:
     n_rows: int
 
     @classmethod
-    def of(cls, work: Work, n_recipes: int, n_rows: int) -> Plan:
-        """For so many rows like those of ``work``."""
-        settings, ranks, response = work.settings, work.ranks, work.response
-        information = work.n_rows / response.n_rows * n_rows
+    def of(cls, problem: TrainingProblem, n_candidates: int, n_rows: int) -> Plan:
+        """For so many rows like those of ``problem``."""
+        settings, ranks, response = problem.settings, problem.ranks, problem.response
+        information = problem.n_rows / response.n_rows * n_rows
 
         def job(rows: int, settings: Settings) -> Job:
             schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
             return Job(rows, ranks, schedule)
 
         search: list[Job] = []
-        if n_recipes > 1 or settings.order == "auto":
+        if n_candidates > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
             shorter = search_settings(settings, n_rows, dispersed=dispersed)
-            parts = set_aside(min(n_rows, KNOWN_ROWS), settings.seed, dispersed=dispersed, rare=response.rare)
-            search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_recipes)]
-        many = goes_on_a_sample(settings, n_rows)
+            parts = validation_split(
+                min(n_rows, RAW_SAMPLE_ROWS), settings.seed, dispersed=dispersed, rare=response.rare
+            )
+            search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_candidates)]
+        many = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows) if ranks else 1  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
         most = dict.fromkeys((1, *ranks), PASSES_BELOW)
@@ -76,7 +78,7 @@ class Plan:
         """Work of a member that ends at an order, with its passes."""
         ranks = up_to(top, self.members[0].ranks)
         numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
-        passes = sum(number * pass_work(self.n_rows, ranks, order) for order, number in numbers.items())
+        passes = sum(number * pass_cost(self.n_rows, ranks, order) for order, number in numbers.items())
         return replace(self.members[0], ranks=ranks).total + passes
 
 

@@ -13,11 +13,11 @@ from typing import TypeVar
 import numpy as np
 
 from ahofm.fit.cost.schedule import FUNCTIONS, Job, Schedule, Sweep, width
-from ahofm.fit.solvers.subsample.objective import Problem
+from ahofm.fit.solvers.subsample.objective import RefinementObjective
 from ahofm.fit.solvers.subsample.sampling import rows_of
 from ahofm.fit.solvers.variational.main_effects import GRAM_ROWS, MOST_CELLS
-from ahofm.fit.solvers.variational.staged_fit import Member
-from ahofm.fit.stacking.problem import Recipe, Work
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.stacking.problem import Candidate, TrainingProblem
 from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
 
@@ -64,19 +64,19 @@ class Speed:
     later: Mapping[int, Line]
 
     @classmethod
-    def of(cls, work: Work, recipe: Recipe, *, single: bool) -> Speed:
-        """Of members by a recipe, with row states in single or double precision."""
-        small, large = _sizes(work, _SMALL, _LARGE)
-        few, many = (_sweep_times(work, recipe, size, single=single) for size in (small, large))
+    def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
+        """Of members by a candidate, with row states in single or double precision."""
+        small, large = _sizes(problem, _SMALL, _LARGE)
+        few, many = (_sweep_times(problem, candidate, size, single=single) for size in (small, large))
         lines = [
             {order: Line.through((small, few[order][at]), (large, many[order][at])) for order in few} for at in (0, 1)
         ]
         return cls(lines[0], lines[1])
 
-    def like(self, work: Work, recipe: Recipe, *, single: bool) -> Speed:
-        """Of another recipe: a row costs the same, the rest does not."""
-        small, _ = _sizes(work, _SMALL, _LARGE)
-        few = _sweep_times(work, recipe, small, single=single)
+    def like(self, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
+        """Of another candidate: a row costs the same, the rest does not."""
+        small, _ = _sizes(problem, _SMALL, _LARGE)
+        few = _sweep_times(problem, candidate, small, single=single)
         lines = [
             {order: Line(max(few[order][at] - line.per_row * small, 0.0), line.per_row) for order, line in own.items()}
             for at, own in enumerate((self.first, self.later))
@@ -109,19 +109,19 @@ class Memory:
     design: float
 
     @classmethod
-    def of(cls, work: Work, recipe: Recipe, *, single: bool) -> Memory:
-        """Of members by a recipe, with row states in single or double precision."""
-        sizes, found = _sizes(work, _SMALL, _LARGE), []
+    def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Memory:
+        """Of members by a candidate, with row states in single or double precision."""
+        sizes, found = _sizes(problem, _SMALL, _LARGE), []
         for size in sizes:
-            some = _some(work, size)
-            member = _short(some.member(recipe, 0, 0), 1)
+            some = _some(problem, size)
+            member = _short(some.member(candidate, 0, 0), 1)
             if single:
                 member.kernel = NativeBlockKernel("float32")
             with one_blas_thread():
-                some.additive.start(some.response.weight)  # makes, untraced, all that members share
+                some.additive.initial(some.response.weight)  # makes, untraced, all that members share
                 found.append(traced(partial(member.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
-        return cls(kept, own, 8.0 * work.additive.size)
+        return cls(kept, own, 8.0 * problem.additive.size)
 
     def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
         """With so many members side by side and so many done before them, on so many parts of the rows."""
@@ -130,11 +130,11 @@ class Memory:
         return parts * design * n_rows + beside * own + before * self.kept.at(n_rows)
 
 
-def crowding(work: Work, recipe: Recipe, threads: int) -> float:
+def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> float:
     """How much longer members take side by side than alone: they share memory, Python's lock, and a busy machine."""
-    members = [_member(work, recipe, _sizes(work, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
+    members = [_member(problem, candidate, _sizes(problem, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
 
-    def run(member: Member) -> None:
+    def run(member: StagedFit) -> None:
         member.run(lambda _: False)
 
     def together() -> None:
@@ -146,18 +146,18 @@ def crowding(work: Work, recipe: Recipe, threads: int) -> float:
         return max(timed(together)[1] / alone, 1.0)
 
 
-def pass_times(work: Work, recipe: Recipe) -> dict[int, Line]:
+def pass_times(problem: TrainingProblem, candidate: Candidate) -> dict[int, Line]:
     """Seconds of a pass over rows for gradients, by order."""
-    member = _member(work, recipe, min(work.response.n_rows, _SMALL), 1)
+    member = _member(problem, candidate, min(problem.response.n_rows, _SMALL), 1)
     with one_blas_thread():
         member.run(lambda _: False)
-    sizes, found = _sizes(work, _SMALL, PASSED), {}
-    for order, beliefs in zip((1, *work.ranks), member.beliefs, strict=True):
-        believed, costs = member.believed(beliefs), []
+    sizes, found = _sizes(problem, _SMALL, PASSED), {}
+    for order, posteriors in zip((1, *problem.ranks), member.posteriors, strict=True):
+        expected_sums, costs = member.expected_sums(posteriors), []
         for size in sizes:
-            rows = rows_of(_some(work, size), member)
-            problem = Problem(beliefs, member.additive, rows, rows, believed, 1.0)
-            task = partial(problem.value, problem.start)
+            rows = rows_of(_some(problem, size), member)
+            objective = RefinementObjective(posteriors, member.additive, rows, rows, expected_sums, 1.0)
+            task = partial(objective.value, objective.start)
             task()
             costs.append((size, timed(task)[1]))
         found[order] = Line.through(*costs)
@@ -187,12 +187,14 @@ def traced(task: Callable[[], T]) -> tuple[float, float]:
             tracemalloc.stop()
 
 
-def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> dict[int, tuple[float, float]]:
+def _sweep_times(
+    problem: TrainingProblem, candidate: Candidate, n_rows: int, *, single: bool
+) -> dict[int, tuple[float, float]]:
     """Seconds of the first sweep, and of a later one, by order."""
-    member = _member(work, recipe, n_rows, _SWEEPS)
+    member = _member(problem, candidate, n_rows, _SWEEPS)
     if single:
         member.kernel = NativeBlockKernel("float32")
-    times: dict[int, list[float]] = {order: [] for order in (1, *work.ranks)}
+    times: dict[int, list[float]] = {order: [] for order in (1, *problem.ranks)}
     last = time.perf_counter()
 
     def report(sweep: Sweep) -> bool:
@@ -203,32 +205,34 @@ def _sweep_times(work: Work, recipe: Recipe, n_rows: int, *, single: bool) -> di
 
     with one_blas_thread():
         member.run(report)
-    return _completed({order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if len(own) > 1}, work)
+    return _completed(
+        {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if len(own) > 1}, problem
+    )
 
 
-def _completed(times: dict[int, tuple[float, float]], work: Work) -> dict[int, tuple[float, float]]:
+def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) -> dict[int, tuple[float, float]]:
     """With orders whose sweeps failed, e.g. by sums that are not finite: as the last one below, by their functions."""
-    for order in work.ranks:
+    for order in problem.ranks:
         if order not in times:
             below = max(other for other in times if other < order)
-            more = (FUNCTIONS + width(work.ranks, order)) / (FUNCTIONS + width(work.ranks, below))
+            more = (FUNCTIONS + width(problem.ranks, order)) / (FUNCTIONS + width(problem.ranks, below))
             times[order] = (more * times[below][0], more * times[below][1])
     return times
 
 
-def _member(work: Work, recipe: Recipe, n_rows: int, sweeps: int) -> Member:
+def _member(problem: TrainingProblem, candidate: Candidate, n_rows: int, sweeps: int) -> StagedFit:
     """To some of the rows, with so many sweeps in every stage."""
-    return _short(_some(work, n_rows).member(recipe, 0, 0), sweeps)
+    return _short(_some(problem, n_rows).member(candidate, 0, 0), sweeps)
 
 
-def _short(member: Member, sweeps: int) -> Member:
+def _short(member: StagedFit, sweeps: int) -> StagedFit:
     member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, alone=0, warm=0, judged=False)
     return member
 
 
-def _some(work: Work, n_rows: int) -> Work:
-    return work.take(np.arange(n_rows))
+def _some(problem: TrainingProblem, n_rows: int) -> TrainingProblem:
+    return problem.take(np.arange(n_rows))
 
 
-def _sizes(work: Work, small: int, large: int) -> list[int]:
-    return [min(work.response.n_rows, size) for size in (small, large)]
+def _sizes(problem: TrainingProblem, small: int, large: int) -> list[int]:
+    return [min(problem.response.n_rows, size) for size in (small, large)]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from ahofm.fit.cost.schedule import Fit, Snapshot, Sweep
+from ahofm.fit.cost.schedule import Fit, StageResult, Sweep
 from ahofm.fit.solvers.base import Callback, Saved
-from ahofm.fit.solvers.variational.staged_fit import Member
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
@@ -51,26 +51,26 @@ class Runner:
         self._callbacks = callbacks
         self._lock = threading.Lock()
         self._begun = time.perf_counter()
-        self._passes = self._done = self._share = 0.0
+        self._passes = self._done = self._fraction = 0.0
         self._expected = expected
         self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
         self.reason: Reason | None = None
         self.damped = 0
 
-    def __call__(self, members: Sequence[Member], name: str | None = None) -> list[list[Fit]]:
+    def __call__(self, members: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
         """Fits of every member; of stages that were not reached there are none.
 
         With a name the fits are saved, and all else that members have learned is forgotten.
         """
         few = all(member.response.n_rows < FEWEST_ROWS_FOR_THREADS for member in members)
-        share = 1 if few else min(self._n_threads, len(members))
-        executor = SerialExecutor() if share > 1 or few else ThreadExecutor(self._n_threads)
+        n_parallel = 1 if few else min(self._n_threads, len(members))
+        executor = SerialExecutor() if n_parallel > 1 or few else ThreadExecutor(self._n_threads)
         for member in members:
             member.executor = executor
         with one_blas_thread():  # the same bits whatever the number of threads
-            if share == 1:
+            if n_parallel == 1:
                 return [self._run(member, _place(name, k)) for k, member in enumerate(members)]
-            with ThreadPoolExecutor(share, thread_name_prefix="ahofm-member") as pool:
+            with ThreadPoolExecutor(n_parallel, thread_name_prefix="ahofm-member") as pool:
                 futures = [pool.submit(self._run, member, _place(name, k)) for k, member in enumerate(members)]
                 try:
                     while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
@@ -80,16 +80,16 @@ class Runner:
                 return [future.result() for future in futures]
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
-    def _run(self, member: Member, place: str | None) -> list[Fit]:
+    def _run(self, member: StagedFit, place: str | None) -> list[Fit]:
         if place is not None and self.saved is not None:
-            found = self.saved.get(place, Snapshot, member.response.family)
+            found = self.saved.get(place, StageResult, member.response.family)
             if found is not None:
                 member.fits, member.settled, family, damped = found
                 member.response = replace(member.response, family=family)
                 self.damped += damped
                 return member.fits
         try:
-            share = member.response.n_rows / self._n_rows
+            fraction = member.response.n_rows / self._n_rows
             job, done = member.job, 0.0
 
             def report(sweep: Sweep) -> bool:
@@ -98,7 +98,7 @@ class Runner:
                     less, job = job.total, replace(job, grown=sweep.grown)
                     self.expect(job.total - less)
                 before, done = done, job.done(sweep.order, sweep.number)
-                return self.report(sweep.level, sweep.change, share, done - before)
+                return self.report(sweep.value, sweep.change, fraction, done - before)
 
             fits = member.run(report)
             with self._lock:
@@ -118,15 +118,15 @@ class Runner:
         with self._lock:
             self._expected = None if self._expected is None else self._expected + more
 
-    def report(self, level: float, change: float, passes: float, work: float = 0.0) -> bool:
+    def report(self, value: float, change: float, passes: float, cost: float = 0.0) -> bool:
         """Keep a record, tell the callbacks; whether to stop."""
         with self._lock:
             self._passes += passes
-            self._done += work
+            self._done += cost
             seconds = time.perf_counter() - self._begun
-            share = None if self._expected is None else max(self._share, min(self._done / self._expected, 1.0))
-            self._share = share or 0.0  # work that nobody knew of makes it wait, not fall
-            record = Record(len(self.records), level, change, self._passes, seconds, share=share)
+            fraction = None if self._expected is None else max(self._fraction, min(self._done / self._expected, 1.0))
+            self._fraction = fraction or 0.0  # work that nobody knew of makes it wait, not fall
+            record = Record(len(self.records), value, change, self._passes, seconds, fraction=fraction)
             self.records.append(record)
             wishes = [callback(record) for callback in self._callbacks]
             if any(wishes) and self.reason is None:

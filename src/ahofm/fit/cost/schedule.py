@@ -34,7 +34,7 @@ class Schedule:
         Sweeps for main effects that no interactions follow: those that update smoothing parameters, and at most so many
         more, until they change predictions no more.
     warm : int
-        First sweeps of a stage, without the partners' uncertainty and with strengths as they are.
+        First sweeps of a stage, without the partners' uncertainty and with smoothing parameters as they are.
     fewest : int
         Sweeps before a stage may end.
     tol : float
@@ -112,23 +112,23 @@ class Job:
         """How many a stage will likely make."""
         return self.schedule.likely(order, max(self.ranks, default=1))
 
-    def work(self, factors: int, sweeps: float) -> float:
+    def cost(self, factors: int, sweeps: float) -> float:
         """Of sweeps in a stage with so many factors."""
         return sweeps * (self.n_rows + _ROWS) * (FUNCTIONS + factors)
 
     def done(self, order: int, number: int) -> float:
         """After a sweep of the last stage of an order: those before it are over, however many sweeps they made."""
         *before, (_, factors) = [stage for stage in self.stages if stage[0] <= order]
-        below = sum(self.work(other, self.sweeps(lower)) for lower, other in before)
-        return below + self.work(factors, min(number + 1, self.sweeps(order)))
+        below = sum(self.cost(other, self.sweeps(lower)) for lower, other in before)
+        return below + self.cost(factors, min(number + 1, self.sweeps(order)))
 
     @property
     def total(self) -> float:
         """All of it."""
-        return sum(self.work(factors, self.sweeps(order)) for order, factors in self.stages)
+        return sum(self.cost(factors, self.sweeps(order)) for order, factors in self.stages)
 
 
-def pass_work(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
+def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     """Of a pass over rows for gradients, in the same units."""
     return _PASS * n_rows * (FUNCTIONS + width(ranks, order))
 
@@ -153,37 +153,37 @@ class Sweep:
 
     order: int
     number: int
-    level: float
+    value: float
     change: float
     grown: int = 0
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """One predictor at the end of a stage, in the units of the standardised target.
+class StageResult:
+    """One linear predictor at the end of a stage, in the units of the standardised target.
 
     Attributes
     ----------
     ranks : dict of order to rank
     intercept, noise : float
         ``noise`` is the dispersion.
-    coef, level : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
+    coef, centring : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
     values : tuple of arrays of shape (codes, 1 + factors)
         Means at the codes, without the smooth main effects, which ``coef`` and ``level`` have in.
-    strengths : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
+    smoothing_parameters : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
     """
 
     ranks: Mapping[int, int]
     intercept: float
     noise: float
     coef: tuple[Floats, ...]
-    level: tuple[Floats, ...]
+    centring: tuple[Floats, ...]
     values: tuple[Floats, ...]
-    strengths: tuple[tuple[Floats, Floats], ...]
+    smoothing_parameters: tuple[tuple[Floats, Floats], ...]
 
 
-Fit: TypeAlias = tuple[Snapshot, ...]
-"""All predictors."""
+Fit: TypeAlias = tuple[StageResult, ...]
+"""All linear predictors."""
 
 Report: TypeAlias = Callable[[Sweep], bool]
 """Told of every sweep; the member ends with what it has when it returns True."""

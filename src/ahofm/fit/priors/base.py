@@ -21,7 +21,7 @@ from ahofm.columns.basis import Floats
 
 
 @dataclass(frozen=True)
-class Part:
+class Coefficients:
     """Coefficients of K functions: of a smooth part (coordinates, K), of a free one (codes, K), or of both."""
 
     smooth: Floats | None
@@ -31,15 +31,15 @@ class Part:
         """One vector."""
         return np.concatenate([part.ravel() for part in (self.smooth, self.rough) if part is not None])
 
-    def like(self, flat: Floats) -> Part:
+    def like(self, flat: Floats) -> Coefficients:
         """The same shapes with other numbers."""
         at = 0 if self.smooth is None else self.smooth.size
         smooth = None if self.smooth is None else flat[:at].reshape(self.smooth.shape)
-        return Part(smooth, None if self.rough is None else flat[at:].reshape(self.rough.shape))
+        return Coefficients(smooth, None if self.rough is None else flat[at:].reshape(self.rough.shape))
 
 
 @dataclass(frozen=True)
-class Posterior:
+class FunctionPosterior:
     """What is believed of K functions of one column after it has seen the rows.
 
     Attributes
@@ -50,47 +50,49 @@ class Posterior:
         Coefficients of the smooth part, for kinds that have one.
     rough : array of shape (codes, K) or None
         Values of the part that is free at each code, for kinds that have one.
-    freedom : array of shape (groups, K)
-        How many of a function's coefficients the data determine, per group of coefficients with a strength of its own.
-    size : array of shape (groups, K)
-        The quadratic form that each group's strength multiplies.
+    edf : array of shape (groups, K)
+        How many of a function's coefficients the data determine, per group of coefficients with a smoothing parameter of its own.
+    quadratic_form : array of shape (groups, K)
+        The quadratic form that each group's smoothing parameter multiplies.
     """
 
     mean: Floats
     variance: Floats
     smooth: Floats | None
     rough: Floats | None
-    freedom: Floats
-    size: Floats
+    edf: Floats
+    quadratic_form: Floats
 
-    def only(self, which: NDArray[np.intp]) -> Posterior:
+    def only(self, which: NDArray[np.intp]) -> FunctionPosterior:
         """What is believed of some of the functions."""
         smooth, rough = (None if part is None else part[:, which] for part in (self.smooth, self.rough))
-        mean, variance, freedom, size = (part[:, which] for part in (self.mean, self.variance, self.freedom, self.size))
-        return Posterior(mean, variance, smooth, rough, freedom, size)
+        mean, variance, edf, quadratic_form = (
+            part[:, which] for part in (self.mean, self.variance, self.edf, self.quadratic_form)
+        )
+        return FunctionPosterior(mean, variance, smooth, rough, edf, quadratic_form)
 
 
-def absent(prior: Prior, codes: int, width: int) -> Posterior:
-    """The belief that so many functions are zero, for certain."""
+def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
+    """The posterior that so many functions are zero, for certain."""
     part, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
-    return Posterior(values, values, part.smooth, part.rough, none, none)
+    return FunctionPosterior(values, values, part.smooth, part.rough, none, none)
 
 
-def side_by_side(first: Posterior, second: Posterior) -> Posterior:
+def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
     """What is believed of the functions of both, which have one prior; bounds may have given one a free part."""
     smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])
     free = [np.zeros_like(part.mean) if part.rough is None else part.rough for part in (first, second)]
-    return Posterior(
+    return FunctionPosterior(
         np.hstack([first.mean, second.mean]),
         np.hstack([first.variance, second.variance]),
         smooth,
         None if first.rough is None and second.rough is None else np.hstack(free),
-        np.hstack([first.freedom, second.freedom]),
-        np.hstack([first.size, second.size]),
+        np.hstack([first.edf, second.edf]),
+        np.hstack([first.quadratic_form, second.quadratic_form]),
     )
 
 
-def bounded(posterior: Posterior, mass: Floats, times: Floats) -> Posterior:
+def bounded(posterior: FunctionPosterior, mass: Floats, times: Floats) -> FunctionPosterior:
     """The posterior with no value further from zero than so many times the function's root mean square, at each code.
 
     A code that one row has may take any value, and a curve that ends where there are hardly any rows may go anywhere;
@@ -106,31 +108,31 @@ def bounded(posterior: Posterior, mass: Floats, times: Floats) -> Posterior:
 
 
 class Prior(Protocol):
-    """A Gaussian prior on values at codes, up to its strengths."""
+    """A Gaussian prior on values at codes, up to its smoothing parameters."""
 
     @property
     def n_groups(self) -> int:
-        """Number of strengths of a function."""
+        """Number of smoothing parameters of a function."""
         ...
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest strength of each group."""
+        """Lowest and highest smoothing parameter of each group."""
         ...
 
-    def start(self, mean_square: float) -> Floats:
-        """Strengths for functions of that mean square: (groups,)."""
+    def initial_lam(self, mean_square: float) -> Floats:
+        """Smoothing parameters for functions of that mean square: (groups,)."""
         ...
 
-    def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
-        """The posterior of K functions, with strengths of shape (groups, K)."""
+    def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
+        """The posterior of K functions, with smoothing parameters of shape (groups, K)."""
         ...
 
-    def pull(self, part: Part, strength: Floats) -> Part:
-        """Half the slope of the quadratic forms, times their strengths, by each coefficient."""
+    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+        """Half the slope of the quadratic forms, times their smoothing parameters, by each coefficient."""
         ...
 
-    def nothing(self, width: int) -> Part:
+    def nothing(self, width: int) -> Coefficients:
         """Coefficients of so many functions that are zero."""
         ...
 
@@ -155,9 +157,9 @@ class Centring:
     inverse: Floats  # (C'U)^-1: (K, K)
 
     @classmethod
-    def of(cls, mass: Floats, spread: Floats) -> Centring:
+    def of(cls, mass: Floats, U: Floats) -> Centring:
         """From U at the codes: (codes, K, K)."""
-        inner = np.tensordot(mass, spread, axes=1)
+        inner = np.tensordot(mass, U, axes=1)
         inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
         return cls(mass, np.asarray(np.linalg.inv(0.5 * (inner + inner.T)), dtype=np.float64))
 
@@ -165,6 +167,6 @@ class Centring:
         """Multipliers (K,) of U that take the means away."""
         return np.asarray(self.inverse @ (self.mass @ mean))
 
-    def removed(self, spread: Floats) -> Floats:
+    def reduction(self, U: Floats) -> Floats:
         """What conditioning takes from variances of linear forms, from their covariances with the means (..., K, K)."""
-        return np.asarray(((spread @ self.inverse) * spread).sum(axis=-1))
+        return np.asarray(((U @ self.inverse) * U).sum(axis=-1))

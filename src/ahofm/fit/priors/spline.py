@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import Part, Posterior
-from ahofm.fit.priors.tensor import Coupling, Side
+from ahofm.fit.priors.base import Coefficients, FunctionPosterior
+from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
 
-_WEAKEST = 1e-3
-"""Strength."""
+_SMALLEST_LAM = 1e-3
+"""Smoothing parameter."""
 
 _JITTER = 1e-8
 """Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
 
 
 @dataclass(frozen=True)
-class SmoothPrior:
-    """``strength[group] * weight * coefficient^2`` for every coordinate.
+class SplinePrior:
+    """``lam[group] * weight * coefficient^2`` for every coordinate.
 
     Attributes
     ----------
     values : array of shape (codes, m)
         Each coordinate at the codes.
     group : array of shape (m,), integers
-        Which strength a coordinate has: 0 is that of the first group, and so on.
+        Which smoothing parameter a coordinate has: 0 is that of the first group, and so on.
     weight : array of shape (m,)
         Within its group.
-    strongest : float
-        No strength is higher.
+    largest_lam : float
+        No smoothing parameter is higher.
     wiggly : array of bool of shape (m,), optional
         Coordinates that are penalised for it; by default those of the first group.
     """
@@ -42,7 +42,7 @@ class SmoothPrior:
     values: Floats
     group: NDArray[np.intp]
     weight: Floats
-    strongest: float = 1e6
+    largest_lam: float = 1e6
     wiggly: NDArray[np.bool_] | None = None
 
     @property
@@ -50,52 +50,54 @@ class SmoothPrior:
         """Weight of each coordinate that is wiggly, 0 for the others."""
         return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.weight, 0.0)
 
-    def side(self, values: Floats, mass: Floats) -> Side:
+    def margin(self, values: Floats, mass: Floats) -> TensorMargin:
         """Functions with those values at the codes, as one side of surfaces."""
-        return Side(self.values.T @ (mass[:, np.newaxis] * values), self.rough)
+        return TensorMargin(self.values.T @ (mass[:, np.newaxis] * values), self.rough)
 
     @property
     def n_groups(self) -> int:
-        """Number of strengths."""
+        """Number of smoothing parameters."""
         return int(self.group.max()) + 1
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest strengths."""
-        return np.full(self.n_groups, _WEAKEST), np.full(self.n_groups, self.strongest)
+        """Lowest and highest smoothing parameters."""
+        return np.full(self.n_groups, _SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
 
-    def start(self, mean_square: float) -> Floats:
-        """Strengths for functions of that mean square: the first group, of what is wiggly, is shrunk most."""
-        strength = np.full(self.n_groups, 0.5 / mean_square)
-        strength[0] *= 2.0
-        return strength
+    def initial_lam(self, mean_square: float) -> Floats:
+        """Smoothing parameters for functions of that mean square: the first group, of what is wiggly, is shrunk most."""
+        lam = np.full(self.n_groups, 0.5 / mean_square)
+        lam[0] *= 2.0
+        return lam
 
-    def solve(self, gram: Floats, rhs: Floats, strength: Floats, coupling: Coupling | None = None) -> Posterior:
+    def solve(
+        self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
+    ) -> FunctionPosterior:
         """The posterior of K functions."""
-        return self.solve_many(gram, rhs[:, :, np.newaxis], strength, coupling)[0]
+        return self.solve_many(gram, rhs[:, :, np.newaxis], lam, tensor_penalty)[0]
 
-    def pull(self, part: Part, strength: Floats) -> Part:
-        """Half the slope of the quadratic forms, times their strengths."""
+    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+        """Half the slope of the quadratic forms, times their smoothing parameters."""
         assert part.smooth is not None
-        return Part(strength[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
+        return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
 
-    def nothing(self, width: int) -> Part:
+    def nothing(self, width: int) -> Coefficients:
         """Coordinates of zero."""
-        return Part(np.zeros((self.values.shape[1], width)), None)
+        return Coefficients(np.zeros((self.values.shape[1], width)), None)
 
     def solve_many(
-        self, gram: Floats, rhs: Floats, strength: Floats, coupling: Coupling | None = None
-    ) -> tuple[Posterior, Floats]:
+        self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
+    ) -> tuple[FunctionPosterior, Floats]:
         """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""
         m, width = self.values.shape[1], gram.shape[1]
-        penalty = strength[self.group] * self.weight[:, np.newaxis]
+        penalty = lam[self.group] * self.weight[:, np.newaxis]
         matrix = self._gram(gram)
         diagonal = np.einsum("ii->i", matrix)
         diagonal += penalty.ravel() + _JITTER * diagonal.mean()
-        if coupling is not None:
-            rough, rank = self.rough[:, np.newaxis, np.newaxis], coupling.rank
+        if tensor_penalty is not None:
+            rough, rank = self.rough[:, np.newaxis, np.newaxis], tensor_penalty.rank
             own = np.einsum("afag->afg", matrix.reshape(m, width, m, width))
-            own[:, :rank, :rank] += np.where(rough > 0.0, rough * coupling.rough, coupling.plain)
+            own[:, :rank, :rank] += np.where(rough > 0.0, rough * tensor_penalty.rough, tensor_penalty.plain)
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError("the smooth block is not positive definite")
@@ -103,13 +105,13 @@ class SmoothPrior:
         coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False).reshape(m, width, -1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variances = np.diag(covariance).reshape(m, width)
-        freedom = self._sizes[:, np.newaxis] - strength * (self._groups @ variances)
-        size = self.size_of(coef[:, :, 0])
+        edf = self._sizes[:, np.newaxis] - lam * (self._groups @ variances)
+        quadratic_form = self.quadratic_forms(coef[:, :, 0])
         variance = self._variance(covariance, width)
-        posterior = Posterior(self.values @ coef[:, :, 0], variance, coef[:, :, 0], None, freedom, size)
+        posterior = FunctionPosterior(self.values @ coef[:, :, 0], variance, coef[:, :, 0], None, edf, quadratic_form)
         return posterior, coef
 
-    def size_of(self, coef: Floats) -> Floats:
+    def quadratic_forms(self, coef: Floats) -> Floats:
         """The quadratic form of each group: (groups, K)."""
         return np.asarray(self._groups @ coef**2)
 

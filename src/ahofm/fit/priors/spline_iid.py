@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import Centring, Part, Posterior, with_constraints
+from ahofm.fit.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
 from ahofm.fit.priors.iid import free_levels
-from ahofm.fit.priors.spline import SmoothPrior
+from ahofm.fit.priors.spline import SplinePrior
 from ahofm.kernels import inverses
 
 
 @dataclass(frozen=True)
-class MixedPrior:
-    """The strengths of the smooth part, then that of the levels.
+class SplineIIDPrior:
+    """The smoothing parameters of the smooth part, then that of the levels.
 
     Attributes
     ----------
@@ -24,41 +24,41 @@ class MixedPrior:
     mass : array of shape (codes,) or None
         Weights of the codes; functions then have mean zero.
     repeated : array of bool of shape (codes,)
-        Codes that the strength of the levels is learned from.
+        Codes that the smoothing parameter of the levels is learned from.
     """
 
-    smooth: SmoothPrior
+    smooth: SplinePrior
     mass: Floats | None
     repeated: NDArray[np.bool_]
 
     @property
     def n_groups(self) -> int:
-        """Number of strengths."""
+        """Number of smoothing parameters."""
         return self.smooth.n_groups + 1
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest strengths."""
+        """Lowest and highest smoothing parameters."""
         low, high = self.smooth.bounds
         return np.append(low, 1e-3), np.append(high, 1e6)
 
-    def start(self, mean_square: float) -> Floats:
-        """Strengths for functions of that mean square; levels start small."""
-        return np.append(self.smooth.start(mean_square), 10.0 / mean_square)
+    def initial_lam(self, mean_square: float) -> Floats:
+        """Smoothing parameters for functions of that mean square; levels start small."""
+        return np.append(self.smooth.initial_lam(mean_square), 10.0 / mean_square)
 
-    def solve(self, gram: Floats, rhs: Floats, strength: Floats) -> Posterior:
+    def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
         """The posterior of K functions.
 
-        With t the levels' strength, given the smooth part the levels have precision S + t. Integrating them out leaves
+        With t the levels' smoothing parameter, given the smooth part the levels have precision S + t. Integrating them out leaves
         gram ``t (S + t)^-1 S`` and rhs ``t (S + t)^-1 R`` for the smooth part.
         """
-        ridge = strength[-1]
+        ridge = lam[-1]
         right = with_constraints(rhs, self.mass)
         local = inverses(gram + np.diag(ridge))  # covariance of the levels when the smooth part is known
         kept = ridge[:, np.newaxis] * local  # t (S + t)^-1
         reduced = kept @ gram
         reduced = 0.5 * (reduced + reduced.transpose(0, 2, 1))
-        posterior, coef = self.smooth.solve_many(reduced, kept @ right, strength[:-1])
+        posterior, coef = self.smooth.solve_many(reduced, kept @ right, lam[:-1])
         smooth = np.tensordot(self.smooth.values, coef, axes=1)
         rough = local @ (right - gram @ smooth)
         own = np.einsum("bff->bf", local)
@@ -67,23 +67,23 @@ class MixedPrior:
         variance = own + np.einsum("bfg,bg->bf", (local * ridge) ** 2, posterior.variance)
         if self.mass is not None:
             total = smooth + rough
-            spread = total[:, :, 1:]
-            centring = Centring.of(self.mass, spread)
+            U = total[:, :, 1:]
+            centring = Centring.of(self.mass, U)
             shift = np.concatenate([[1.0], -centring.shift(total[:, :, 0])])
             coef, smooth, rough = coef @ shift, smooth @ shift, rough @ shift
-            variance = np.maximum(variance - centring.removed(spread), 0.0)
+            variance = np.maximum(variance - centring.reduction(U), 0.0)
         else:
             coef, smooth, rough = coef[:, :, 0], smooth[:, :, 0], rough[:, :, 0]
         levels = free_levels(self.mass, self.repeated) - ridge * rough_variance[self.repeated].sum(axis=0)
-        freedom = np.vstack([posterior.freedom, levels])
-        size = np.vstack([self.smooth.size_of(coef), (rough[self.repeated] ** 2).sum(axis=0)])
-        return Posterior(smooth + rough, variance, coef, rough, freedom, size)
+        edf = np.vstack([posterior.edf, levels])
+        quadratic_form = np.vstack([self.smooth.quadratic_forms(coef), (rough[self.repeated] ** 2).sum(axis=0)])
+        return FunctionPosterior(smooth + rough, variance, coef, rough, edf, quadratic_form)
 
-    def pull(self, part: Part, strength: Floats) -> Part:
-        """Half the slope of the quadratic forms, times their strengths."""
+    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+        """Half the slope of the quadratic forms, times their smoothing parameters."""
         assert part.rough is not None
-        return Part(self.smooth.pull(part, strength[:-1]).smooth, strength[-1] * part.rough)
+        return Coefficients(self.smooth.penalty_gradient(part, lam[:-1]).smooth, lam[-1] * part.rough)
 
-    def nothing(self, width: int) -> Part:
+    def nothing(self, width: int) -> Coefficients:
         """Coordinates and levels of zero."""
-        return Part(self.smooth.nothing(width).smooth, np.zeros((len(self.repeated), width)))
+        return Coefficients(self.smooth.nothing(width).smooth, np.zeros((len(self.repeated), width)))

@@ -1,4 +1,4 @@
-"""How smooth the surface of each pair of columns is: strengths of pairs, not of factors.
+"""How smooth the surface of each pair of columns is: smoothing parameters of pairs, not of factors.
 
 The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that the
 rows see as orthonormal. Its prior is that of a tensor product of smooth functions,
@@ -6,11 +6,11 @@ rows see as orthonormal. Its prior is that of a tensor product of smooth functio
     sum_ab (along_jk w_a + along_kj w_b + plain_jk [a and b are free]) C_ab^2
 
 with w the roughness of a coordinate, 0 for the free ones. Given the partners it is quadratic in B_j, so that a column
-is still solved exactly, with matrices between its factors where single strengths would be:
+is still solved exactly, with matrices between its factors where single smoothing parameters would be:
 
     w (x) sum_k along_jk B_k'B_k  +  free (x) sum_k plain_jk B_k' free B_k  +  1 (x) sum_k along_kj B_k' w B_k
 
-With enough factors this is the exact fit of all surfaces. Strengths follow from the generalised Fellner–Schall rule,
+With enough factors this is the exact fit of all surfaces. Smoothing parameters follow from the generalised Fellner–Schall rule,
 with the variances that coefficients would have if the columns were independent: no rows, and no matrix of all surfaces.
 """
 
@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 
 MOST_COORDINATES = 4_000
-"""Of all columns together: with more, learning the strengths of all pairs takes longer than a sweep over the rows."""
+"""Of all columns together: with more, learning the smoothing parameters of all pairs takes longer than a sweep over the rows."""
 
 ROWS_PER_CELL = 4
 """Of two columns with levels. With fewer, a table that is a product of few factors is more than its cells tell."""
 
-_WEAKEST, _STRONGEST = 1e-3, 1e10
+_SMALLEST_LAM, _LARGEST_LAM = 1e-3, 1e10
 
 _GONE = 100.0
 """Times what rows tell of a coefficient: a prior of that precision has done away with it. More of it would keep columns
@@ -39,7 +39,7 @@ from taking up factors in which others are not quite zero.
 """
 
 _STEP, _FIRST_UP, _FIRST = 5.0, 2.0, 10
-"""Largest steps of a strength; of the first ones up, and how many these are."""
+"""Largest steps of a smoothing parameter; of the first ones up, and how many these are."""
 
 _PER_ROW, _PER_COEFFICIENT = 2.0, 0.1
 """Degrees of freedom of all surfaces together when they begin: fewer lose weak pairs, more follow the noise."""
@@ -52,7 +52,7 @@ _LEAST = 1e-9, 1e-24
 
 
 @dataclass(frozen=True)
-class Side:
+class TensorMargin:
     """What a column brings into its surfaces.
 
     Attributes
@@ -84,7 +84,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Coupling:
+class TensorPenalty:
     """Matrices between the first factors of a column: for its rough coordinates, for its free ones, and for all."""
 
     rough: Floats
@@ -98,8 +98,8 @@ class Coupling:
 
 
 @dataclass(frozen=True)
-class Surfaces:
-    """Strengths of all pairs.
+class TensorSmoothing:
+    """Smoothing parameters of all pairs.
 
     Attributes
     ----------
@@ -107,81 +107,83 @@ class Surfaces:
         ``along[j, k]``: of what is rough along column j, in its surface with column k.
     plain : array of shape (p, p)
         Of what is rough along neither; symmetric.
-    freedom : float
-        Degrees of freedom of all surfaces; 0 until strengths have been learned.
+    edf : float
+        Degrees of freedom of all surfaces; 0 until smoothing parameters have been learned.
     age : int
         How often that has been.
     """
 
     along: Floats
     plain: Floats
-    freedom: float = 0.0
+    edf: float = 0.0
     age: int = 0
 
     @classmethod
-    def start(cls, sides: Sequence[Side], information: float, n_rows: float) -> Surfaces:
-        """One strength for all, in units of each column's least roughness, for so many degrees of freedom."""
-        low, high = np.log(_WEAKEST), np.log(_STRONGEST)
-        units = np.repeat(_softest(sides)[:, np.newaxis], len(sides), axis=1)
-        coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(sides))
+    def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
+        """One smoothing parameter for all, in units of each column's least roughness, for so many degrees of freedom."""
+        low, high = np.log(_SMALLEST_LAM), np.log(_LARGEST_LAM)
+        units = np.repeat(_softest(margins)[:, np.newaxis], len(margins), axis=1)
+        coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
         wanted = min(_PER_ROW * n_rows, _PER_COEFFICIENT * coefficients)
         for _ in range(40):
             middle = 0.5 * (low + high)
             found = cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
-            enough = found.used(sides, information) <= wanted
+            enough = found.used(margins, information) <= wanted
             low, high = (low, middle) if enough else (middle, high)
         return found
 
-    def coupling(self, sides: Sequence[Side], j: int) -> Coupling:
+    def tensor_penalty(self, margins: Sequence[TensorMargin], j: int) -> TensorPenalty:
         """What the surfaces of column j, given its partners, mean for its factors."""
-        others = [k for k in range(len(sides)) if k != j]
-        rough = sum(self.along[j, k] * sides[k].square for k in others)
-        plain = sum(self.plain[j, k] * sides[k].plain for k in others)
-        total = sum(self.along[k, j] * sides[k].stiff for k in others)
-        return Coupling(np.asarray(rough), np.asarray(plain), np.asarray(total))
+        others = [k for k in range(len(margins)) if k != j]
+        rough = sum(self.along[j, k] * margins[k].square for k in others)
+        plain = sum(self.plain[j, k] * margins[k].plain for k in others)
+        total = sum(self.along[k, j] * margins[k].stiff for k in others)
+        return TensorPenalty(np.asarray(rough), np.asarray(plain), np.asarray(total))
 
-    def learned(self, sides: Sequence[Side], information: float) -> Surfaces:
-        """New strengths. First steps up are smaller than steps down: surfaces that begin weak take time to grow."""
-        along, plain, freedom = self.along.copy(), self.plain.copy(), 0.0
-        softest, up = _softest(sides), _FIRST_UP if self.age < _FIRST else _STEP
-        for pairs in _pairs(sides):
+    def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
+        """New smoothing parameters. First steps up are smaller than steps down: surfaces that begin weak take time to grow."""
+        along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
+        softest, up = _softest(margins), _FIRST_UP if self.age < _FIRST else _STEP
+        for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
             squares = pairs.squares()
             now = np.array([along[j, k], along[k, j], plain[j, k]])
-            size = np.array([pairs.sums(form * squares) for form in pairs.forms])
+            quadratic_form = np.array([pairs.sums(form * squares) for form in pairs.forms])
             precision = pairs.precision(now)
             left = information / (precision * (information + precision))
             free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
-            new = np.maximum(free, _LEAST[0]) / np.maximum(size, _LEAST[1])
+            new = np.maximum(free, _LEAST[0]) / np.maximum(quadratic_form, _LEAST[1])
             most = information * _GONE * np.array([np.full(len(k), softest[j]), softest[k], np.ones(len(k))])
-            now = np.clip(np.clip(new, now / _STEP, now * up), _WEAKEST, np.clip(most, _WEAKEST, _STRONGEST))
+            now = np.clip(
+                np.clip(new, now / _STEP, now * up), _SMALLEST_LAM, np.clip(most, _SMALLEST_LAM, _LARGEST_LAM)
+            )
             along[j, k], along[k, j] = now[0], now[1]
             plain[j, k] = plain[k, j] = now[2]
-            freedom += float((information / (information + pairs.precision(now))).sum())
-        return replace(self, along=along, plain=plain, freedom=freedom, age=self.age + 1)
+            edf += float((information / (information + pairs.precision(now))).sum())
+        return replace(self, along=along, plain=plain, edf=edf, age=self.age + 1)
 
     def of(self, j: int) -> tuple[float, float]:
-        """Geometric means of a column's strengths over its partners: along it, and along neither."""
+        """Geometric means of a column's smoothing parameters over its partners: along it, and along neither."""
         rough, plain = (np.exp(np.log(np.delete(part[j], j)).mean()) for part in (self.along, self.plain))
         return float(rough), float(plain)
 
-    def used(self, sides: Sequence[Side], information: float) -> float:
-        """Degrees of freedom that surfaces with these strengths would have."""
+    def used(self, margins: Sequence[TensorMargin], information: float) -> float:
+        """Degrees of freedom that surfaces with these smoothing parameters would have."""
         found = 0.0
-        for pairs in _pairs(sides):
+        for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
             precision = pairs.precision(np.array([self.along[j, k], self.along[k, j], self.plain[j, k]]))
             found += float((information / (information + precision)).sum())
         return found
 
-    def spread(self, noise: float, total: float) -> float:
+    def variance_trace(self, noise: float, total: float) -> float:
         """What surfaces have used up of the noise, over all rows."""
-        return noise * min(self.freedom, _AT_MOST * total)
+        return noise * min(self.edf, _AT_MOST * total)
 
 
-def _softest(sides: Sequence[Side]) -> Floats:
+def _softest(margins: Sequence[TensorMargin]) -> Floats:
     """What makes the least roughness of each column one; one where nothing is rough."""
-    least = np.array([np.min(side.rough, where=side.rough > 0.0, initial=np.inf) for side in sides])
+    least = np.array([np.min(margin.rough, where=margin.rough > 0.0, initial=np.inf) for margin in margins])
     return np.where(np.isfinite(least), 1.0 / least, 1.0)
 
 
@@ -191,8 +193,8 @@ class _Pairs:
 
     j: int
     partners: NDArray[np.intp]  # (pairs,)
-    own: Side
-    others: Side
+    own: TensorMargin
+    others: TensorMargin
     starts: NDArray[np.intp]  # of each partner's coordinates
 
     @cached_property
@@ -214,14 +216,16 @@ class _Pairs:
         """Of each surface."""
         return np.asarray(np.add.reduceat(values.sum(axis=0), self.starts))
 
-    def precision(self, strength: Floats) -> Floats:
-        """Of the prior of each coefficient, from strengths (3, pairs)."""
-        each = np.repeat(strength, self.lengths, axis=1)
+    def precision(self, lam: Floats) -> Floats:
+        """Of the prior of each coefficient, from smoothing parameters (3, pairs)."""
+        each = np.repeat(lam, self.lengths, axis=1)
         return np.asarray(sum(form * own for form, own in zip(self.forms, each, strict=True)))
 
 
-def _pairs(sides: Sequence[Side]) -> Iterator[_Pairs]:
-    ends = np.cumsum([len(side.rough) for side in sides])
-    coef, rough = np.vstack([side.coef for side in sides]), np.concatenate([side.rough for side in sides])
+def _pairs(margins: Sequence[TensorMargin]) -> Iterator[_Pairs]:
+    ends = np.cumsum([len(margin.rough) for margin in margins])
+    coef, rough = np.vstack([margin.coef for margin in margins]), np.concatenate([margin.rough for margin in margins])
     for j, end in enumerate(ends[:-1]):
-        yield _Pairs(j, np.arange(j + 1, len(sides)), sides[j], Side(coef[end:], rough[end:]), ends[j:-1] - end)
+        yield _Pairs(
+            j, np.arange(j + 1, len(margins)), margins[j], TensorMargin(coef[end:], rough[end:]), ends[j:-1] - end
+        )

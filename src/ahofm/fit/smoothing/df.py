@@ -1,14 +1,14 @@
-"""Homogeneous smoothing: degrees of freedom of a column's functions <-> the strength of its penalty.
+"""Homogeneous smoothing: degrees of freedom of a column's functions <-> the smoothing parameter of its penalty.
 
 With s from the Demmler–Reinsch orthogonalisation and N the total weight, the hat matrix of a penalised regression on
-one column has the eigenvalues ``a = 1 / (1 + strength s / N)``; its degrees of freedom are
+one column has the eigenvalues ``a = 1 / (1 + lam s / N)``; its degrees of freedom are
 
     "hat"       tr H           = sum a
     "residual"  tr(2H - H'H)   = sum 2a - a^2      (the paper's equation, and the default)
 
 They count the constant, whether or not the model keeps it in its factors (Buja, Hastie and Tibshirani, 1989).
 
-Directions with s = 0, such as lines, are free whatever the strength. In a product of factors that leaves the objective
+Directions with s = 0, such as lines, are free whatever the smoothing parameter. In a product of factors that leaves the objective
 without a minimum (one factor grows, its partners shrink, and only the partners are penalised), so that factors have a
 small ridge there besides; with a ridge of 0.01 per row, fits to simulated data took a tenth of the iterations and had
 half the error.
@@ -35,20 +35,20 @@ MAIN_DF, FACTOR_DF = 10.0, 8.0
 """Degrees of freedom when none are asked for. A compromise: on simulated data, factors do better with 6 for few noisy
 rows and with 12 for many clean ones."""
 
-SHARE = 0.9999
+FRACTION = 0.9999
 """The most that defaults take of a column's penalised functions. The effect of a column with two values, which has a
 single function, is then shrunk by one percent; in a product of factors even a tenth of that would be felt."""
 
 
-def degrees_of_freedom(strength: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
+def degrees_of_freedom(lam: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
     """Degrees of freedom of a column with eigenvalues ``s`` on rows of total weight ``total``."""
     with np.errstate(over="ignore"):
-        a = 1.0 / (1.0 + strength * s / total)
+        a = 1.0 / (1.0 + lam * s / total)
     return float(np.sum(a if kind == "hat" else 2.0 * a - a * a))
 
 
-def strength_of(df: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
-    """The strength that gives ``df``; raises ValueError when none does."""
+def smoothing_parameter_of(df: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
+    """The smoothing parameter that gives ``df``; raises ValueError when none does."""
     most, least = len(s), int(np.count_nonzero(s == 0.0))
     if not least < df <= most:
         raise ValueError(f"df={df:g} cannot be reached: its {most} function(s) allow {_range(least, most)}")
@@ -56,8 +56,8 @@ def strength_of(df: float, s: Floats, total: float, kind: DfKind = "residual") -
         return 0.0
     touched = s[s > 0.0]
 
-    def excess(log_strength: float) -> float:
-        return degrees_of_freedom(np.exp(log_strength), s, total, kind) - df
+    def excess(log_lam: float) -> float:
+        return degrees_of_freedom(np.exp(log_lam), s, total, kind) - df
 
     low = np.log(total / touched.max()) - 1.0
     while excess(low) < 0.0:
@@ -69,13 +69,13 @@ def strength_of(df: float, s: Floats, total: float, kind: DfKind = "residual") -
 
 
 def _range(least: int, most: int) -> str:
-    return f"more than {least} and at most {most}" if most > least else f"{most}, whatever the strength"
+    return f"more than {least} and at most {most}" if most > least else f"{most}, whatever the smoothing parameter"
 
 
-def strengths_of(
+def smoothing_parameters_of(
     codebooks: Sequence[Codebook], orders: Sequence[int], df: Df, kind: DfKind = "residual"
 ) -> dict[int, Floats]:
-    """Strength per order and column: {order: (columns,)}.
+    """Smoothing parameter per order and column: {order: (columns,)}.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def strengths_of(
             if len(s) == 0 or (wanted is None and not s.any()):
                 continue  # nothing to penalise
             try:
-                out[order][j] = strength_of(_default(order, s) if wanted is None else wanted, s, total, kind)
+                out[order][j] = smoothing_parameter_of(_default(order, s) if wanted is None else wanted, s, total, kind)
             except ValueError as error:
                 raise ValueError(
                     f"column '{book.name}', order {order}: {error}; give a df it can reach, e.g. "
@@ -109,7 +109,7 @@ def strengths_of(
 def _default(order: int, s: Floats) -> float:
     """A df that the column can reach."""
     free = int(np.count_nonzero(s == 0.0))
-    return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + SHARE * (len(s) - free)))
+    return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + FRACTION * (len(s) - free)))
 
 
 def _asked(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:

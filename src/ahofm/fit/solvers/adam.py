@@ -62,7 +62,7 @@ class Adam:
     validation : Objective, optional
         On rows set aside; without it the training objective decides when to stop.
     learning_rate : float
-        Length of a step, relative to the spread that a coefficient of typical size gives the predictor.
+        Length of a step, relative to the spread that a coefficient of typical size gives the linear predictor.
     batch_rows : int, optional
         Rows of a mini-batch; by default 1/32 of the rows, between 32 and 8,192.
     patience : int

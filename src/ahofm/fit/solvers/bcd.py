@@ -33,7 +33,7 @@ class Block:
     factors: tuple[int, ...]
 
     def positions(self, layout: Layout) -> NDArray[np.intp]:
-        """Where the coefficients are in a predictor's vector."""
+        """Where the coefficients are in a linear predictor's vector."""
         everything = np.arange(layout.size)
         own: list[NDArray[np.intp]] = [layout.factor(everything, self.column)[:, list(self.factors)].ravel()]
         if self.main:
@@ -111,21 +111,23 @@ class Bcd:
     def step(self, objective: Objective, state: State) -> State:
         """A sweep over all blocks: a pass each (two when steps must be checked), and one for the objective."""
         theta, value = state.theta.copy(), state.value
-        for predictor in range(objective.family.n_predictors):
+        for linear_predictor in range(objective.family.n_eta):
             for block in blocks_of(objective.layout, self.blocks):
-                theta, value = _update(objective, theta, value, predictor, block)
+                theta, value = _update(objective, theta, value, linear_predictor, block)
         value, gradient = objective.value_and_gradient(theta)
         if not value < state.value:
             return replace(state, reason=Reason.NO_PROGRESS if np.isfinite(value) else Reason.DIVERGED)
         return State(theta, value, gradient, theta)
 
 
-def _update(objective: Objective, theta: Floats, value: float, predictor: int, block: Block) -> tuple[Floats, float]:
+def _update(
+    objective: Objective, theta: Floats, value: float, linear_predictor: int, block: Block
+) -> tuple[Floats, float]:
     """One Newton step in one block."""
-    positions = predictor * objective.layout.size + block.positions(objective.layout)
-    g, H = block.quadratic(objective.layout, objective.block(theta, predictor, block.column))
-    strength = objective.strength[positions]
-    g, H = g + strength * theta[positions], H + np.diag(strength)
+    positions = linear_predictor * objective.layout.size + block.positions(objective.layout)
+    g, H = block.quadratic(objective.layout, objective.block(theta, linear_predictor, block.column))
+    lam = objective.lam[positions]
+    g, H = g + lam * theta[positions], H + np.diag(lam)
     step = -_solve(H, g)
     exact = objective.family.builtin == "gaussian"
     for _ in range(1 if exact else 30):

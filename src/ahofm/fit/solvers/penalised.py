@@ -1,4 +1,4 @@
-"""Fits that minimise the paper's penalised objective: strengths from degrees of freedom, then a solver."""
+"""Fits that minimise the paper's penalised objective: smoothing parameters from degrees of freedom, then a solver."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.data import Data
-from ahofm.fit.holdout import set_aside
+from ahofm.fit.holdout import hold_out
 from ahofm.fit.objective import Objective
 from ahofm.fit.settings import Settings
-from ahofm.fit.smoothing.df import strengths_of
+from ahofm.fit.smoothing.df import smoothing_parameters_of
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
@@ -37,20 +37,20 @@ def fit_penalised(
     saved: Saved | None = None,
     earlier: Model | None = None,
 ) -> Model:
-    """A model whose strengths are given by degrees of freedom; from where an earlier one of the same shape ended."""
+    """A model whose smoothing parameters are given by degrees of freedom; from where an earlier one of the same shape ended."""
     begun = time.perf_counter()
     books, inner = data.encoder.codebooks, data.inner
-    strengths = strengths_of(books, [1, *ranks], settings.df, settings.df_kind)
+    smoothing_parameters = smoothing_parameters_of(books, [1, *ranks], settings.df, settings.df_kind)
     layout = Layout.of(books, ranks, center=settings.center)
-    strength = np.tile(layout.strengths(strengths, settings.ridge * data.total), inner.n_predictors)
-    objective, validation = _objectives(data, layout, strength, settings)
+    lam = np.tile(layout.smoothing_parameters(smoothing_parameters, settings.ridge * data.total), inner.n_eta)
+    objective, validation = _objectives(data, layout, lam, settings)
     solver = _solver(settings, validation)
     intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
     start = random_start(objective, intercepts, data.encoder.names, settings.seed)
     reference = None
-    if earlier is not None and dict(earlier.ranks) == ranks and len(earlier.predictors) == inner.n_predictors:
+    if earlier is not None and dict(earlier.ranks) == ranks and len(earlier.linear_predictors) == inner.n_eta:
         reference = objective.value(start) / objective.total
-        parts = zip(earlier.predictors, data.units.shift, data.units.factor, strict=True)
+        parts = zip(earlier.linear_predictors, data.units.shift, data.units.factor, strict=True)
         start = np.concatenate([terms.coordinates(layout, shift, factor) for terms, shift, factor in parts])
     ready = time.perf_counter()
 
@@ -67,36 +67,36 @@ def fit_penalised(
         reference=reference,
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
-    predictors = tuple(
+    linear_predictors = tuple(
         Terms.of(layout, part, shift, factor)
         for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
     )
-    model = Model(data.encoder, data.family, ranks, predictors, classes, strengths, data.total, trace)
+    model = Model(data.encoder, data.family, ranks, linear_predictors, classes, smoothing_parameters, data.total, trace)
     return replace(model, dispersion=_dispersion(model, data)) if data.family.dispersed else model
 
 
 def _dispersion(model: Model, data: Data) -> float:
     """From the known rows, as if coefficients had cost nothing."""
     offset = None if data.rows.offset is None else data.rows.offset * np.asarray(data.units.factor)
-    y = data.units.centre + data.units.spread * data.rows.y
+    y = data.units.centre + data.units.scale * data.rows.y
     squares = data.family.pearson(y, model.eta(data.table, offset))
     return float(data.rows.weight @ squares / data.rows.weight.sum())
 
 
-def _objectives(data: Data, layout: Layout, strength: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
+def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on those set aside when the solver stops early."""
     kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_ROWS else "float32")
 
-    def objective(source: Source, strength: Floats, total: float) -> Objective:
-        return Objective(source, data.executor, kernel, data.inner, layout, strength, total)
+    def objective(source: Source, lam: Floats, total: float) -> Objective:
+        return Objective(source, data.executor, kernel, data.inner, layout, lam, total)
 
     if settings.solver != "adam":
-        return objective(data.source, strength, data.total), None
-    train, rest = set_aside(data.source, settings.validation_fraction or 0.0, settings.seed)
+        return objective(data.source, lam, data.total), None
+    train, rest = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed)
     total = fold(_weight_of, train, data.executor)
-    share = total / data.total  # a df stands for a strength per unit of weight
-    held = None if rest is None else objective(rest, strength, fold(_weight_of, rest, data.executor))
-    return objective(train, strength * share, total), held
+    fraction = total / data.total  # a df stands for a smoothing parameter per unit of weight
+    held = None if rest is None else objective(rest, lam, fold(_weight_of, rest, data.executor))
+    return objective(train, lam * fraction, total), held
 
 
 def _weight_of(chunk: Chunk) -> float:

@@ -19,7 +19,7 @@ from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import Fit
 from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.stacking.problem import RECIPES, Work
+from ahofm.fit.stacking.problem import CANDIDATES, TrainingProblem
 from ahofm.fit.stacking.weights import Scores, predict
 
 _ENOUGH_ROWS = 5_000
@@ -35,40 +35,42 @@ _FARTHEST = 20.0
 """Weights are at most so many times their median, and at least one part in as many of it."""
 
 
-def weighted(work: Work, rows: NDArray[np.int64], scores: Scores, runner: Runner) -> Work | None:
+def weighted(
+    problem: TrainingProblem, rows: NDArray[np.int64], scores: Scores, runner: Runner
+) -> TrainingProblem | None:
     """The same rows, each weighted by one over its standard deviation.
 
     Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
     are about equally precise, if nobody can tell, or if somebody asked to stop.
     """
     seen = np.arange(0, len(rows), -(-len(rows) // _ENOUGH_ROWS))
-    some, response = work.take(rows[seen]), scores.response.take(seen)
+    some, response = problem.take(rows[seen]), scores.response.take(seen)
     errors = np.abs(response.target - scores.best()[seen, 0])
     least = _LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
     alike = response.weight / response.weight.mean()  # a row that counts twice has one error
     sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
-    member = replace(some, response=sizes, ranks={}).member(RECIPES[0], 0, 0)
+    member = replace(some, response=sizes, ranks={}).member(CANDIDATES[0], 0, 0)
     try:
         (fits,) = runner([member], "precision")
     except FailedError:
         return None
     if runner.reason is not None:
         return None
-    spread = predict(fits[-1], work.books, work.table)[:, 0]
+    spread = predict(fits[-1], problem.books, problem.table)[:, 0]
     if not np.std(spread) >= _EVEN:  # nor if it is not a number
         return None
     weight = np.exp(-spread)
     weight = np.clip(weight / np.median(weight), 1.0 / _FARTHEST, _FARTHEST)
-    return work.weighted(weight / work.response.mean_of(weight))
+    return problem.weighted(weight / problem.response.mean_of(weight))
 
 
-def counted_alike(fits: Sequence[Fit], precise: Work, work: Work) -> list[Fit]:
+def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: TrainingProblem) -> list[Fit]:
     """Fits to weighted rows, with the noise that rows have when they count alike."""
     found = []
     for fit in fits:
-        squares = (work.response.target - predict(fit, work.books, work.table)[:, 0]) ** 2
-        theirs, own = work.response.mean_of(squares), precise.response.mean_of(squares)
+        squares = (problem.response.target - predict(fit, problem.books, problem.table)[:, 0]) ** 2
+        theirs, own = problem.response.mean_of(squares), precise.response.mean_of(squares)
         times = theirs / own if own > 0.0 else 1.0
         found.append(tuple(replace(part, noise=times * part.noise) for part in fit))
     return found

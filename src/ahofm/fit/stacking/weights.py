@@ -1,4 +1,4 @@
-"""How much each recipe counts, and each order: by their errors on rows they have not seen."""
+"""How much each candidate counts, and each order: by their errors on rows they have not seen."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from scipy.optimize import nnls
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.schedule import Fit
-from ahofm.fit.solvers.variational.working import Response, Touch
+from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.kernels import Curves, NativeCurves, column_curves
 from ahofm.model import Gain
 
 FEW_ROWS = 20_000
-"""Up to here recipes are weighed by all rows, and three members are fitted."""
+"""Up to here candidates are weighed by all rows, and three members are fitted."""
 
 SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
-"""For trying recipes when rows are many; more of both where a row tells less than a measurement does."""
+"""For trying candidates when rows are many; more of both where a row tells less than a measurement does."""
 
 _RARE_ROWS = 48_000
-"""For trying recipes where events are rare: a third as many may find no pair, by chance."""
+"""For trying candidates where events are rare: a third as many may find no pair, by chance."""
 
 _TELLING_ROWS = 100_000
-"""That weigh recipes, at most, where a row tells less: 20,000 have too few rare events to say whether pairs count."""
+"""That weigh candidates, at most, where a row tells less: 20,000 have too few rare events to say whether pairs count."""
 
 LEAST = 0.05
 """Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects that no
 validation rows can judge."""
 
 _TOGETHER = 30.0
-"""So many rows' worth of belief that all recipes count alike, at the highest order."""
+"""So many rows' worth of posterior that all candidates count alike, at the highest order."""
 
 _STEPS = 10
 """Of iterated least squares, for the shares."""
@@ -45,19 +45,19 @@ a search for the order to go on.
 """
 
 
-Part: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows to fit, and rows that are set aside."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What recipes predicted for rows that were set aside.
+    """What candidates predicted for rows that were set aside.
 
     Attributes
     ----------
     orders : tuple of int
         1, and those that have factors.
-    predicted : array of shape (rows, predictors, recipes, orders)
+    predicted : array of shape (rows, linear predictors, candidates, orders)
     response : Response
         What the rows say.
     """
@@ -67,22 +67,22 @@ class Scores:
     response: Response
 
     def losses(self) -> Floats:
-        """Mean losses above their floor, (recipes, orders)."""
-        recipes, orders = self.predicted.shape[2:]
-        values = [[self._mean_loss(self.predicted[:, :, r, d]) for d in range(orders)] for r in range(recipes)]
+        """Mean losses above their floor, (candidates, orders)."""
+        candidates, orders = self.predicted.shape[2:]
+        values = [[self._mean_loss(self.predicted[:, :, r, d]) for d in range(orders)] for r in range(candidates)]
         return np.array(values) - (self.response.floor or 0.0)
 
     def _mean_loss(self, eta: Floats) -> float:
-        return self.response.mean_of(self.response.touch(eta).value)
+        return self.response.mean_of(self.response.derivatives(eta).value)
 
-    def _of(self, recipe: int, order: int) -> Floats:
-        return np.asarray(self.predicted[:, :, recipe, self.orders.index(order)])
+    def _of(self, candidate: int, order: int) -> Floats:
+        return np.asarray(self.predicted[:, :, candidate, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
         """This order, or 1 unless interactions up to it likely predict better than main effects."""
         return order if any(self._gain(1, d) > _LIKELY for d in self.orders[1:] if d <= order) else 1
 
-    def needed(self, order: int) -> int:
+    def pruned(self, order: int) -> int:
         """The highest order up to this one that surely predicts better than those below."""
         best = 1
         for higher in self.orders[1:]:
@@ -90,8 +90,8 @@ class Scores:
                 best = higher
         return best
 
-    def shares(self, order: int) -> dict[tuple[int, int], float]:
-        """Shares of (recipe, order), up to the highest order that is supported, that together predict best.
+    def stacking_weights(self, order: int) -> dict[tuple[int, int], float]:
+        """Shares of (candidate, order), up to the highest order that is supported, that together predict best.
 
         What they lack to 1 is the share of a constant: where columns say little, their effects are shrunk.
         """
@@ -118,64 +118,66 @@ class Scores:
         weight = self.response.weight
         gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
         mean = float(np.average(gain, weights=weight))
-        spread = float(np.average((gain - mean) ** 2, weights=weight))
+        variance = float(np.average((gain - mean) ** 2, weights=weight))
         rows = float(weight.sum() ** 2 / (weight @ weight))
-        return mean, float(np.sqrt(spread / rows))
+        return mean, float(np.sqrt(variance / rows))
 
     def _values(self, shares: Mapping[tuple[int, int], float]) -> Floats:
         """Losses of a weighted mean."""
-        return self.response.touch(self._mean(shares)).value
+        return self.response.derivatives(self._mean(shares)).value
 
     def best(self) -> Floats:
-        """What the shares at the highest order predict, (rows, predictors)."""
-        return self._mean(self.shares(max(self.orders)))
+        """What the shares at the highest order predict, (rows, linear predictors)."""
+        return self._mean(self.stacking_weights(max(self.orders)))
 
     def _mean(self, shares: Mapping[tuple[int, int], float]) -> Floats:
         rest = (1.0 - sum(shares.values())) * self.response.constants
-        return np.asarray(rest + sum(share * self._of(recipe, order) for (recipe, order), share in shares.items()))
+        return np.asarray(
+            rest + sum(share * self._of(candidate, order) for (candidate, order), share in shares.items())
+        )
 
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
-        """Non-negative shares of all recipes at all orders up to one, and of a constant, with sum 1.
+        """Non-negative shares of all candidates at all orders up to one, and of a constant, with sum 1.
 
-        A little ridge draws them to equal shares of the recipes at the highest order, where the rows cannot tell.
+        A little ridge draws them to equal shares of the candidates at the highest order, where the rows cannot tell.
         """
-        members = [(recipe, d) for recipe in range(self.predicted.shape[2]) for d in self.orders if d <= order]
-        columns = [self._of(recipe, d) for recipe, d in members]
+        members = [(candidate, d) for candidate in range(self.predicted.shape[2]) for d in self.orders if d <= order]
+        columns = [self._of(candidate, d) for candidate, d in members]
         columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
         top = max(d for _, d in members)
         highest = np.array([*(d == top for _, d in members), False], dtype=float)
-        weights = self._best_shares(np.stack(columns, axis=2), highest / highest.sum())
+        weights = self._best_weights(np.stack(columns, axis=2), highest / highest.sum())
         weights = np.where(weights < min(LEAST, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
         shares = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
         return shares or {(int(self.losses()[:, 0].argmin()), 1): LEAST}
 
-    def _best_shares(self, columns: Floats, believed: Floats) -> Floats:
-        """Shares (count,) of predictions (rows, predictors, count) with the least loss, by iterated least squares."""
-        response, shares = self.response, believed
-        touch = response.touch(columns @ shares)
+    def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
+        """Shares (count,) of predictions (rows, linear predictors, count) with the least loss, by iterated least squares."""
+        response, shares = self.response, prior_weights
+        derivatives = response.derivatives(columns @ shares)
         for _ in range(1 if response.quadratic else _STEPS):
-            step = _least_squares(columns, believed, response, touch) - shares
+            step = _least_squares(columns, prior_weights, response, derivatives) - shares
             for _ in range(6):
-                after = response.touch(columns @ (shares + step))
-                if response.quadratic or response.mean_of(after.value) <= response.mean_of(touch.value):
+                after = response.derivatives(columns @ (shares + step))
+                if response.quadratic or response.mean_of(after.value) <= response.mean_of(derivatives.value):
                     break
                 step = 0.5 * step
             else:
                 break
-            shares, touch = shares + step, after
+            shares, derivatives = shares + step, after
             if np.abs(step).max() < 1e-3:
                 break
         return shares
 
 
-def _least_squares(columns: Floats, believed: Floats, response: Response, touch: Touch) -> Floats:
-    """Non-negative shares with sum 1 that fit the parabolas at the current predictors best."""
-    parabolas = [response.parabolas(touch, k) for k in range(columns.shape[1])]
-    weight = np.stack([part.weight for part in parabolas], axis=1) / response.weight.mean()
-    pull = np.stack([part.pull for part in parabolas], axis=1) / response.weight.mean()
+def _least_squares(columns: Floats, prior_weights: Floats, response: Response, derivatives: LossDerivatives) -> Floats:
+    """Non-negative shares with sum 1 that fit the parabolas at the current linear predictors best."""
+    working_response = [response.working_response(derivatives, k) for k in range(columns.shape[1])]
+    weight = np.stack([part.weight for part in working_response], axis=1) / response.weight.mean()
+    weighted_response = np.stack([part.weighted_response for part in working_response], axis=1) / response.weight.mean()
     roots = np.sqrt(weight)
-    target = np.divide(pull, roots, out=np.zeros_like(pull), where=roots > 0.0).ravel()
+    target = np.divide(weighted_response, roots, out=np.zeros_like(weighted_response), where=roots > 0.0).ravel()
     matrix = (columns * roots[:, :, np.newaxis]).reshape(len(target), -1)
     noise = 1.0
     if response.family.dispersed:
@@ -185,11 +187,11 @@ def _least_squares(columns: Floats, believed: Floats, response: Response, touch:
     ridge = np.sqrt(_TOGETHER) * noise
     firm = 1e3 * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
     stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
-    weights, _ = nnls(stacked, np.concatenate([target, ridge * believed, [firm]]))
+    weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [firm]]))
     return np.asarray(weights / weights.sum())
 
 
-def folds(n_rows: int, seed: int) -> list[Part]:
+def folds(n_rows: int, seed: int) -> list[Split]:
     """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
     order = np.random.default_rng(seed).permutation(n_rows)
     count = _folds_of(n_rows)
@@ -201,7 +203,7 @@ def _folds_of(n_rows: int) -> int:
     return 3 if n_rows <= 3000 else 1
 
 
-def set_aside(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Part]:
+def validation_split(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
     """Rows to fit and rows to predict for a search: all of them, or some when they are many.
 
     More of them where a row tells less than a measurement does, and more again where events are rare.
@@ -221,7 +223,7 @@ def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
     return fitted, min(rest, n_rows - fitted)
 
 
-def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False) -> list[Part]:
+def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
     """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
     order = np.random.default_rng(seed).permutation(len(y))
     order = order[np.argsort(-y[order], kind="stable")]
@@ -239,16 +241,16 @@ def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return rows[np.arange(count) * len(rows) // count]
 
 
-def can_judge(parts: Sequence[Part], y: Floats) -> bool:
+def can_judge(parts: Sequence[Split], y: Floats) -> bool:
     """Whether targets differ among the rows to fit of every part, and among all validation rows together."""
     fitted = [y[rows] for rows, _ in parts]
     return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
 
 
 def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
-    """Predictors at raw values, as the final model will see them: a code stands for many of them."""
+    """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
     places = [book.places(column) for book, column in zip(books, columns, strict=True)]
     curves = tuple(
-        Curves(one.intercept, one.ranks, tuple(map(column_curves, books, one.coef, one.level))) for one in fit
+        Curves(one.intercept, one.ranks, tuple(map(column_curves, books, one.coef, one.centring))) for one in fit
     )
     return NativeCurves(curves).eta(places, 1)

@@ -10,59 +10,59 @@ from ahofm.families import Gaussian, Multinomial
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.subsample import sampling
 from ahofm.fit.solvers.subsample.objective import tables_of
-from ahofm.fit.solvers.subsample.prune import _LEAST, needed
+from ahofm.fit.solvers.subsample.prune import _LEAST, pruned
 from tests.fit.solvers.variational.samples import simulated, small_work
 
 
 def fitted_beliefs(family):
-    work, member = small_work(family, "smooth")
-    Runner(1, work.response.n_rows, ())([member])
-    return member.beliefs[-1], member.additive
+    problem, member = small_work(family, "spline")
+    Runner(1, problem.response.n_rows, ())([member])
+    return member.posteriors[-1], member.additive
 
 
-def variance_by_hand(belief, order, factor):
+def variance_by_hand(posterior, order, factor):
     """Sum over all products of that many columns."""
-    squares = [block.column.mass @ block.mean[:-1, factor] ** 2 for block in belief.blocks]
+    squares = [block.column.mass @ block.mean[:-1, factor] ** 2 for block in posterior.blocks]
     return sum(np.prod(part) for part in combinations(squares, order))
 
 
 @pytest.mark.parametrize("family", [Gaussian(), Multinomial(3)], ids=str)
 def test_a_factor_stays_while_its_variance_compares_with_its_noise_in_some_predictor(family):
-    beliefs, _ = fitted_beliefs(family)
-    assert beliefs[0].ranks == {2: 2, 3: 1}
+    posteriors, _ = fitted_beliefs(family)
+    assert posteriors[0].ranks == {2: 2, 3: 1}
     orders = [2, 2, 3]
     limits = []  # the information from which on each factor stays
     for at, order in enumerate(orders):
         own = []
-        for belief in beliefs:
-            freedom = sum(block.factors.freedom[:, at].sum() for block in belief.blocks)
-            own.append(_LEAST * max(freedom, 1.0) / variance_by_hand(belief, order, 1 + at))
+        for posterior in posteriors:
+            edf = sum(block.factors.edf[:, at].sum() for block in posterior.blocks)
+            own.append(_LEAST * max(edf, 1.0) / variance_by_hand(posterior, order, 1 + at))
         limits.append(min(own))
     pairs = sorted(limits[:2])
     for information, rank in ((0.99 * pairs[1], 1), (1.01 * pairs[1], 2), (1e-9, 1), (1e300, 2)):
-        found = needed(beliefs, [information] * len(beliefs))
-        assert all(belief.ranks == {2: rank, 3: 1} for belief in found)  # one of every order stays
+        found = pruned(posteriors, [information] * len(posteriors))
+        assert all(posterior.ranks == {2: rank, 3: 1} for posterior in found)  # one of every order stays
         kept = [int(np.argmin(limits[:2]))] if rank == 1 else [0, 1]
-        for before, after in zip(beliefs, found, strict=True):
+        for before, after in zip(posteriors, found, strict=True):
             for old, new in zip(before.blocks, after.blocks, strict=True):
                 columns = [0, *(1 + k for k in kept), 3]
                 np.testing.assert_array_equal(new.mean, old.mean[:, columns])
                 np.testing.assert_array_equal(new.variance, old.variance[:, columns])
-                np.testing.assert_array_equal(new.strength, old.strength[:, [*kept, 2]])
+                np.testing.assert_array_equal(new.lam, old.lam[:, [*kept, 2]])
                 np.testing.assert_array_equal(new.factors.mean, old.factors.mean[:, [*kept, 2]])
 
 
 def test_predictors_without_factors_stay_what_they_are():
-    work, member = small_work(Gaussian(), "smooth")
-    Runner(1, work.response.n_rows, ())([member])
-    first = member.beliefs[0]
-    assert needed(first, [1.0]) == list(first)
+    problem, member = small_work(Gaussian(), "spline")
+    Runner(1, problem.response.n_rows, ())([member])
+    first = member.posteriors[0]
+    assert pruned(first, [1.0]) == list(first)
 
 
 def test_what_is_left_predicts_as_without_the_others():
-    beliefs, additive = fitted_beliefs(Gaussian())
-    (less,) = needed(beliefs, [1e-9])
-    before, after = tables_of(beliefs[0], additive), tables_of(less, additive)
+    posteriors, additive = fitted_beliefs(Gaussian())
+    (less,) = pruned(posteriors, [1e-9])
+    before, after = tables_of(posteriors[0], additive), tables_of(less, additive)
     np.testing.assert_allclose(after.main, before.main)
     gaps = np.abs(before.factors[2][:, :, np.newaxis] - after.factors[2][:, np.newaxis, :]).max(axis=0)
     assert (gaps.min(axis=0) < 1e-12).all()
@@ -73,15 +73,15 @@ def test_many_rows_are_not_asked_about_noise(monkeypatch):
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 4_000)
     new, mean = simulated(20_000, seed=5)
-    settings = {"order": 2, "interactions": "walk", "solver": "newton", "rank": 10, "random_state": 0}
+    settings = {"order": 2, "interactions": "random_walk", "solver": "subsample", "rank": 10, "random_state": 0}
     ranks = []
 
     def fitted():
         model = AHOFMRegressor(**settings).fit(X, y)
         return np.sqrt(np.mean((model.predict(new) - mean) ** 2))
 
-    def counting(beliefs, information):
-        found = needed(beliefs, information)
+    def counting(posteriors, information):
+        found = pruned(posteriors, information)
         ranks.append(found[0].ranks.get(2, 0))
         return found
 
@@ -89,5 +89,5 @@ def test_many_rows_are_not_asked_about_noise(monkeypatch):
     error = fitted()
     assert ranks[0] == 0
     assert 1 <= ranks[1] < 8
-    monkeypatch.setattr(sampling, "needed", lambda beliefs, _: beliefs)
+    monkeypatch.setattr(sampling, "needed", lambda posteriors, _: posteriors)
     assert error < 1.02 * fitted()

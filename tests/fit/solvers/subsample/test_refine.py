@@ -8,9 +8,9 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.priors.base import Part
+from ahofm.fit.priors.base import Coefficients
 from ahofm.fit.solvers.subsample import refine, sampling
-from ahofm.fit.solvers.subsample.objective import Problem, beliefs_of, tables_of
+from ahofm.fit.solvers.subsample.objective import RefinementObjective, posteriors_of, tables_of
 from ahofm.fit.solvers.subsample.sampling import all_rows, refined_fits
 from ahofm.fit.stacking.weights import predict
 from ahofm.model import Reason
@@ -18,54 +18,54 @@ from tests.fit.solvers.variational.samples import simulated, small_work
 
 
 def problem_of(family, interactions):
-    work, member = small_work(family, interactions)
-    Runner(1, work.response.n_rows, ())([member])
-    beliefs, rows = member.beliefs[-1], all_rows(work, member)
-    return Problem(beliefs, member.additive, rows, rows, member.believed(beliefs), 0.7), member
+    problem, member = small_work(family, interactions)
+    Runner(1, problem.response.n_rows, ())([member])
+    posteriors, rows = member.posteriors[-1], all_rows(problem, member)
+    return RefinementObjective(posteriors, member.additive, rows, rows, member.expected_sums(posteriors), 0.7), member
 
 
-@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", [Gaussian(), Poisson(), Multinomial(3)], ids=str)
 def test_slopes_are_those_of_the_objective(family, interactions):
-    problem, _ = problem_of(family, interactions)
+    objective, _ = problem_of(family, interactions)
     rng = np.random.default_rng(1)
-    u = problem.start + 0.05 * rng.normal(size=len(problem.start))
-    value, _, gradient = problem.value(u)
+    u = objective.start + 0.05 * rng.normal(size=len(objective.start))
+    value, _, gradient = objective.value(u)
     assert np.isfinite(value)
     for _ in range(5):
         direction = rng.normal(size=len(u))
-        up, down = (problem.value(u + step * direction)[0] for step in (1e-5, -1e-5))
+        up, down = (objective.value(u + step * direction)[0] for step in (1e-5, -1e-5))
         assert gradient @ direction == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
 
 
-@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 def test_the_start_is_what_the_sample_found(interactions):
-    problem, member = problem_of(Gaussian(), interactions)
-    (table,), expected = problem.at(problem.start), tables_of(member.beliefs[-1][0], member.additive)
+    objective, member = problem_of(Gaussian(), interactions)
+    (table,), expected = objective.at(objective.start), tables_of(member.posteriors[-1][0], member.additive)
     assert table.intercept == expected.intercept
     np.testing.assert_allclose(table.main, expected.main, atol=1e-12)
     for order, values in expected.factors.items():
         np.testing.assert_allclose(table.factors[order], values, atol=1e-12)
 
 
-@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 def test_what_is_found_is_what_beliefs_hold(interactions):
     """Also the smooth main effects, which are centred on rows and not on codes."""
-    problem, member = problem_of(Gaussian(), interactions)
-    u = problem.start + 0.01 * np.random.default_rng(3).normal(size=len(problem.start))
-    (belief,) = beliefs_of(member.beliefs[-1], member.additive, problem, u)
-    new, (table,) = tables_of(belief, member.additive), problem.at(u)
-    codes = problem.rows.source.chunk(0)
-    eta = [problem.rows.kernel.eta(codes, (part,))[:, 0] for part in (new, table)]
+    objective, member = problem_of(Gaussian(), interactions)
+    u = objective.start + 0.01 * np.random.default_rng(3).normal(size=len(objective.start))
+    (posterior,) = posteriors_of(member.posteriors[-1], member.additive, objective, u)
+    new, (table,) = tables_of(posterior, member.additive), objective.at(u)
+    codes = objective.rows.source.chunk(0)
+    eta = [objective.rows.kernel.eta(codes, (part,))[:, 0] for part in (new, table)]
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
 
 
-@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 def test_block_solves_invert_the_blocks(interactions):
     """For a slope of any form: (curvature + Q) times what comes out is the slope, on functions of mean zero."""
-    problem, _ = problem_of(Gaussian(), interactions)
+    objective, _ = problem_of(Gaussian(), interactions)
     rng = np.random.default_rng(2)
-    for _, function, _ in problem.each():
+    for _, function, _ in objective.each():
         part = function.part.like(rng.normal(size=len(function.part.flat())))
         at_codes = rng.normal(size=function.origin.shape)
         found = function.part.like(function.inverse(at_codes, part))
@@ -80,35 +80,37 @@ def test_block_solves_invert_the_blocks(interactions):
             np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
 
 
-@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", [Gaussian(), Multinomial(3)], ids=str)
 def test_learning_strengths_needs_no_pass(family, interactions):
-    """The objective and its slopes with the new strengths are those that a pass over the rows finds."""
-    problem, _ = problem_of(family, interactions)
-    u = problem.start + 0.05 * np.random.default_rng(1).normal(size=len(problem.start))
-    before, strengths = problem.value(u), problem.strengths
-    value, gradient = problem.learn(u, before[0], before[1])
-    again = problem.value(u)
+    """The objective and its slopes with the new smoothing parameters are those that a pass over the rows finds."""
+    objective, _ = problem_of(family, interactions)
+    u = objective.start + 0.05 * np.random.default_rng(1).normal(size=len(objective.start))
+    before, smoothing_parameters = objective.value(u), objective.smoothing_parameters
+    value, gradient = objective.learn(u, before[0], before[1])
+    again = objective.value(u)
     assert value == pytest.approx(again[0], rel=1e-12)
     np.testing.assert_allclose(gradient, again[2], rtol=1e-9, atol=1e-9)
-    changed = [not np.array_equal(a, b) for a, b in zip(strengths, problem.strengths, strict=True)]
-    learns = [function.learns for _, function, _ in problem.each()]
+    changed = [
+        not np.array_equal(a, b) for a, b in zip(smoothing_parameters, objective.smoothing_parameters, strict=True)
+    ]
+    learns = [function.learns for _, function, _ in objective.each()]
     assert sum(changed) > 0.5 * sum(learns)  # others are at their bounds
     assert not any(change and not may for change, may in zip(changed, learns, strict=True))
 
 
-@pytest.mark.parametrize("interactions", ["smooth", "walk", "mixed"])
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
-    problem, _ = problem_of(Gaussian(), interactions)
-    u = problem.start.copy()
-    for _, function, at in problem.each():
+    objective, _ = problem_of(Gaussian(), interactions)
+    u = objective.start.copy()
+    for _, function, at in objective.each():
         if function.columns.start == 1:
             u[at] *= 0.02  # where partners are nearly zero, what a column alone wants is far away
 
     def times():
-        _, slopes, _ = problem.value(u)
-        step = problem.inverse(slopes, u)
-        given = zip(problem.each(), problem.parts(u), problem.parts(step), strict=True)
+        _, slopes, _ = objective.value(u)
+        step = objective.inverse(slopes, u)
+        given = zip(objective.each(), objective.parts(u), objective.parts(step), strict=True)
         sizes = [
             [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]
             for (_, function, _), *parts in given
@@ -117,10 +119,10 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
         return np.max([step / np.maximum(own, 1e-3) for own, step in sizes])
 
     before = times()
-    problem.damp(u, problem.value(u)[1])
+    objective.damp(u, objective.value(u)[1])
     assert before > 4.0
     assert times() < 0.4 * before
-    learned, again = problem.learned, problem_of(Gaussian(), interactions)[0]
+    learned, again = objective.learned, problem_of(Gaussian(), interactions)[0]
     again.resume(learned)
     for new, old in zip(again.learned, learned, strict=True):
         np.testing.assert_array_equal(new[0], old[0])
@@ -131,8 +133,8 @@ def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     X, truth = simulated(150_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 5_000)
-    monkeypatch.setattr(sampling, "needed", lambda beliefs, _: beliefs)
-    model = AHOFMRegressor(order=2, interactions="smooth", solver="newton", rank=10, random_state=0).fit(X, y)
+    monkeypatch.setattr(sampling, "needed", lambda posteriors, _: posteriors)
+    model = AHOFMRegressor(order=2, interactions="spline", solver="subsample", rank=10, random_state=0).fit(X, y)
     new, mean = simulated(20_000, seed=5)
     assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
 
@@ -141,22 +143,22 @@ def test_strengths_are_those_of_all_rows(monkeypatch):
     X, truth = simulated(40_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 2_000)
-    settings = {"order": 2, "interactions": "walk", "n_members": 1, "random_state": 0}
+    settings = {"order": 2, "interactions": "random_walk", "n_members": 1, "random_state": 0}
     new, mean = simulated(20_000, seed=5)
 
     def fitted():
-        model = AHOFMRegressor(solver="newton", **settings).fit(X, y).model_
-        return np.sqrt(np.mean((model.predict(new) - mean) ** 2)), model.strengths[2].copy()
+        model = AHOFMRegressor(solver="subsample", **settings).fit(X, y).model_
+        return np.sqrt(np.mean((model.predict(new) - mean) ** 2)), model.smoothing_parameters[2].copy()
 
-    error, strengths = fitted()
+    error, smoothing_parameters = fitted()
     monkeypatch.setattr(refine, "_DESCENTS", 1)  # those of the sample
     plain, before = fitted()
     assert error < 0.95 * plain
-    assert not np.allclose(strengths, before)
+    assert not np.allclose(smoothing_parameters, before)
 
 
 def _minus(a, b):
-    return Part(
+    return Coefficients(
         None if a.smooth is None else a.smooth - b.smooth,
         None if a.rough is None else a.rough - b.rough,
     )
@@ -164,11 +166,11 @@ def _minus(a, b):
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
 def test_withall_rows_in_the_sample_little_changes(family):
-    work, member = small_work(family, "smooth", n=1500)
-    runner = Runner(1, work.response.n_rows, ())
+    problem, member = small_work(family, "spline", n=1500)
+    runner = Runner(1, problem.response.n_rows, ())
     runner([member])
-    fits = refined_fits(member, work, work, runner)
-    before, after = (predict(fit, work.books, work.table) for fit in (member.fits[-1], fits[-1]))
+    fits = refined_fits(member, problem, problem, runner)
+    before, after = (predict(fit, problem.books, problem.table) for fit in (member.fits[-1], fits[-1]))
     assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.95
     assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
 
@@ -178,14 +180,14 @@ def test_more_rows_than_the_sample(family):
     X, truth = simulated(120_000)
     rng = np.random.default_rng(1)
     y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
-    settings = {"order": 2, "interactions": "smooth", "random_state": 0, "family": family}
+    settings = {"order": 2, "interactions": "spline", "random_state": 0, "family": family}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = AHOFMRegressor(solver="newton", **settings).fit(X, y)
-    assert model.trace_.solver == "newton"
+        model = AHOFMRegressor(solver="subsample", **settings).fit(X, y)
+    assert model.trace_.solver == "subsample"
     assert model.trace_.records[-1].passes < 60
     part = AHOFMRegressor(**settings).fit(X[:50_000], y[:50_000])
-    assert part.trace_.solver == "block"
+    assert part.trace_.solver == "variational"
     new, truth = simulated(20_000, seed=5)
     own, sample = (np.sqrt(np.mean((one.predict_eta(new) - truth) ** 2)) for one in (model, part))
     assert own < 0.96 * sample
@@ -195,7 +197,11 @@ def test_more_rows_than_the_sample(family):
 def test_callbacks_stop_it():
     X, truth = simulated(60_000)
     stop = AHOFMRegressor(
-        order=2, solver="newton", interactions="smooth", callbacks=[lambda record: record.passes > 20], random_state=0
+        order=2,
+        solver="subsample",
+        interactions="spline",
+        callbacks=[lambda record: record.passes > 20],
+        random_state=0,
     )
     stop.fit(X, truth)
     assert stop.trace_.reason is Reason.CALLBACK
@@ -204,7 +210,7 @@ def test_callbacks_stop_it():
 
 def test_the_default_changes_with_the_rows(monkeypatch):
     X, truth = simulated(3_000)
-    settings = {"order": 2, "interactions": "smooth", "random_state": 0}
-    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "block"
+    settings = {"order": 2, "interactions": "spline", "random_state": 0}
+    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "variational"
     monkeypatch.setattr(sampling, "NEWTON_ROWS", 2_000)
-    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "newton"
+    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "subsample"

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from ahofm import Categorical, Spline, Walk
-from ahofm.columns import Encoder, Mixed
+from ahofm import Categorical, RandomWalk, Spline
+from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.data import prepare
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
-from ahofm.fit.stacking.problem import Recipe, Work
+from ahofm.fit.stacking.problem import Candidate, TrainingProblem
 
-KINDS = {0: Categorical(), 1: Walk(), 2: Spline(n_basis=6)}  # the fourth is automatic
+KINDS = {0: Categorical(), 1: RandomWalk(), 2: Spline(n_basis=6)}  # the fourth is automatic
 
 
 def small_work(family, interactions, n=400, seed=0):
@@ -23,12 +23,12 @@ def small_work(family, interactions, n=400, seed=0):
         Poisson: lambda: rng.poisson(np.exp(eta)).astype(float),
         Multinomial: lambda: (eta[:, None] * [1, 0, -1] + rng.gumbel(size=(n, 3))).argmax(axis=1).astype(float),
     }[type(family)]()
-    settings = Settings(columns=KINDS, interactions=interactions, solver="newton", n_threads=1)
+    settings = Settings(columns=KINDS, interactions=interactions, solver="subsample", n_threads=1)
     table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
-    encoder = Encoder.learn(table, KINDS, default=Mixed(n_basis=6), max_codes=30)
-    data = prepare(table, rows, encoder, family, all_known=True, n_threads=1)
-    work = Work.of(data, {2: 2, 3: 1}, settings)
-    return work, work.member(Recipe(interactions, 0.7, 0.7), 0, 0)
+    encoder = Encoder.learn(table, KINDS, default=SplineIID(n_basis=6), max_codes=30)
+    data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
+    problem = TrainingProblem.of(data, {2: 2, 3: 1}, settings)
+    return problem, problem.member(Candidate(interactions, 0.7, 0.7), 0, 0)
 
 
 def simulated(n, seed=0):

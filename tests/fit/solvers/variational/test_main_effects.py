@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 
-from ahofm.columns import Encoder, Mixed
-from ahofm.fit.priors.column import block_columns
-from ahofm.fit.solvers.variational.main_effects import Additive
-from ahofm.fit.solvers.variational.working import Parabolas
+from ahofm.columns import Encoder, SplineIID
+from ahofm.fit.priors.column import all_column_priors
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.working import WorkingResponse
 
 
 def additive(X, weight=None, **settings):
-    encoder = Encoder.learn(X, default=Mixed(n_basis=8), **settings)
+    encoder = Encoder.learn(X, default=SplineIID(n_basis=8), **settings)
     books, columns = encoder.codebooks, encoder.check(X).columns
-    coordinates = [column.main_smooth for column in block_columns(books, [True] * len(books), "smooth", center=True)]
-    return Additive.of(books, coordinates, columns, np.ones(len(X)) if weight is None else weight), books, columns
+    coordinates = [
+        column.main_smooth for column in all_column_priors(books, [True] * len(books), "spline", center=True)
+    ]
+    return AdditiveDesign.of(books, coordinates, columns, np.ones(len(X)) if weight is None else weight), books, columns
 
 
 def at_raw_values(fit, smooth, books, columns):
@@ -26,23 +28,25 @@ def test_a_step_is_the_ridge_solution():
     X, weight, target = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
     fit, *_ = additive(X, weight)
     begun = fit.start(target)
-    penalty = begun.strength[fit._group] * fit._within
+    penalty = begun.lam[fit._group] * fit._within
     gram = fit.design.T @ (weight[:, None] * fit.design)
     expected = np.linalg.solve(gram / 0.3 + np.diag(penalty), fit.design.T @ (weight * target) / 0.3)
-    intercept, smooth = fit.step(begun, Parabolas(fit.weight, fit.weight * target), 0.3)
+    intercept, smooth = fit.step(begun, WorkingResponse(fit.weight, fit.weight * target), 0.3)
     np.testing.assert_allclose(smooth.coef, expected, rtol=1e-6, atol=1e-9)
     assert intercept == pytest.approx(np.average(target, weights=weight))
 
 
 def test_a_step_with_other_weights_has_its_intercept_in():
     rng = np.random.default_rng(0)
-    X, weight, pull = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
+    X, weight, penalty_gradient = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
     fit, *_ = additive(X)
-    begun = fit.start(pull)
+    begun = fit.start(penalty_gradient)
     wide = np.column_stack([np.ones(200), fit.design])
-    penalty = np.append(0.0, begun.strength[fit._group] * fit._within)
-    expected = np.linalg.solve(wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ pull / 0.3)
-    intercept, smooth = fit.step(begun, Parabolas(weight, pull), 0.3)
+    penalty = np.append(0.0, begun.lam[fit._group] * fit._within)
+    expected = np.linalg.solve(
+        wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ penalty_gradient / 0.3
+    )
+    intercept, smooth = fit.step(begun, WorkingResponse(weight, penalty_gradient), 0.3)
     np.testing.assert_allclose([intercept, *smooth.coef], expected, rtol=1e-6, atol=1e-9)
 
 
@@ -73,9 +77,9 @@ def test_strengths_grow_where_there_is_nothing():
     X = rng.uniform(size=(500, 2))
     target = np.sin(9 * X[:, 0]) + X[:, 0]
     fit, *_ = additive(X)
-    strength = fit.start(target - target.mean() + 0.1 * rng.normal(size=500)).strength
-    groups = len(strength) // 2
-    assert (strength[groups:] > 10 * strength[:groups]).all()
+    lam = fit.start(target - target.mean() + 0.1 * rng.normal(size=500)).lam
+    groups = len(lam) // 2
+    assert (lam[groups:] > 10 * lam[:groups]).all()
 
 
 @pytest.mark.parametrize("rows", [5, 50])

@@ -1,26 +1,26 @@
-"""What is believed of one column, between its solves."""
+"""What is expected_sums of one column, between its solves."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from ahofm.columns import Encoder, Mixed
-from ahofm.fit.priors.column import block_columns
-from ahofm.fit.solvers.variational.column import Block
+from ahofm.columns import Encoder, SplineIID
+from ahofm.fit.priors.column import all_column_priors
+from ahofm.fit.solvers.variational.column import ColumnPosterior
 from ahofm.kernels import BlockSums
 
 
-@pytest.fixture(params=["smooth", "walk", "mixed", "levels"])
+@pytest.fixture(params=["spline", "random_walk", "spline_iid", "levels"])
 def block(request):
     """Of a column of numbers some of which are missing, or of a column of text."""
     rng = np.random.default_rng(0)
     numbers = np.where(rng.random(300) < 0.1, np.nan, rng.normal(size=300).round(1))
     text = rng.choice(list("abcdef"), 300)
     table = pd.DataFrame({"x": text if request.param == "levels" else numbers})
-    books = Encoder.learn(table, default=Mixed(n_basis=7)).codebooks
-    interactions = "mixed" if request.param == "levels" else request.param
-    (column,) = block_columns(books, [True], interactions, center=True)
-    return Block.empty(column, 300, 1.0)
+    books = Encoder.learn(table, default=SplineIID(n_basis=7)).codebooks
+    interactions = "spline_iid" if request.param == "levels" else request.param
+    (column,) = all_column_priors(books, [True], interactions, center=True)
+    return ColumnPosterior.empty(column, 300, 1.0)
 
 
 def widened(block, rank, seed):

@@ -7,7 +7,7 @@ from ahofm import AHOFMRegressor, Spline
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.priors import column
 from ahofm.fit.solvers.variational import staged_fit
-from ahofm.fit.solvers.variational.coordinate_ascent import State
+from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 
 
 def repeated_values(seed):
@@ -25,7 +25,7 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     X, y, mean = repeated_values(3)
 
     def fitted():
-        model = AHOFMRegressor(order=4, interactions="mixed", n_members=1, random_state=0, n_jobs=1)
+        model = AHOFMRegressor(order=4, interactions="spline_iid", n_members=1, random_state=0, n_jobs=1)
         return model.fit(X[:300], y[:300])
 
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
@@ -37,22 +37,24 @@ def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(200, 2))
     y = rng.poisson(np.exp(X[:, 0])).astype(float)
-    monkeypatch.setattr(State, "_bears_out", lambda *_: False)
-    model = AHOFMRegressor(family="poisson", order=2, interactions="smooth", n_members=1).fit(X, y)
+    monkeypatch.setattr(VariationalState, "_sufficient_decrease", lambda *_: False)
+    model = AHOFMRegressor(family="poisson", order=2, interactions="spline", n_members=1).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("solver", ["block", "newton"])
+@pytest.mark.parametrize("solver", ["variational", "subsample"])
 def test_factors_whose_steps_losses_never_bear_out_are_left_out(monkeypatch, solver):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(300, 3))
     y = rng.poisson(np.exp(X[:, 0] + X[:, 1] * X[:, 2])).astype(float)
-    bears_out = State._bears_out
+    sufficient_decrease = VariationalState._sufficient_decrease
     monkeypatch.setattr(
-        State, "_bears_out", lambda self, after, k: not self.predictors[k].belief.ranks and bears_out(self, after, k)
+        VariationalState,
+        "_sufficient_decrease",
+        lambda self, after, k: not self.linear_predictors[k].posterior.ranks and sufficient_decrease(self, after, k),
     )
-    settings = {"family": "poisson", "interactions": "smooth", "n_members": 1, "random_state": 0, "solver": solver}
+    settings = {"family": "poisson", "interactions": "spline", "n_members": 1, "random_state": 0, "solver": solver}
     both = AHOFMRegressor(order=2, **settings).fit(X, y)
     np.testing.assert_allclose(both.predict(X), both.model_.at_order(1).predict(X), rtol=1e-3)
 
@@ -74,7 +76,7 @@ def test_pairs_get_more_factors_while_they_leave_something_to_explain():
     X, y, _ = ring_of_pairs(1500, 0)
     settings = {"order": 2, "columns": Spline(n_basis=6), "n_members": 1, "random_state": 2}
     shares = []
-    found = AHOFMRegressor(**settings, callbacks=[lambda record: shares.append(record.share)]).fit(X, y)
+    found = AHOFMRegressor(**settings, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
     given = AHOFMRegressor(**settings, rank=4).fit(X, y)
     assert given.model_.ranks == {2: 4}
     assert found.model_.ranks == {2: 12}
@@ -89,14 +91,14 @@ def test_pairs_get_more_factors_while_they_leave_something_to_explain():
 
 def test_factors_that_were_added_in_vain_are_taken_back(monkeypatch):
     X, y, _ = ring_of_pairs(1500, 0)
-    stage = staged_fit.Member._stage
+    stage = staged_fit.StagedFit._stage
 
     def failing(self, order, report, grown=0):
         if grown:
             raise staged_fit.FailedError
         return stage(self, order, report, grown)
 
-    monkeypatch.setattr(staged_fit.Member, "_stage", failing)
+    monkeypatch.setattr(staged_fit.StagedFit, "_stage", failing)
     model = AHOFMRegressor(order=3, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
     assert model.model_.at_order(2).ranks == {2: 4}
     assert 0.1 < missed(model) < 0.5
@@ -117,14 +119,14 @@ def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
     y = mean + rng.normal(size=len(mean))
 
     def fitted():
-        settings = {"solver": "newton", "interactions": "smooth", "n_members": 1, "random_state": 0}
+        settings = {"solver": "subsample", "interactions": "spline", "n_members": 1, "random_state": 0}
         model = AHOFMRegressor(order=2, rank=6, **settings)
         model.fit(X[:20_000], y[:20_000])
         return model, np.sqrt(np.mean((model.predict(X[20_000:]) - mean[20_000:]) ** 2))
 
     model, error = fitted()
-    assert (model.model_.strengths[2][[0, 1, 4, 5]] > 1e7).all()
-    monkeypatch.setattr(column, "_STRONGEST", (1e6, 1e6))
+    assert (model.model_.smoothing_parameters[2][[0, 1, 4, 5]] > 1e7).all()
+    monkeypatch.setattr(column, "_LARGEST_LAM", (1e6, 1e6))
     assert error < 0.8 * fitted()[1]
 
 
@@ -139,7 +141,7 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
         return run(self, members, name)
 
     monkeypatch.setattr(Runner, "__call__", listening)
-    model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.share)]).fit(X, y)
+    model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
     assert set(orders["search"]) == {3}
     assert set(orders["member"]) == {1}
     assert model.model_.order == 1

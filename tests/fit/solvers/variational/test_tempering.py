@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from ahofm import AHOFMRegressor, Spline, Walk
+from ahofm import AHOFMRegressor, RandomWalk, Spline
 from ahofm.fit.solvers.variational.tempering import against_noise, constant, with_noise
-from ahofm.fit.stacking.problem import Work
+from ahofm.fit.stacking.problem import TrainingProblem
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 1.0, 2.0])
@@ -26,13 +26,13 @@ def test_shares_follow_the_noise():
 def chosen(monkeypatch, n, **settings):
     """Shares at two levels of noise, of the members of a fit."""
     found = []
-    original = Work.tempering
+    original = TrainingProblem.tempering
 
-    def spy(self, recipe):
-        found.append((recipe.interactions, original(self, recipe)))
+    def spy(self, candidate):
+        found.append((candidate.interactions, original(self, candidate)))
         return found[-1][1]
 
-    monkeypatch.setattr(Work, "tempering", spy)
+    monkeypatch.setattr(TrainingProblem, "tempering", spy)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (n, 2))
     model = AHOFMRegressor(order=2, rank=1, n_members=1, max_iter=2, random_state=0, **settings)
@@ -44,22 +44,22 @@ def chosen(monkeypatch, n, **settings):
 
 def test_few_rows_by_the_noise_whatever_the_kind(monkeypatch):
     shares = chosen(monkeypatch, 500)
-    assert shares.keys() == {"smooth", "mixed", "walk"}
+    assert shares.keys() == {"spline", "spline_iid", "random_walk"}
     assert len(set(shares.values())) == 1
-    assert shares["smooth"][0] < shares["smooth"][1]
+    assert shares["spline"][0] < shares["spline"][1]
 
 
 def test_many_rows_by_kind(monkeypatch):
     shares = chosen(monkeypatch, 2500)
-    assert shares["smooth"] == (0.7, 0.7)
-    assert shares["mixed"][0] == shares["mixed"][1] < shares["walk"][0] == shares["walk"][1]
+    assert shares["spline"] == (0.7, 0.7)
+    assert shares["spline_iid"][0] == shares["spline_iid"][1] < shares["random_walk"][0] == shares["random_walk"][1]
 
 
 def test_smooth_pairs_without_strengths_of_their_own_against_the_noise(monkeypatch):
-    assert chosen(monkeypatch, 2500, solver="newton")["smooth"] == (0.4, 0.1)
+    assert chosen(monkeypatch, 2500, solver="subsample")["spline"] == (0.4, 0.1)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Spline(), "smooth"), (Walk(), "mixed")])
+@pytest.mark.parametrize(("kind", "name"), [(Spline(), "spline"), (RandomWalk(), "spline_iid")])
 def test_given_kinds_are_fitted_by_the_recipe_that_is_like_them(monkeypatch, kind, name):
     assert chosen(monkeypatch, 2500, columns=kind).keys() == {name}
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import Part, Posterior, Prior
-from ahofm.fit.priors.spline import SmoothPrior
-from ahofm.fit.priors.spline_iid import MixedPrior
-from ahofm.fit.solvers.variational.column import Block
-from ahofm.fit.solvers.variational.main_effects import Additive
-from ahofm.fit.solvers.variational.posterior import Belief
+from ahofm.fit.priors.base import Coefficients, FunctionPosterior, Prior
+from ahofm.fit.priors.spline import SplinePrior
+from ahofm.fit.priors.spline_iid import SplineIIDPrior
+from ahofm.fit.solvers.variational.column import ColumnPosterior
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums
 
 _LEAST_SQUARE = 1e-18
@@ -24,8 +24,8 @@ class Functions:
     """Some functions of one column: its main effect, or its factors."""
 
     prior: Prior
-    strength: Floats
-    part: Part
+    lam: Floats
+    part: Coefficients
     rows: slice  # of the tables
     columns: slice  # of the tables
     gram: Floats
@@ -34,40 +34,40 @@ class Functions:
     ridge: Floats  # curvature of U there
     mass: Floats  # share of the weight at each code
     damping: Floats  # curvature in the way of block solves
-    learns: bool = True  # whether its strengths change
+    learns: bool = True  # whether its smoothing parameters change
 
     @property
     def basis(self) -> Floats:
         """Values of the smooth coordinates at the codes; none without a smooth part."""
-        smooth = self.prior.smooth if isinstance(self.prior, MixedPrior) else self.prior
-        return smooth.values if isinstance(smooth, SmoothPrior) else np.zeros((len(self.gram), 0))
+        smooth = self.prior.smooth if isinstance(self.prior, SplineIIDPrior) else self.prior
+        return smooth.values if isinstance(smooth, SplinePrior) else np.zeros((len(self.gram), 0))
 
-    def values(self, part: Part) -> Floats:
+    def values(self, part: Coefficients) -> Floats:
         """At the codes."""
         total = np.zeros(self.gram.shape[:2]) if part.smooth is None else self.basis @ part.smooth
         return total if part.rough is None else total + part.rough
 
-    def slope(self, at_codes: Floats, part: Part) -> Floats:
+    def slope(self, at_codes: Floats, part: Coefficients) -> Floats:
         """Of the penalised loss by the coefficients: flat."""
         smooth = None if part.smooth is None else self.basis.T @ at_codes
-        own = Part(smooth, None if part.rough is None else at_codes)
-        return own.flat() + self.prior.pull(part, self.strength).flat()
+        own = Coefficients(smooth, None if part.rough is None else at_codes)
+        return own.flat() + self.prior.penalty_gradient(part, self.lam).flat()
 
-    def penalty(self, part: Part) -> float:
+    def penalty(self, part: Coefficients) -> float:
         """u'Q u / 2."""
-        return 0.5 * float(part.flat() @ self.prior.pull(part, self.strength).flat())
+        return 0.5 * float(part.flat() @ self.prior.penalty_gradient(part, self.lam).flat())
 
-    def uncertainty(self, part: Part) -> tuple[float, Floats]:
+    def uncertainty(self, part: Coefficients) -> tuple[float, Floats]:
         """U, and its slope at the codes."""
         away = self.values(part) - self.origin
         return float((self.lean * away + 0.5 * self.ridge * away**2).sum()), self.lean + self.ridge * away
 
-    def solved(self, at_codes: Floats, part: Part) -> Posterior:
+    def solved(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
         """Where the parabola with this slope ends."""
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
-        return self.prior.solve(self.gram, rhs, self.strength)
+        return self.prior.solve(self.gram, rhs, self.lam)
 
-    def damped(self, at_codes: Floats, part: Part) -> Functions:
+    def damped(self, at_codes: Floats, part: Coefficients) -> Functions:
         """With curvature in the way where a block solve moves a factor by more than its own size.
 
         Near zero a factor is determined by its partners alone, which move at the same time: steps that are right for
@@ -81,57 +81,59 @@ class Functions:
         times = np.sqrt(squares[0] / np.maximum(squares[1], _LEAST_SQUARE))
         return replace(self, damping=np.einsum("bff->bf", self.gram) * np.maximum(times - 1.0, 0.0))
 
-    def inverse(self, at_codes: Floats, part: Part) -> Floats:
+    def inverse(self, at_codes: Floats, part: Coefficients) -> Floats:
         """Block solve of (slope at codes + Q coefficients): flat."""
         gram = self.gram.copy()
         np.einsum("bff->bf", gram)[...] += self.damping
         solved = replace(self, gram=gram).solved(at_codes, part)
-        return part.flat() - Part(solved.smooth, solved.rough).flat()
+        return part.flat() - Coefficients(solved.smooth, solved.rough).flat()
 
 
-def functions_of(block: Block, at: slice, gram: Floats, lean: Floats, ridge: Floats) -> list[Functions]:
+def functions_of(block: ColumnPosterior, at: slice, gram: Floats, lean: Floats, ridge: Floats) -> list[Functions]:
     """The main effect and the factors of a column, each on its own."""
     found = []
     main, factors = block.main, block.factors
     assert main is not None
-    given: list[tuple[Prior, Posterior, Floats, slice]] = [
-        (block.column.main, main, block.main_strength, slice(0, 1)),
+    given: list[tuple[Prior, FunctionPosterior, Floats, slice]] = [
+        (block.column.main, main, block.main_lam, slice(0, 1)),
     ]
     if factors is not None:
-        given.append((block.column.factors, factors, block.strength, slice(1, gram.shape[1])))
-    for prior, posterior, strength, columns in given:
-        smooth_only = isinstance(prior, SmoothPrior)
-        part = Part(posterior.smooth, None if smooth_only else posterior.rough)
+        given.append((block.column.factors, factors, block.lam, slice(1, gram.shape[1])))
+    for prior, posterior, lam, columns in given:
+        smooth_only = isinstance(prior, SplinePrior)
+        part = Coefficients(posterior.smooth, None if smooth_only else posterior.rough)
         own = np.ascontiguousarray(gram[:, columns, columns])
         np.einsum("bff->bf", own)[...] += ridge[:, columns]
         none = np.zeros((len(gram), columns.stop - columns.start))
         function = Functions(
-            prior, strength, part, at, columns, own, none, lean[:, columns], ridge[:, columns], block.column.mass, none
+            prior, lam, part, at, columns, own, none, lean[:, columns], ridge[:, columns], block.column.mass, none
         )
         found.append(replace(function, origin=function.values(part)))
     return found
 
 
-def smooth_main_of(belief: Belief, additive: Additive, j: int, at: slice, gram: Floats) -> list[Functions]:
+def smooth_main_of(posterior: Posterior, additive: AdditiveDesign, j: int, at: slice, gram: Floats) -> list[Functions]:
     """The part of a main effect that is smooth and shared out over all columns at once, where there is one.
 
-    Its strengths were learned from all columns together, which blocks do not see: they stay.
+    Its smoothing parameters were learned from all columns together, which blocks do not see: they stay.
     """
     found = additive.part(j)
     if found is None:
         return []
     own, places = found
-    strength = belief.smooth.strength[additive.strengths_of(places)][:, np.newaxis]
-    part = Part(belief.smooth.coef[places, np.newaxis], None)
+    lam = posterior.smooth.lam[additive.lam_indices(places)][:, np.newaxis]
+    part = Coefficients(posterior.smooth.coef[places, np.newaxis], None)
     none = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
-    mass = belief.blocks[j].column.mass
-    function = Functions(own.prior, strength, part, at, slice(0, 1), gram, none, none, none, mass, none, learns=False)
+    mass = posterior.blocks[j].column.mass
+    function = Functions(own.prior, lam, part, at, slice(0, 1), gram, none, none, none, mass, none, learns=False)
     return [replace(function, origin=function.values(part))]
 
 
-def uncertainty_of(block: Block, believed: BlockSums, known: ColumnSums, noise: float) -> tuple[Floats, Floats]:
+def uncertainty_of(
+    block: ColumnPosterior, expected_sums: BlockSums, known: ColumnSums, noise: float
+) -> tuple[Floats, Floats]:
     """Slope and curvature of U at each code: what sums with variances have over sums without."""
-    slope = np.einsum("bfg,bg->bf", believed.gram, block.mean) - believed.rhs - known.g
-    ridge = np.einsum("bff->bf", believed.gram) - np.einsum("bff->bf", known.h)
+    slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - known.g
+    ridge = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", known.h)
     return slope[:-1] / noise, np.maximum(ridge[:-1], 0.0) / noise

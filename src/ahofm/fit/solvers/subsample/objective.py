@@ -2,8 +2,8 @@
 
     sum_i w_i loss_i / dispersion + u'Q u / 2 + U(u)
 
-u are the coefficients of every function, Q the strengths. U is what the partners' uncertainty costs, half the sum of
-curvature times the predictor's variance. As variances fall with the number of rows, that sum stays what it is on the
+u are the coefficients of every function, Q the smoothing parameters. U is what the partners' uncertainty costs, half the sum of
+curvature times the linear predictor's variance. As variances fall with the number of rows, that sum stays what it is on the
 sample; it is taken from there, to second order at the sample's coefficients.
 """
 
@@ -19,16 +19,16 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.fit.objective import column_sums, loss_sums
-from ahofm.fit.priors.base import Part, Posterior, bounded
+from ahofm.fit.priors.base import Coefficients, FunctionPosterior, bounded
 from ahofm.fit.smoothing.fellner_schall import learned
 from ahofm.fit.solvers.subsample.functions import Functions, functions_of, smooth_main_of, uncertainty_of
-from ahofm.fit.solvers.variational.main_effects import Additive
-from ahofm.fit.solvers.variational.posterior import Belief
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
 from ahofm.rows import Executor, Source, fold
 
 _LEARNING = 5
-"""Steps of the rule for strengths at a time: they need no pass, and what is to vanish takes many."""
+"""Steps of the rule for smoothing parameters at a time: they need no pass, and what is to vanish takes many."""
 
 
 @dataclass(frozen=True)
@@ -41,70 +41,75 @@ class Rows:
     family: Family
     total: float
 
-    def sums(self, predictors: tuple[Tables, ...]) -> tuple[float, tuple[Tables, ...]]:
+    def sums(self, linear_predictors: tuple[Tables, ...]) -> tuple[float, tuple[Tables, ...]]:
         """Loss and slopes; one pass."""
-        task = partial(loss_sums, predictors=predictors, kernel=self.kernel, family=self.family)
+        task = partial(loss_sums, linear_predictors=linear_predictors, kernel=self.kernel, family=self.family)
         sums = fold(task, self.source, self.executor)
         return sums.value, sums.gradient
 
-    def curvature(self, predictors: tuple[Tables, ...], which: int, column: int) -> ColumnSums:
+    def curvature(self, linear_predictors: tuple[Tables, ...], which: int, column: int) -> ColumnSums:
         """Per code of a column, sums of slopes and curvatures with derivatives; one pass."""
         task = partial(
-            column_sums, predictors=predictors, kernel=self.kernel, family=self.family, which=which, column=column
+            column_sums,
+            linear_predictors=linear_predictors,
+            kernel=self.kernel,
+            family=self.family,
+            which=which,
+            column=column,
         )
         return fold(task, self.source, self.executor)
 
 
-class Problem:
-    """Coefficients of all predictors as one vector, intercepts first."""
+class RefinementObjective:
+    """Coefficients of all linear predictors as one vector, intercepts first."""
 
     def __init__(
         self,
-        beliefs: Sequence[Belief],
-        additive: Additive,
+        posteriors: Sequence[Posterior],
+        additive: AdditiveDesign,
         rows: Rows,
         sample: Rows,
-        believed: Sequence[Sequence[BlockSums]],
+        expected_sums: Sequence[Sequence[BlockSums]],
         noise: float,
     ) -> None:
         """Curvatures come from the sample."""
         self.rows, self.noise = rows, noise
-        self.ranks = beliefs[0].ranks
-        tables = tuple(tables_of(belief, additive) for belief in beliefs)
-        self.ends = np.cumsum([0, *(block.column.book.n_codes for block in beliefs[0].blocks)])
+        self.ranks = posteriors[0].ranks
+        tables = tuple(tables_of(posterior, additive) for posterior in posteriors)
+        self.ends = np.cumsum([0, *(block.column.book.n_codes for block in posteriors[0].blocks)])
         scale = rows.total / sample.total / noise
         self.functions: list[list[Functions]] = []
-        self.information = np.empty(len(beliefs))
-        for k, (belief, whole) in enumerate(zip(beliefs, tables, strict=True)):
+        self.information = np.empty(len(posteriors))
+        for k, (posterior, whole) in enumerate(zip(posteriors, tables, strict=True)):
             own = []
-            for j, block in enumerate(belief.blocks):
+            for j, block in enumerate(posterior.blocks):
                 at = slice(int(self.ends[j]), int(self.ends[j + 1]) - 1)
                 known = sample.curvature(tables, k, j)
                 gram = scale * known.h[:-1]
                 self.information[k] = float(gram[:, 0, 0].sum())
-                lean, ridge = uncertainty_of(block, believed[k][j], known, noise)
+                lean, ridge = uncertainty_of(block, expected_sums[k][j], known, noise)
                 own += functions_of(block, at, gram, lean, ridge)
-                own += smooth_main_of(belief, additive, j, at, gram)
+                own += smooth_main_of(posterior, additive, j, at, gram)
             self.functions.append(own)
             for function in own:
                 _add(whole, function, -function.origin)
         self.base = tables  # what no coefficient here changes
         parts = [function.part.flat() for own in self.functions for function in own]
-        self.start = np.concatenate([[belief.intercept for belief in beliefs], *parts])
-        sizes = [len(beliefs), *(len(part) for part in parts)]
+        self.start = np.concatenate([[posterior.intercept for posterior in posteriors], *parts])
+        sizes = [len(posteriors), *(len(part) for part in parts)]
         self.cuts = list(pairwise(np.cumsum([0, *sizes])))
 
     def each(self) -> list[tuple[int, Functions, slice]]:
-        """Predictor, functions and where their coefficients are."""
+        """Linear predictor, functions and where their coefficients are."""
         flat = [(k, function) for k, own in enumerate(self.functions) for function in own]
         return [(k, function, slice(a, b)) for (k, function), (a, b) in zip(flat, self.cuts[1:], strict=True)]
 
-    def parts(self, u: Floats) -> list[Part]:
+    def parts(self, u: Floats) -> list[Coefficients]:
         """Coefficients of each group of functions."""
         return [function.part.like(u[at]) for _, function, at in self.each()]
 
     def at(self, u: Floats) -> tuple[Tables, ...]:
-        """The predictors at the codes."""
+        """The linear predictors at the codes."""
         tables = [
             Tables(float(u[k]), table.main.copy(), {order: part.copy() for order, part in table.factors.items()})
             for k, table in enumerate(self.base)
@@ -129,19 +134,19 @@ class Problem:
         return value, at_codes, gradient
 
     @property
-    def strengths(self) -> list[Floats]:
+    def smoothing_parameters(self) -> list[Floats]:
         """Of each group of functions."""
-        return [function.strength for _, function, _ in self.each()]
+        return [function.lam for _, function, _ in self.each()]
 
     @property
     def learned(self) -> list[tuple[Floats, Floats]]:
-        """Strengths and dampings of each group of functions: all that changes on the way but the coefficients."""
-        return [(function.strength, function.damping) for _, function, _ in self.each()]
+        """Smoothing parameters and dampings of each group of functions: all that changes on the way but the coefficients."""
+        return [(function.lam, function.damping) for _, function, _ in self.each()]
 
     def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
         """With what was learned before."""
         pairs = zip(self.each(), found, strict=True)
-        self._exchange([replace(own, strength=strength, damping=damping) for (_, own, _), (strength, damping) in pairs])
+        self._exchange([replace(own, lam=lam, damping=damping) for (_, own, _), (lam, damping) in pairs])
 
     def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
         """Block solves that are safe for all columns at once, from the slopes at these coefficients."""
@@ -154,15 +159,15 @@ class Problem:
         self.functions = [[next(given) for _ in own] for own in self.functions]
 
     def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
-        """New strengths; the objective and its slopes at the same coefficients, for which rows need not be asked."""
+        """New smoothing parameters; the objective and its slopes at the same coefficients, for which rows need not be asked."""
         new, parts = [], self.parts(u)
         for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
             value -= function.penalty(part)
             ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
             new.append(function)
             for _ in range(_LEARNING if function.learns else 0):
-                strength = learned(function.prior, new[-1].solved(own, part), new[-1].strength, ranks)
-                new[-1] = replace(function, strength=strength)
+                lam = learned(function.prior, new[-1].solved(own, part), new[-1].lam, ranks)
+                new[-1] = replace(function, lam=lam)
         self._exchange(new)
         gradient = np.empty_like(u)
         gradient[: len(self.functions)] = at_codes[0]
@@ -181,19 +186,21 @@ class Problem:
         return out
 
 
-def tables_of(belief: Belief, additive: Additive) -> Tables:
-    """A predictor at the codes of all columns."""
-    snapshot = belief.snapshot(additive, 1.0)
-    assert snapshot is not None
+def tables_of(posterior: Posterior, additive: AdditiveDesign) -> Tables:
+    """A linear predictor at the codes of all columns."""
+    stage_result = posterior.stage_result(additive, 1.0)
+    assert stage_result is not None
     parts = []
-    for block, coef, level in zip(belief.blocks, snapshot.coef, snapshot.level, strict=True):
+    for block, coef, centring in zip(posterior.blocks, stage_result.coef, stage_result.centring, strict=True):
         values = np.asarray(block.column.book.basis @ coef)
-        values[:-1] += level
+        values[:-1] += centring
         parts.append(values)
     stacked = np.vstack(parts)
-    ends = np.cumsum([1, *belief.ranks.values()])
-    factors = {d: np.ascontiguousarray(stacked[:, a:b]) for d, (a, b) in zip(belief.ranks, pairwise(ends), strict=True)}
-    return Tables(belief.intercept, stacked[:, 0].copy(), factors)
+    ends = np.cumsum([1, *posterior.ranks.values()])
+    factors = {
+        d: np.ascontiguousarray(stacked[:, a:b]) for d, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)
+    }
+    return Tables(posterior.intercept, stacked[:, 0].copy(), factors)
 
 
 def _take(tables: Tables, function: Functions) -> Floats:
@@ -212,19 +219,21 @@ def _add(tables: Tables, function: Functions, values: Floats) -> None:
         at += table.shape[1]
 
 
-def beliefs_of(beliefs: Sequence[Belief], additive: Additive, problem: Problem, u: Floats) -> list[Belief]:
+def posteriors_of(
+    posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
+) -> list[Posterior]:
     """With the new coefficients in."""
-    found = iter(zip(problem.each(), problem.parts(u), strict=True))
+    found = iter(zip(objective.each(), objective.parts(u), strict=True))
     out = []
-    for k, belief in enumerate(beliefs):
-        blocks, coef = [], belief.smooth.coef.copy()
-        for j, block in enumerate(belief.blocks):
+    for k, posterior in enumerate(posteriors):
+        blocks, coef = [], posterior.smooth.coef.copy()
+        for j, block in enumerate(posterior.blocks):
             (_, function, _), part = next(found)
-            main, main_strength = _moved(block.main, function, part), function.strength
-            factors, strength = None, block.strength
+            main, main_lam = _moved(block.main, function, part), function.lam
+            factors, lam = None, block.lam
             if block.factors is not None:
                 (_, function, _), part = next(found)
-                factors, strength = _moved(block.factors, function, part), function.strength
+                factors, lam = _moved(block.factors, function, part), function.lam
             if factors is not None and block.column.free:
                 factors = bounded(factors, block.column.mass, block.farthest)
             smooth = additive.part(j)
@@ -233,16 +242,16 @@ def beliefs_of(beliefs: Sequence[Belief], additive: Additive, problem: Problem, 
                 coef[smooth[1]] = np.ravel(part.flat())
             mean = block.mean.copy()
             mean[:-1] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
-            blocks.append(
-                replace(block, mean=mean, main=main, factors=factors, main_strength=main_strength, strength=strength)
-            )
-        shift = float(additive.middle @ (coef - belief.smooth.coef))  # smooth effects are centred on the sample's rows
-        smooth_now = replace(belief.smooth, coef=coef)
-        out.append(replace(belief, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
+            blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
+        shift = float(
+            additive.middle @ (coef - posterior.smooth.coef)
+        )  # smooth effects are centred on the sample's rows
+        smooth_now = replace(posterior.smooth, coef=coef)
+        out.append(replace(posterior, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
     return out
 
 
-def _moved(posterior: Posterior | None, function: Functions, part: Part) -> Posterior:
+def _moved(posterior: FunctionPosterior | None, function: Functions, part: Coefficients) -> FunctionPosterior:
     assert posterior is not None
     rough = posterior.rough if part.rough is None else part.rough  # of a smooth prior: what bounds have taken off
     extra = 0.0 if part.rough is not None or rough is None else rough

@@ -14,48 +14,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.solvers.variational.posterior import Belief
+from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.model.shares import symmetric
 
 _LEAST = 0.1
-"""Times its noise. Less than once: strengths have shrunk it, and more rows may find more in it."""
+"""Times its noise. Less than once: smoothing parameters have shrunk it, and more rows may find more in it."""
 
 
-def needed(beliefs: Sequence[Belief], information: Sequence[float]) -> list[Belief]:
-    """Predictors without the factors that none of them needs; of every order the largest one stays.
+def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
+    """Linear predictors without the factors that none of them needs; of every order the largest one stays.
 
-    ``information`` is, of every predictor, the sum of its rows' curvatures over the dispersion.
+    ``information`` is, of every linear predictor, the sum of its rows' curvatures over the dispersion.
     """
-    ranks = beliefs[0].ranks
+    ranks = posteriors[0].ranks
     if not ranks:
-        return list(beliefs)
-    # how many times its noise each factor has: (predictors, factors)
+        return list(posteriors)
+    # how many times its noise each factor has: (linear predictors, factors)
     times = np.array(
-        [own * _variances(belief) / _freedom(belief) for belief, own in zip(beliefs, information, strict=True)]
+        [own * _variances(posterior) / _edf(posterior) for posterior, own in zip(posteriors, information, strict=True)]
     )
     most = times.max(axis=0)
     kept = {
         order: start + np.flatnonzero((most[start:end] > _LEAST) | (most[start:end] == most[start:end].max()))
         for order, (start, end) in zip(ranks, pairwise(np.cumsum([0, *ranks.values()])), strict=True)
     }
-    return [_only(belief, kept) for belief in beliefs]
+    return [_only(posterior, kept) for posterior in posteriors]
 
 
-def _variances(belief: Belief) -> Floats:
+def _variances(posterior: Posterior) -> Floats:
     """Of each factor's term, over the columns' own distributions."""
-    squares = np.array([block.column.mass @ block.mean[:-1, 1:] ** 2 for block in belief.blocks])
-    ends = np.cumsum([0, *belief.ranks.values()])
-    parts = [symmetric(squares[:, a:b], order) for order, (a, b) in zip(belief.ranks, pairwise(ends), strict=True)]
+    squares = np.array([block.column.mass @ block.mean[:-1, 1:] ** 2 for block in posterior.blocks])
+    ends = np.cumsum([0, *posterior.ranks.values()])
+    parts = [symmetric(squares[:, a:b], order) for order, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)]
     return np.concatenate(parts)
 
 
-def _freedom(belief: Belief) -> Floats:
+def _edf(posterior: Posterior) -> Floats:
     """Coefficients of each factor that the rows determine."""
-    found = [block.factors.freedom.sum(axis=0) for block in belief.blocks if block.factors is not None]
+    found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
     return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
 
 
-def _only(belief: Belief, kept: dict[int, NDArray[np.intp]]) -> Belief:
+def _only(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
     which = np.concatenate(list(kept.values()))
     ranks = {order: len(own) for order, own in kept.items()}
-    return replace(belief, ranks=ranks, blocks=tuple(block.only(which) for block in belief.blocks))
+    return replace(posterior, ranks=ranks, blocks=tuple(block.only(which) for block in posterior.blocks))

@@ -4,8 +4,8 @@ Limited-memory quasi-Newton steps. In the place of a multiple of the identity th
 column, with the curvature of the sample scaled up to all rows. That inverse needs what it is applied to as a slope at
 the codes plus Q times coefficients; slopes, and their differences, come in that form.
 
-More rows determine more, so strengths of the sample smooth too much: they are learned again on the way, from the same
-curvature. Block solves that would move a factor by more than its own size are damped.
+More rows determine more, so smoothing parameters of the sample smooth too much: they are learned again on the way, from the same
+curvature. Block solves that would move a factor by more than its own step are damped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Saved
-from ahofm.fit.solvers.subsample.objective import Problem, Rows, beliefs_of
-from ahofm.fit.solvers.variational.main_effects import Additive
-from ahofm.fit.solvers.variational.posterior import Belief
+from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums
 
 _MEMORY = 10
@@ -28,90 +28,90 @@ _ENOUGH = 0.5
 """Ends when a step promises less, in units of log-likelihood: one coefficient's sampling error is as large."""
 
 _DESCENTS = 4
-"""Strengths are learned again after each but the last."""
+"""Smoothing parameters are learned again after each but the last."""
 
 Progress = Callable[[float, float], bool]
 """Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
 
 
 def refined(
-    beliefs: Sequence[Belief],
-    additive: Additive,
+    posteriors: Sequence[Posterior],
+    additive: AdditiveDesign,
     rows: Rows,
     sample: Rows,
-    believed: Sequence[Sequence[BlockSums]],
+    expected_sums: Sequence[Sequence[BlockSums]],
     noise: float,
     *,
     most_passes: int,
     progress: Progress,
     saved: Saved | None = None,
     name: str = "",
-) -> list[Belief]:
-    """Beliefs whose coefficients and strengths are those of all rows; variances stay the sample's.
+) -> list[Posterior]:
+    """Beliefs whose coefficients and smoothing parameters are those of all rows; variances stay the sample's.
 
-    ``believed`` are the sums over the sample, for every predictor and column, with the partners' variances in. The
+    ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances in. The
     state after every step is kept as ``name``.
     """
-    problem = Problem(beliefs, additive, rows, sample, believed, noise)
+    objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, noise)
     found = None if saved is None else saved.get(name)
-    u, passes, descent = problem.start, 1, 1
+    u, passes, descent = objective.start, 1, 1
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
     if found is None:
-        value, slopes, gradient = problem.value(u)
-        problem.damp(u, slopes)
+        value, slopes, gradient = objective.value(u)
+        objective.damp(u, slopes)
     else:
         u, passes, descent, value, slopes, gradient, steps, learned = found
-        problem.resume(learned)
+        objective.resume(learned)
     while passes < most_passes:
-        direction = _direction(problem, u, gradient, slopes, steps)
+        direction = _direction(objective, u, gradient, slopes, steps)
         promise = -float(gradient @ direction)
         if not promise > 0.0:
-            direction, steps = -problem.inverse(slopes, u), []
+            direction, steps = -objective.inverse(slopes, u), []
             promise = -float(gradient @ direction)
         if progress(value / rows.total, promise):
             break
         if promise < 2.0 * _ENOUGH or passes * _DESCENTS >= descent * most_passes:
             if descent == _DESCENTS:
                 break
-            value, gradient = problem.learn(u, value, slopes)
-            problem.damp(u, slopes)
+            value, gradient = objective.learn(u, value, slopes)
+            objective.damp(u, slopes)
             descent, steps = descent + 1, []
             continue
-        size, better, tried = _descended(problem, u, value, direction, promise, most_passes - passes)
+        step, better, tried = _descended(objective, u, value, direction, promise, most_passes - passes)
         passes += tried
         if better is None:
             if not steps:
                 break
             steps = []  # what was remembered of the curvature leads astray
-            problem.damp(u, slopes)
+            objective.damp(u, slopes)
             continue
-        change = size * direction
+        change = step * direction
         steps = [*steps[1 - _MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
         u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
         if saved is not None:
-            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, problem.learned))
-    return beliefs_of(beliefs, additive, problem, u)
+            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, objective.learned))
+    return posteriors_of(posteriors, additive, objective, u)
 
 
 def _descended(
-    problem: Problem, u: Floats, value: float, direction: Floats, promise: float, most: int
+    objective: RefinementObjective, u: Floats, value: float, direction: Floats, promise: float, most: int
 ) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
-    """The size of a step that lowers the objective as promised, what is there, and the passes that it took."""
-    size, passes = 1.0, 0
-    while passes < most and size > 1e-3:
-        new = problem.value(u + size * direction)
+    """The step of a step that lowers the objective as promised, what is there, and the passes that it took."""
+    step, passes = 1.0, 0
+    while passes < most and step > 1e-3:
+        new = objective.value(u + step * direction)
         passes += 1
-        if new[0] <= value - 1e-4 * size * promise:
-            return size, new, passes
-        curved = new[0] - value + size * promise  # the parabola through both ends
-        size *= float(np.clip(0.5 * size * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
-    return size, None, passes
+        if new[0] <= value - 1e-4 * step * promise:
+            return step, new, passes
+        curved = new[0] - value + step * promise  # the parabola through both ends
+        step *= float(np.clip(0.5 * step * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
+    return step, None, passes
 
 
 def _direction(
-    problem: Problem,
+    objective: RefinementObjective,
     u: Floats,
     gradient: Floats,
     slopes: Sequence[Floats],
@@ -119,16 +119,16 @@ def _direction(
 ) -> Floats:
     """Two loops of L-BFGS around the block solves."""
     rest, at_codes, coefficients = gradient.copy(), list(slopes), u.copy()
-    shares = []
+    alphas = []
     for change, bend, codes in reversed(steps):
-        share = float(change @ rest) / float(change @ bend)
-        shares.append(share)
-        rest -= share * bend
-        coefficients -= share * change
-        at_codes = [mine - share * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
-    out = problem.inverse(at_codes, coefficients)
-    for (change, bend, _), share in zip(steps, reversed(shares), strict=True):
-        out += (share - float(bend @ out) / float(change @ bend)) * change
+        alpha = float(change @ rest) / float(change @ bend)
+        alphas.append(alpha)
+        rest -= alpha * bend
+        coefficients -= alpha * change
+        at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
+    out = objective.inverse(at_codes, coefficients)
+    for (change, bend, _), alpha in zip(steps, reversed(alphas), strict=True):
+        out += (alpha - float(bend @ out) / float(change @ bend)) * change
     return -out
 
 

@@ -1,4 +1,4 @@
-"""More rows than it takes to learn strengths: members are fitted to a sample of them, then refined on all."""
+"""More rows than it takes to learn smoothing parameters: members are fitted to a sample of them, then refined on all."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from functools import partial
 import numpy as np
 
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import Fit, Snapshot, pass_work
+from ahofm.fit.cost.schedule import Fit, StageResult, pass_cost
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.subsample.objective import Rows, tables_of
-from ahofm.fit.solvers.subsample.prune import needed
+from ahofm.fit.solvers.subsample.prune import pruned
 from ahofm.fit.solvers.subsample.refine import refined
-from ahofm.fit.solvers.variational.posterior import Belief
-from ahofm.fit.solvers.variational.staged_fit import Member
-from ahofm.fit.stacking.problem import Work
+from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import NativeKernel
 from ahofm.model import Reason
-from ahofm.rows import KNOWN_ROWS, ArraySource, ThreadExecutor, selected
+from ahofm.rows import RAW_SAMPLE_ROWS, ArraySource, ThreadExecutor, selected
 
 SAMPLE_ROWS = 50_000
-"""So many rows settle strengths and dispersion, and where factors start."""
+"""So many rows settle smoothing parameters and dispersion, and where factors start."""
 
-NEWTON_ROWS = KNOWN_ROWS
+SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
 """Beyond, this is the default: at order 3 and rank 12 both take as long there, and a block fit is a little better."""
 
 _FLOAT64_ROWS = 200_000
@@ -32,47 +32,49 @@ PASSES, PASSES_BELOW = 44, 12
 """Over all rows, at most: at the highest order, and at each of those below."""
 
 
-def goes_on_a_sample(settings: Settings, n_rows: int) -> bool:
+def uses_subsample(settings: Settings, n_rows: int) -> bool:
     """Whether members are fitted to a sample first."""
-    return settings.solver == "newton" or (settings.solver == "auto" and n_rows > NEWTON_ROWS)
+    return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
 
 
-def sample_of(work: Work) -> Work:
+def subsample_of(problem: TrainingProblem) -> TrainingProblem:
     """Some of the rows, at random."""
-    n = work.response.n_rows
+    n = problem.response.n_rows
     if n <= SAMPLE_ROWS:
-        return work
-    rows = np.random.default_rng([work.settings.seed, 1]).permutation(n)[:SAMPLE_ROWS]
-    return work.take(np.sort(rows))
+        return problem
+    rows = np.random.default_rng([problem.settings.seed, 1]).permutation(n)[:SAMPLE_ROWS]
+    return problem.take(np.sort(rows))
 
 
-def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name: str = "member") -> list[Fit]:
+def refined_fits(
+    member: StagedFit, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, name: str = "member"
+) -> list[Fit]:
     """The member's fits at every order, refined on all rows. The name is that of what is kept on the way."""
     fits: list[Fit] = []
     saved = runner.saved
-    for at, beliefs in enumerate(member.beliefs):
+    for at, posteriors in enumerate(member.posteriors):
         place = f"{name} stage {at}"
-        kept = None if saved is None else saved.get(place, Snapshot)
+        kept = None if saved is None else saved.get(place, StageResult)
         if kept is not None:
             fits.append(kept)
             continue
         if runner.reason is not None:
             fits.append(member.fits[at])
             continue
-        last = at == len(member.beliefs) - 1
+        last = at == len(member.posteriors) - 1
         known, noise = rows_of(sample, member), member.fits[at][0].noise
-        cost = pass_work(work.response.n_rows, member.ranks, (1, *member.ranks)[at])
+        cost = pass_cost(problem.response.n_rows, member.ranks, (1, *member.ranks)[at])
         try:
-            supported = needed(beliefs, _information(beliefs, member, known, work.data.total / noise))
+            supported = pruned(posteriors, _information(posteriors, member, known, problem.data.total / noise))
             new = refined(
                 supported,
                 member.additive,
-                all_rows(work, member),
+                all_rows(problem, member),
                 known,
-                member.believed(supported),
+                member.expected_sums(supported),
                 noise,
-                most_passes=(work.settings.max_iter or PASSES) if last else PASSES_BELOW,
-                progress=partial(runner.report, passes=1.0, work=cost),
+                most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+                progress=partial(runner.report, passes=1.0, cost=cost),
                 saved=saved,
                 name=f"{place} on its way",
             )
@@ -80,28 +82,28 @@ def refined_fits(member: Member, work: Work, sample: Work, runner: Runner, name:
             runner.reason = Reason.INTERRUPTED
             fits.append(member.fits[at])
             continue
-        parts = [belief.snapshot(member.additive, noise) for belief in new]
+        parts = [posterior.stage_result(member.additive, noise) for posterior in new]
         fits.append(tuple(part for part in parts if part is not None))
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
 
 
-def _information(beliefs: Sequence[Belief], member: Member, known: Rows, total: float) -> list[float]:
-    """Of all rows about each predictor: ``total`` weight over dispersion, times the mean curvature of known rows."""
-    tables = tuple(tables_of(belief, member.additive) for belief in beliefs)
-    mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(beliefs))]
+def _information(posteriors: Sequence[Posterior], member: StagedFit, known: Rows, total: float) -> list[float]:
+    """Of all rows about each linear predictor: ``total`` weight over dispersion, times the mean curvature of raw sample."""
+    tables = tuple(tables_of(posterior, member.additive) for posterior in posteriors)
+    mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
     return [total * own for own in mean]
 
 
-def all_rows(work: Work, member: Member) -> Rows:
+def all_rows(problem: TrainingProblem, member: StagedFit) -> Rows:
     """For passes over all rows, wherever they are."""
-    data = work.data
-    source = selected(data.source, work.columns)
+    data = problem.data
+    source = selected(data.source, problem.columns)
     return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
 
 
-def rows_of(sample: Work, member: Member) -> Rows:
+def rows_of(sample: TrainingProblem, member: StagedFit) -> Rows:
     """For passes over the rows that are known."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.priors.column import BlockColumn
-from ahofm.fit.solvers.variational.working import Response, Touch
+from ahofm.fit.priors.column import ColumnPriors
+from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.model.shares import symmetric
 
-_RANDOM_SIZE = 0.3
+_RANDOM_STD = 0.3
 """Standard deviation of random coefficients, in units of the residual's."""
 
 _HALVINGS = 20
@@ -25,22 +25,22 @@ _ENOUGH_ROWS = 20_000
 """For the covariance of residuals with products; more are thinned."""
 
 
-def random_factors(columns: Sequence[BlockColumn], rank: int, spread: float, rng: np.random.Generator) -> list[Floats]:
+def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: np.random.Generator) -> list[Floats]:
     """Smooth random functions at the codes, (codes, rank) per column."""
     factors = []
     for column in columns:
         size = 1.0 / np.sqrt(1.0 + 10.0 * _relative(column.stiffness))
         coef = rng.normal(size=(len(size), rank)) * size[:, np.newaxis]
-        factors.append(column.start @ coef * (_RANDOM_SIZE * spread))
+        factors.append(column.start @ coef * (_RANDOM_STD * std))
     return factors
 
 
 def spectral_factors(
-    columns: Sequence[BlockColumn],
+    columns: Sequence[ColumnPriors],
     codes: Codes,
-    pulls: Floats,
+    gradient: Floats,
     rank: int,
-    size: float,
+    std: float,
     rng: np.random.Generator,
     *,
     most: float,
@@ -50,13 +50,13 @@ def spectral_factors(
 
     The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
     ``C = sum_i pull_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
-    itself. Eigenvalues that pulls of random sign reach as well start small.
+    itself. Eigenvalues that negative gradients of random sign reach as well start small.
 
     Parameters
     ----------
-    pulls : array of shape (n,)
-        How much each row wants a larger predictor: weighted residuals, divided by the sum of the weights.
-    size : float
+    gradient : array of shape (n,)
+        How much each row wants a larger linear predictor: weighted residuals, divided by the sum of the weights.
+    std : float
         Standard deviation of the residual; a tenth of it is added at random.
     most : float
         No eigenvalue counts for more.
@@ -65,32 +65,32 @@ def spectral_factors(
     """
     stacked = _stacked(columns)
     ends = _ends(stacked)
-    pulls, codes = _thinned(pulls, codes)
+    gradient, codes = _thinned(gradient, codes)
     if reweighted:
-        pulls = pulls * rng.exponential(size=len(pulls))
-    values, vectors = np.linalg.eigh(_covariance(stacked, codes, pulls, ends))
-    noise = _noise(stacked, codes, pulls, ends, rng)
+        gradient = gradient * rng.exponential(size=len(gradient))
+    values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
+    noise = _noise(stacked, codes, gradient, ends, rng)
     values = np.minimum(np.where(values > noise, values, 0.1 * values), most)
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
-    factors = random_factors(columns, rank, 0.1 * size, rng)
+    factors = random_factors(columns, rank, 0.1 * std, rng)
     for j, part in enumerate(stacked):
         factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
     return factors
 
 
-def found_pairs(columns: Sequence[BlockColumn], codes: Codes, pulls: Floats) -> int:
+def found_pairs(columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> int:
     """How many eigenvalues of the residual's covariance with products are more than random signs reach."""
     rng = np.random.default_rng(0)  # asking changes nothing of what follows
     stacked = _stacked(columns)
     ends = _ends(stacked)
-    pulls, codes = _thinned(pulls, codes)
-    values = np.linalg.eigvalsh(_covariance(stacked, codes, pulls, ends))
-    return int((values > _noise(stacked, codes, pulls, ends, rng)).sum())
+    gradient, codes = _thinned(gradient, codes)
+    values = np.linalg.eigvalsh(_covariance(stacked, codes, gradient, ends))
+    return int((values > _noise(stacked, codes, gradient, ends, rng)).sum())
 
 
-def _stacked(columns: Sequence[BlockColumn]) -> list[Floats]:
+def _stacked(columns: Sequence[ColumnPriors]) -> list[Floats]:
     """Functions at the codes, stiff ones smaller."""
     scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
     return [column.start * scale for column, scale in zip(columns, scales, strict=True)]
@@ -101,32 +101,32 @@ def _ends(stacked: Sequence[Floats]) -> NDArray[np.int64]:
     return np.cumsum([0, *(part.shape[1] for part in stacked)])
 
 
-def _thinned(pulls: Floats, codes: Codes) -> tuple[Floats, Codes]:
+def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:
     """Every so many rows, each for all of them."""
-    step = max(len(pulls) // _ENOUGH_ROWS, 1)
-    return step * pulls[::step], codes.take(np.arange(0, len(pulls), step))
+    step = max(len(gradient) // _ENOUGH_ROWS, 1)
+    return step * gradient[::step], codes.take(np.arange(0, len(gradient), step))
 
 
-def _covariance(stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: NDArray[np.int64]) -> Floats:
+def _covariance(stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64]) -> Floats:
     """C, block by block, in pieces of rows that fit the cache."""
     matrix = np.zeros((ends[-1], ends[-1]))
-    for start in range(0, len(pulls), 4096):
+    for start in range(0, len(gradient), 4096):
         rows = slice(start, start + 4096)
         wide = np.hstack([part[column[rows]] for part, column in zip(stacked, codes.columns, strict=True)])
-        matrix += (wide * pulls[rows, np.newaxis]).T @ wide
+        matrix += (wide * gradient[rows, np.newaxis]).T @ wide
     for a, b in pairwise(ends):
         matrix[a:b, a:b] = 0.0
     return matrix
 
 
 def _noise(
-    stacked: Sequence[Floats], codes: Codes, pulls: Floats, ends: NDArray[np.int64], rng: np.random.Generator
+    stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64], rng: np.random.Generator
 ) -> float:
     """The highest eigenvalue where there is nothing to find: residuals with random signs, on average."""
     tops = []
     for _ in range(3):
-        signs = rng.choice([-1.0, 1.0], len(pulls))
-        tops.append(np.linalg.eigvalsh(_covariance(stacked, codes, pulls * signs, ends))[-1])
+        signs = rng.choice([-1.0, 1.0], len(gradient))
+        tops.append(np.linalg.eigvalsh(_covariance(stacked, codes, gradient * signs, ends))[-1])
     return float(np.mean(tops))
 
 
@@ -136,10 +136,10 @@ def _relative(stiffness: Floats) -> Floats:
 
 
 def harmless(
-    columns: Sequence[BlockColumn],
+    columns: Sequence[ColumnPriors],
     codes: Codes,
     response: Response,
-    touch: Touch,
+    derivatives: LossDerivatives,
     k: int,
     order: int,
     factors: Sequence[Floats],
@@ -151,10 +151,10 @@ def harmless(
     values = np.stack([part[own] for part, own in zip(factors, codes.columns, strict=True)])
     terms, scale = symmetric(values, order).sum(axis=1), min(1.0, most / size if size > 0.0 else 1.0)
     for _ in range(_HALVINGS):
-        eta = touch.eta.copy()
+        eta = derivatives.eta.copy()
         eta[:, k] += scale * terms
         with quiet():
-            if response.left(response.touch(eta)) <= response.left(touch) + 0.05:
+            if response.remaining(response.derivatives(eta)) <= response.remaining(derivatives) + 0.05:
                 break
         scale *= 0.5
     return [scale ** (1.0 / order) * part for part in factors]

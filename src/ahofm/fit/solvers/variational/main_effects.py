@@ -20,8 +20,8 @@ from scipy.linalg import lapack
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.priors.column import SmoothCoordinates
-from ahofm.fit.smoothing.fellner_schall import LEAST_FREEDOM, LEAST_SIZE
-from ahofm.fit.solvers.variational.working import Parabolas
+from ahofm.fit.smoothing.fellner_schall import LEAST_EDF, LEAST_QUADRATIC_FORM
+from ahofm.fit.solvers.variational.working import WorkingResponse
 
 MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
 """Of the design; beyond, main effects are left to the blocks."""
@@ -31,21 +31,21 @@ GRAM_ROWS = 8_192
 
 _FIRST_STEPS = 30
 
-_WEAKEST, _STRONGEST = 1e-6, 1e8
-"""Strengths: the lowest, and the highest unless factors may have higher ones."""
+_SMALLEST_LAM, _LARGEST_LAM = 1e-6, 1e8
+"""Smoothing parameters: the lowest, and the highest unless factors may have higher ones."""
 
 
 @dataclass(frozen=True)
-class Smooth:
-    """Coefficients of the smooth main effects, their strengths, and their share of the noise: tr(gram covariance)."""
+class MainEffects:
+    """Coefficients of the smooth main effects, their smoothing parameters, and their share of the noise: tr(gram covariance)."""
 
     coef: Floats
-    strength: Floats
-    spread: float
+    lam: Floats
+    trace: float
 
 
 @dataclass(frozen=True)
-class Additive:
+class AdditiveDesign:
     """Smooth coordinates of the columns at some rows.
 
     Attributes
@@ -71,7 +71,7 @@ class Additive:
         coordinates: Sequence[SmoothCoordinates | None],
         columns: Sequence[NDArray[Any]],
         weight: Floats,
-    ) -> Additive:
+    ) -> AdditiveDesign:
         """At raw values. Without any coordinates when there would be too many of them."""
         size = sum(own.values.shape[1] for own in coordinates if own is not None)
         if size > min(MOST_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_CELLS:
@@ -86,11 +86,11 @@ class Additive:
         """Number of coefficients."""
         return int(self.design.shape[1])
 
-    def nothing(self) -> Smooth:
-        """No effects, and strengths to begin with."""
-        return Smooth(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
+    def nothing(self) -> MainEffects:
+        """No effects, and smoothing parameters to begin with."""
+        return MainEffects(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
 
-    def start(self, target: Floats) -> Smooth:
+    def initial(self, target: Floats) -> MainEffects:
         """The additive fit to a centred target, with its noise."""
         total = float(self.weight.sum())
         smooth, noise = self.nothing(), max(float(self.weight @ target**2) / total, 1e-12)
@@ -98,47 +98,49 @@ class Additive:
         for step in range(_FIRST_STEPS if self.size else 0):
             smooth = self._solved(smooth, self._gram, right, noise) or smooth
             lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
-            before, noise = noise, max((lost + smooth.spread) / total, 1e-12)
+            before, noise = noise, max((lost + smooth.trace) / total, 1e-12)
             if step > 5 and abs(np.log(noise / before)) < 1e-4:
                 break
         return smooth
 
-    def step(self, smooth: Smooth, parabolas: Parabolas, noise: float, *, learn: bool = True) -> tuple[float, Smooth]:
+    def step(
+        self, smooth: MainEffects, working_response: WorkingResponse, noise: float, *, learn: bool = True
+    ) -> tuple[float, MainEffects]:
         """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
         There is one smoothing parameter per column and group; unless ``learn``, they stay as they are.
         """
-        weight, pull = parabolas.weight, parabolas.pull
-        total, pulled = float(weight.sum()), float(pull.sum())
+        weight, weighted_response = working_response.weight, working_response.weighted_response
+        total, total_response = float(weight.sum()), float(weighted_response.sum())
         if not self.size:
-            return pulled / total, smooth
+            return total_response / total, smooth
         same = weight is self.weight  # then the design is centred already
         gram = self._gram if same else _gram(self.design, weight)
         middle = np.zeros(self.size) if same else np.asarray(weight @ self.design) / total
         if not same:
             gram -= total * np.outer(middle, middle)
-        right = self.design.T @ pull - middle * pulled
+        right = self.design.T @ weighted_response - middle * total_response
         solved = self._solved(smooth, gram, right, noise) or smooth
-        smooth = solved if learn else replace(solved, strength=smooth.strength)
-        return pulled / total - float(middle @ smooth.coef), smooth
+        smooth = solved if learn else replace(solved, lam=smooth.lam)
+        return total_response / total - float(middle @ smooth.coef), smooth
 
-    def _solved(self, smooth: Smooth, gram: Floats, right: Floats, noise: float) -> Smooth | None:
+    def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, noise: float) -> MainEffects | None:
         """From the normal equations; None when rounding has made them indefinite."""
         matrix = gram / noise
         diagonal = np.einsum("ii->i", matrix)
-        diagonal += smooth.strength[self._group] * self._within + 1e-13 * diagonal.mean()
+        diagonal += smooth.lam[self._group] * self._within + 1e-13 * diagonal.mean()
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             return None
         coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
-        freedom = np.maximum(self._counts - smooth.strength * (self._members @ variance), LEAST_FREEDOM)
-        size = np.maximum(self._members @ coef**2, LEAST_SIZE)
-        now = smooth.strength
-        strength = np.clip(np.clip(freedom / size, now / 5.0, now * 5.0), _WEAKEST, self._strongest)
-        spread = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
-        return Smooth(np.asarray(coef), strength, spread)
+        edf = np.maximum(self._counts - smooth.lam * (self._penalties @ variance), LEAST_EDF)
+        quadratic_form = np.maximum(self._penalties @ coef**2, LEAST_QUADRATIC_FORM)
+        now = smooth.lam
+        lam = np.clip(np.clip(edf / quadratic_form, now / 5.0, now * 5.0), _SMALLEST_LAM, self._largest_lam)
+        trace = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
+        return MainEffects(np.asarray(coef), lam, trace)
 
     def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
         """Per column the coefficients of its basis, and the level to add."""
@@ -150,7 +152,7 @@ class Additive:
                 continue
             part = coef[start : start + own.values.shape[1]]
             middle = self.middle[start : start + len(part)]
-            out.append((own.to_basis @ part, float(own.level @ part - middle @ part)))
+            out.append((own.to_basis @ part, float(own.centring @ part - middle @ part)))
             start += len(part)
         return out
 
@@ -162,8 +164,8 @@ class Additive:
         start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
         return own, slice(start, start + own.values.shape[1])
 
-    def strengths_of(self, places: slice) -> NDArray[np.intp]:
-        """Which strengths coefficients have, one per group."""
+    def lam_indices(self, places: slice) -> NDArray[np.intp]:
+        """Which smoothing parameters coefficients have, one per group."""
         return np.unique(self._group[places])
 
     @cached_property
@@ -176,7 +178,7 @@ class Additive:
 
     @cached_property
     def _group(self) -> NDArray[np.intp]:
-        """Which strength a coefficient has."""
+        """Which smoothing parameter a coefficient has."""
         named = [own.group + 4 * k for k, own in enumerate(self._parts)]
         return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
 
@@ -185,15 +187,15 @@ class Additive:
         return np.concatenate([np.zeros(0), *(own.weight for own in self._parts)])
 
     @cached_property
-    def _strongest(self) -> float:
-        return max([_STRONGEST, *(own.strongest for own in self._parts)])
+    def _largest_lam(self) -> float:
+        return max([_LARGEST_LAM, *(own.largest_lam for own in self._parts)])
 
     @cached_property
     def _counts(self) -> Floats:
         return np.bincount(self._group).astype(float)
 
     @cached_property
-    def _members(self) -> Floats:
+    def _penalties(self) -> Floats:
         """Weight of every coefficient in each group."""
         return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
 

@@ -1,4 +1,4 @@
-"""One predictor of a member: what is believed of every column's functions, and the rows' states that go with it."""
+"""One linear predictor of a member: what is believed of every column's functions, and the rows' states that go with it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from math import prod
 
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.cost.schedule import Snapshot
-from ahofm.fit.priors.tensor import MOST_COORDINATES, ROWS_PER_CELL, Coupling, Side, Surfaces
-from ahofm.fit.solvers.variational.column import Block
-from ahofm.fit.solvers.variational.main_effects import Additive, Smooth
-from ahofm.fit.solvers.variational.row_states import BlockRows
-from ahofm.fit.solvers.variational.working import Parabolas
+from ahofm.fit.cost.schedule import StageResult
+from ahofm.fit.priors.tensor import MOST_COORDINATES, ROWS_PER_CELL, TensorMargin, TensorPenalty, TensorSmoothing
+from ahofm.fit.solvers.variational.column import ColumnPosterior
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
+from ahofm.fit.solvers.variational.row_states import RowStates
+from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.kernels import ColumnMoments
 
 
 @dataclass(frozen=True)
-class Belief:
-    """Everything of a predictor that a failed stage takes back."""
+class Posterior:
+    """Everything of a linear predictor that a failed stage takes back."""
 
     intercept: float
-    smooth: Smooth
-    blocks: tuple[Block, ...]
+    smooth: MainEffects
+    blocks: tuple[ColumnPosterior, ...]
     ranks: Mapping[int, int]
-    surfaces: Surfaces | None = None
+    surfaces: TensorSmoothing | None = None
 
-    def snapshot(self, additive: Additive, noise: float) -> Snapshot | None:
+    def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
         """The fit as it is; None unless every column has been solved with all its factors."""
         width = sum(self.ranks.values())
         parts = []
@@ -36,126 +36,132 @@ class Belief:
                 return None
             parts.append(block.column.coefficients(block.main, block.factors))
         mains = additive.coefficients(self.smooth.coef, [block.column.book for block in self.blocks])
-        for (coef, level), (smooth, constant) in zip(parts, mains, strict=True):
+        for (coef, centring), (smooth, constant) in zip(parts, mains, strict=True):
             coef[:, 0] += smooth
-            level[0] += constant
-        return Snapshot(
+            centring[0] += constant
+        return StageResult(
             dict(self.ranks),
             self.intercept,
             noise,
             tuple(coef for coef, _ in parts),
-            tuple(level for _, level in parts),
+            tuple(centring for _, centring in parts),
             tuple(block.mean for block in self.blocks),
-            tuple((block.main_strength, self._strength(j)) for j, block in enumerate(self.blocks)),
+            tuple((block.main_lam, self._lam(j)) for j, block in enumerate(self.blocks)),
         )
 
-    def _strength(self, j: int) -> Floats:
+    def _lam(self, j: int) -> Floats:
         """Of a column's factors; for pairs, what its surfaces have in the mean."""
-        strength = self.blocks[j].strength
+        lam = self.blocks[j].lam
         if self.surfaces is None:
-            return strength
+            return lam
         rough, plain = self.surfaces.of(j)
-        strength = strength.copy()
-        strength[0, : self.ranks[2]], strength[1:, : self.ranks[2]] = rough, plain
-        return strength
+        lam = lam.copy()
+        lam[0, : self.ranks[2]], lam[1:, : self.ranks[2]] = rough, plain
+        return lam
 
 
-class Predictor:
-    """A belief that changes, and the rows' states under it."""
+class LinearPredictor:
+    """A posterior that changes, and the rows' states under it."""
 
-    def __init__(self, belief: Belief, additive: Additive) -> None:
+    def __init__(self, posterior: Posterior, additive: AdditiveDesign) -> None:
         """Without states."""
-        self.belief = belief
-        self.blocks = list(belief.blocks)
-        self.own_part = additive.design @ belief.smooth.coef + belief.intercept
+        self.posterior = posterior
+        self.blocks = list(posterior.blocks)
+        self.main_eta = additive.design @ posterior.smooth.coef + posterior.intercept
         self._additive = additive
-        self._share = 0.0
-        self._rows: BlockRows | None = None
-        self._known: dict[int, tuple[Block, Side]] = {}
+        self._tempering = 0.0
+        self._rows: RowStates | None = None
+        self._solved_margins: dict[int, tuple[ColumnPosterior, TensorMargin]] = {}
 
     @property
-    def rows(self) -> BlockRows:
+    def rows(self) -> RowStates:
         """States, which have been built."""
         if self._rows is None:
             raise RuntimeError("rows have no states yet")
         return self._rows
 
-    def frozen(self) -> Belief:
-        """The belief as it is."""
-        return replace(self.belief, blocks=tuple(self.blocks))
+    def frozen(self) -> Posterior:
+        """The posterior as it is."""
+        return replace(self.posterior, blocks=tuple(self.blocks))
 
     def widen(self, order: int, start: Sequence[Floats]) -> None:
         """Add factors of an order, the highest there is or the next, with those values."""
         self.blocks = [block.widened(part) for block, part in zip(self.blocks, start, strict=True)]
-        rank = self.belief.ranks.get(order, 0) + start[0].shape[1]
-        self.belief = replace(self.belief, ranks={**self.belief.ranks, order: rank})
+        rank = self.posterior.ranks.get(order, 0) + start[0].shape[1]
+        self.posterior = replace(self.posterior, ranks={**self.posterior.ranks, order: rank})
         self._rows = None
 
     def begin_surfaces(self, information: float, n_rows: float) -> None:
-        """From now on pairs have strengths of their own, where that is of use."""
-        if len(self.blocks) > 1 and all(block.has_sides for block in self.blocks):
+        """From now on pairs have smoothing parameters of their own, where that is of use."""
+        if len(self.blocks) > 1 and all(block.has_margins for block in self.blocks):
             cells = prod(sorted(block.n_levels for block in self.blocks)[-2:])
             if (
                 cells * ROWS_PER_CELL <= n_rows
                 and sum(block.n_coordinates for block in self.blocks) <= MOST_COORDINATES
             ):
-                self.belief = replace(self.belief, surfaces=Surfaces.start(self._sides(), information, n_rows))
+                self.posterior = replace(
+                    self.posterior, surfaces=TensorSmoothing.start(self._margins(), information, n_rows)
+                )
 
     def learn_surfaces(self, information: float) -> None:
-        """New strengths of pairs."""
-        if self.belief.surfaces is not None:
-            self.belief = replace(self.belief, surfaces=self.belief.surfaces.learned(self._sides(), information))
+        """New smoothing parameters of pairs."""
+        if self.posterior.surfaces is not None:
+            self.posterior = replace(
+                self.posterior, surfaces=self.posterior.surfaces.learned(self._margins(), information)
+            )
 
-    def coupling(self, j: int) -> Coupling | None:
+    def tensor_penalty(self, j: int) -> TensorPenalty | None:
         """What the surfaces of a column mean for its factors."""
-        return None if self.belief.surfaces is None else self.belief.surfaces.coupling(self._sides(), j)
+        return None if self.posterior.surfaces is None else self.posterior.surfaces.tensor_penalty(self._margins(), j)
 
-    def spread(self, noise: float, total: float) -> float:
+    def variance_trace(self, noise: float, total: float) -> float:
         """What smooth main effects and surfaces have used up of the noise."""
-        own = 0.0 if self.belief.surfaces is None else self.belief.surfaces.spread(noise, total)
-        return self.belief.smooth.spread + own
+        own = 0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(noise, total)
+        return self.posterior.smooth.trace + own
 
-    def _sides(self) -> list[Side]:
+    def _margins(self) -> list[TensorMargin]:
         """Of all columns; those that have not been solved since are still known."""
-        rank = self.belief.ranks[2]
+        rank = self.posterior.ranks[2]
         for j, block in enumerate(self.blocks):
-            if j not in self._known or self._known[j][0] is not block:
-                self._known[j] = block, block.side(rank)
-        return [self._known[j][1] for j in range(len(self.blocks))]
+            if j not in self._solved_margins or self._solved_margins[j][0] is not block:
+                self._solved_margins[j] = block, block.margin(rank)
+        return [self._solved_margins[j][1] for j in range(len(self.blocks))]
 
-    def move(self, intercept: float, smooth: Smooth) -> None:
-        """Another intercept, and other smooth main effects; ``own_part`` is theirs, of all rows."""
-        self.belief = replace(self.belief, intercept=intercept, smooth=smooth)
-        self.own_part = self._additive.design @ smooth.coef + intercept
+    def move(self, intercept: float, smooth: MainEffects) -> None:
+        """Another intercept, and other smooth main effects; ``main_eta`` is theirs, of all rows."""
+        self.posterior = replace(self.posterior, intercept=intercept, smooth=smooth)
+        self.main_eta = self._additive.design @ smooth.coef + intercept
 
-    def build(self, rows: BlockRows, share: float) -> None:
+    def build(self, rows: RowStates, tempering: float) -> None:
         """States with every column in, under a share of the variances."""
-        self._rows, self._share = rows, share
+        self._rows, self._tempering = rows, tempering
         for j in range(len(self.blocks)):
-            rows.put_in(self.moments(j))
+            rows.add_column(self.moments(j))
 
     def moments(self, j: int) -> ColumnMoments:
         """What the rows are told of a column."""
-        return ColumnMoments(j, self.blocks[j].mean, self._share * self.blocks[j].variance)
+        return ColumnMoments(j, self.blocks[j].mean, self._tempering * self.blocks[j].variance)
 
-    def set_work(self, parabolas: Parabolas) -> None:
+    def set_working_response(self, working_response: WorkingResponse) -> None:
         """What the blocks are to explain: the target without intercept and smooth main effects."""
         with quiet():  # sums that are not finite are found where they are used
-            rest = parabolas.pull - parabolas.weight * self.own_part
-        self.rows.set_work(parabolas.weight, rest)
+            rest = working_response.weighted_response - working_response.weight * self.main_eta
+        self.rows.set_working_response(working_response.weight, rest)
 
     def fitted(self) -> tuple[Floats, Floats]:
         """Mean and variance of all rows."""
         mean, variance = self.rows.fitted()
-        return mean + self.own_part, variance
+        return mean + self.main_eta, variance
 
     def sweep(self, noise: float, *, learn: bool, backwards: bool) -> None:
         """Solve one column after another, for parabolas that stay what they are."""
         waiting: ColumnMoments | None = None
-        ranks, order = list(self.belief.ranks.values()), range(len(self.blocks))
+        ranks, order = list(self.posterior.ranks.values()), range(len(self.blocks))
         for j in reversed(order) if backwards else order:
-            sums = self.rows.exchange(waiting, self.moments(j))
-            self.blocks[j] = self.blocks[j].solved(sums, noise, ranks, learn=learn, coupling=self.coupling(j))
+            sums = self.rows.swap_columns(waiting, self.moments(j))
+            self.blocks[j] = self.blocks[j].solved(
+                sums, noise, ranks, learn=learn, tensor_penalty=self.tensor_penalty(j)
+            )
             waiting = self.moments(j)
         if waiting is not None:
-            self.rows.put_in(waiting)
+            self.rows.add_column(waiting)

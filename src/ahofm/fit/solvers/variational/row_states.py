@@ -33,7 +33,7 @@ class _States:
         return self.states[index]
 
 
-class BlockRows:
+class RowStates:
     """Rows with a state.
 
     Parameters
@@ -52,22 +52,22 @@ class BlockRows:
         lengths = [source.chunk(index).n_rows for index in range(source.n_chunks)]
         self._ends = np.cumsum([0, *lengths])
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets, of all rows."""
         for state, start, end in zip(self._states.states, self._ends[:-1], self._ends[1:], strict=True):
-            state.set_work(weight[start:end], target[start:end])
+            state.set_working_response(weight[start:end], target[start:end])
 
-    def put_in(self, moments: ColumnMoments) -> None:
+    def add_column(self, moments: ColumnMoments) -> None:
         """Add a column."""
         self._each(lambda state: state.step(moments, None))
 
-    def exchange(self, put_in: ColumnMoments | None, take_out: ColumnMoments) -> BlockSums:
+    def swap_columns(self, add_column: ColumnMoments | None, remove_column: ColumnMoments) -> BlockSums:
         """Add a column, take another one out and return its sums."""
-        task = cast("Callable[[Chunk], BlockSums]", lambda state: state.step(put_in, take_out))
+        task = cast("Callable[[Chunk], BlockSums]", lambda state: state.step(add_column, remove_column))
         return fold(task, self._states, self._executor)
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of every row's predictor, without intercept."""
+        """Mean and variance of every row's linear predictor, without intercept."""
         parts = self._each(lambda state: state.fitted())
         return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])
 

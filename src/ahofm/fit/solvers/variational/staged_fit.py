@@ -15,13 +15,13 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.schedule import Fit, Job, Report, Schedule, Sweep
-from ahofm.fit.priors.column import BlockColumn
+from ahofm.fit.priors.column import ColumnPriors
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.solvers.variational.coordinate_ascent import State
+from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
-from ahofm.fit.solvers.variational.main_effects import Additive
-from ahofm.fit.solvers.variational.posterior import Belief, Predictor
-from ahofm.fit.solvers.variational.row_states import BlockRows
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.tempering import Tempering
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.kernels import BlockKernel, BlockSums
@@ -50,7 +50,7 @@ _SETTLED = 1e-5
 
 
 @dataclass
-class Member:
+class StagedFit:
     """A staged fit to rows in the units of the standardised target.
 
     Parameters
@@ -64,20 +64,20 @@ class Member:
         Smooth main effects at the true values of the rows.
     ranks : dict of order to rank
     tempering : function
-        Which share of the partners' variance counts, by the part of the loss that is left.
+        Which tempering of the partners' variance counts, by the part of the loss that is left.
     rng : Generator
     reweighted : bool
         Whether factors start from randomly reweighted rows, so that another member is another one.
     growing : bool
         Whether pairs get more factors as long as they leave something to explain.
     surfaces : bool
-        Whether pairs of smooth columns have strengths of their own.
+        Whether pairs of smooth columns have smoothing parameters of their own.
     """
 
-    columns: Sequence[BlockColumn]
+    columns: Sequence[ColumnPriors]
     codes: Codes
     response: Response
-    additive: Additive
+    additive: AdditiveDesign
     ranks: Mapping[int, int]
     tempering: Tempering
     rng: np.random.Generator
@@ -86,11 +86,11 @@ class Member:
     executor: Executor
     schedule: Schedule = field(default_factory=Schedule)
     fits: list[Fit] = field(default_factory=list)
-    beliefs: list[tuple[Belief, ...]] = field(default_factory=list)
+    posteriors: list[tuple[Posterior, ...]] = field(default_factory=list)
     settled: bool = False
     growing: bool = False
     surfaces: bool = True
-    _state: State = field(init=False)
+    _state: VariationalState = field(init=False)
 
     @property
     def job(self) -> Job:
@@ -104,7 +104,7 @@ class Member:
 
     def run(self, report: Report) -> list[Fit]:
         """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
-        self._state = State.start(self.response, self.additive, self.columns)
+        self._state = VariationalState.start(self.response, self.additive, self.columns)
         for order in (1, *self.ranks):
             before = self._state.copy()
             try:
@@ -118,10 +118,12 @@ class Member:
                     raise
                 self._state = before
                 self.fits.append(self.fits[-1])
-                self.beliefs.append(self.beliefs[-1])
+                self.posteriors.append(self.posteriors[-1])
                 continue
             self.fits.append(self.fit())
-            self.beliefs.append(tuple(predictor.frozen() for predictor in self._state.predictors))
+            self.posteriors.append(
+                tuple(linear_predictor.frozen() for linear_predictor in self._state.linear_predictors)
+            )
             if stopped:
                 break
         self.response = self._state.response
@@ -130,13 +132,16 @@ class Member:
 
     def forget(self) -> None:
         """Everything but the fits."""
-        self.beliefs = []
+        self.posteriors = []
         del self._state
 
     def fit(self) -> Fit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""
         state = self._state
-        parts = [predictor.frozen().snapshot(self.additive, state.noise) for predictor in state.predictors]
+        parts = [
+            linear_predictor.frozen().stage_result(self.additive, state.noise)
+            for linear_predictor in state.linear_predictors
+        ]
         fit = tuple(part for part in parts if part is not None)
         return fit if len(fit) == len(parts) else self.fits[-1]
 
@@ -145,32 +150,37 @@ class Member:
         finished = len(self.fits) == 1 + len(self.ranks)
         if finished or not hasattr(self, "_state"):
             return self.fits
-        solved = all(predictor.frozen().snapshot(self.additive, 1.0) for predictor in self._state.predictors)
+        solved = all(
+            linear_predictor.frozen().stage_result(self.additive, 1.0)
+            for linear_predictor in self._state.linear_predictors
+        )
         return [*self.fits, self.fit()] if self.fits or solved else []
 
-    def believed(self, beliefs: Sequence[Belief]) -> list[list[BlockSums]]:
-        """Sums over the rows for every column of every predictor, with the partners' variances in."""
+    def expected_sums(self, posteriors: Sequence[Posterior]) -> list[list[BlockSums]]:
+        """Sums over the rows for every column of every linear predictor, with the partners' variances in."""
         state = self._state
-        predictors = [Predictor(belief, self.additive) for belief in beliefs]
-        share = self._tempering()
-        for predictor in predictors:
-            predictor.build(self._rows(predictor), share)
-        touch = state.response.touch(np.stack([predictor.fitted()[0] for predictor in predictors], axis=1))
+        linear_predictors = [LinearPredictor(posterior, self.additive) for posterior in posteriors]
+        tempering = self._tempering()
+        for linear_predictor in linear_predictors:
+            linear_predictor.build(self._rows(linear_predictor), tempering)
+        derivatives = state.response.derivatives(
+            np.stack([linear_predictor.fitted()[0] for linear_predictor in linear_predictors], axis=1)
+        )
         found = []
-        for k, predictor in enumerate(predictors):
-            predictor.set_work(state.response.parabolas(touch, k))
+        for k, linear_predictor in enumerate(linear_predictors):
+            linear_predictor.set_working_response(state.response.working_response(derivatives, k))
             own = []
-            for j in range(len(predictor.blocks)):
-                own.append(predictor.rows.exchange(None, predictor.moments(j)))
-                predictor.rows.put_in(predictor.moments(j))
+            for j in range(len(linear_predictor.blocks)):
+                own.append(linear_predictor.rows.swap_columns(None, linear_predictor.moments(j)))
+                linear_predictor.rows.add_column(linear_predictor.moments(j))
             found.append(own)
         return found
 
     def _grow(self, report: Report) -> bool:
         """More factors for pairs while there is something left for them; whether somebody asked to stop."""
         for times in range(1, _GROWTHS + 1):
-            all_pulls = [self._pulls(k) for k in range(len(self._state.predictors))]
-            if max(found_pairs(self.columns, self.codes, pulls) for pulls in all_pulls) < _LEFT_OVER:
+            gradients = [self._gradient(k) for k in range(len(self._state.linear_predictors))]
+            if max(found_pairs(self.columns, self.codes, gradient) for gradient in gradients) < _LEFT_OVER:
                 break
             before = self._state.copy()
             try:
@@ -182,35 +192,37 @@ class Member:
                 break
         return False
 
-    def _pulls(self, k: int) -> Floats:
-        """How much each row wants a larger predictor k."""
-        response, touch = self._state.response, self._state.touch
-        return np.asarray(-response.weight * touch.slope[:, k] / float(response.weight @ touch.curvature[:, k]))
+    def _gradient(self, k: int) -> Floats:
+        """How much each row wants a larger linear predictor k."""
+        response, derivatives = self._state.response, self._state.derivatives
+        return np.asarray(
+            -response.weight * derivatives.slope[:, k] / float(response.weight @ derivatives.curvature[:, k])
+        )
 
     def _add_factors(self, order: int) -> None:
         response, rank = self._state.response, self.ranks[order]
-        for k, predictor in enumerate(self._state.predictors):
-            size = self._size(k)
+        for k, linear_predictor in enumerate(self._state.linear_predictors):
+            std = self._initial_std(k)
             if order == 2:
-                pulls, most = self._pulls(k), np.inf if response.quadratic else 1.0
+                gradient, most = self._gradient(k), np.inf if response.quadratic else 1.0
                 new = spectral_factors(
-                    self.columns, self.codes, pulls, rank, size, self.rng, most=most, reweighted=self.reweighted
+                    self.columns, self.codes, gradient, rank, std, self.rng, most=most, reweighted=self.reweighted
                 )
             else:
-                new = random_factors(self.columns, rank, size, self.rng)
+                new = random_factors(self.columns, rank, std, self.rng)
             if not response.quadratic:
-                most = 0.2 * size if order > 2 else np.inf
-                new = harmless(self.columns, self.codes, response, self._state.touch, k, order, new, most)
-            predictor.widen(order, new)
-            if order == 2 and self.surfaces and predictor.belief.surfaces is None:
-                predictor.begin_surfaces(self._state.information(k), response.total)
+                most = 0.2 * std if order > 2 else np.inf
+                new = harmless(self.columns, self.codes, response, self._state.derivatives, k, order, new, most)
+            linear_predictor.widen(order, new)
+            if order == 2 and self.surfaces and linear_predictor.posterior.surfaces is None:
+                linear_predictor.begin_surfaces(self._state.information(k), response.total)
 
-    def _size(self, k: int) -> float:
-        """Standard deviation that new factors may have in mind: the residual's, or that of the predictor so far."""
-        response, touch = self._state.response, self._state.touch
+    def _initial_std(self, k: int) -> float:
+        """Standard deviation that new factors may have in mind: the residual's, or that of the linear predictor so far."""
+        response, derivatives = self._state.response, self._state.derivatives
         if response.quadratic:
-            return float(np.sqrt(2.0 * response.mean_of(touch.value)))
-        eta = touch.eta[:, k]
+            return float(np.sqrt(2.0 * response.mean_of(derivatives.value)))
+        eta = derivatives.eta[:, k]
         square = response.mean_of((eta - response.mean_of(eta)) ** 2)
         return float(np.clip(np.sqrt(square), 0.1, 1.0))
 
@@ -218,27 +230,27 @@ class Member:
         """Sweep until the loss settles; whether somebody asked to stop."""
         schedule, state = self.schedule, self._state
         limit = schedule.most(order, max(self.ranks, default=1))
-        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.level()
+        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.objective()
         judged = schedule.judged and order > 1 and state.response.quadratic
         for number in range(limit):
             warm = order > 1 and number < schedule.warm
-            share = 0.0 if warm else self._tempering()
-            if used < 0.0 or abs(share - used) > 0.02 * share or number % schedule.rebuild == 0:
-                used = share
-                state.build(self._rows, share)
-            before = state.level()
+            tempering = 0.0 if warm else self._tempering()
+            if used < 0.0 or abs(tempering - used) > 0.02 * tempering or number % schedule.rebuild == 0:
+                used = tempering
+                state.build(self._rows, tempering)
+            before = state.objective()
             if number in _LEARNING:
                 state.learn_parameters()
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
-            level = state.level()
-            if judged and level > _ASTRAY * began:
+            value = state.objective()
+            if judged and value > _ASTRAY * began:
                 raise FailedError("sweeps diverge")
-            change = abs(float(np.log(level / before))) if state.response.quadratic else abs(level - before)
-            stopped = report(Sweep(order, number, level, change, grown))
+            change = abs(float(np.log(value / before))) if state.response.quadratic else abs(value - before)
+            stopped = report(Sweep(order, number, value, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
-        if judged and not stopped and state.level() > _WORSE * began:
+        if judged and not stopped and state.objective() > _WORSE * began:
             raise FailedError("new factors raise the noise")
         self.settled = change < schedule.tol
         return stopped
@@ -254,7 +266,7 @@ class Member:
         for number in range(schedule.learning + schedule.alone):
             if number % schedule.rebuild == 0:
                 state.build(self._rows, 1.0)  # main effects have no partners: all of their variance counts as noise
-            before, eta, backwards = state.level(), state.touch.eta.copy(), number % 2 == 1
+            before, eta, backwards = state.objective(), state.derivatives.eta.copy(), number % 2 == 1
             if number < schedule.learning:
                 if number in _LEARNING:
                     state.learn_parameters()
@@ -262,8 +274,12 @@ class Member:
             else:
                 state.settle(backwards=backwards)
                 settled = settled + 1 if self._moved(eta) < _SETTLED else 0
-            change = abs(float(np.log(state.level() / before))) if state.response.quadratic else state.level() - before
-            stopped = report(Sweep(1, number, state.level(), abs(change)))
+            change = (
+                abs(float(np.log(state.objective() / before)))
+                if state.response.quadratic
+                else state.objective() - before
+            )
+            stopped = report(Sweep(1, number, state.objective(), abs(change)))
             if stopped or settled >= 3:
                 break
         self.settled = settled > 0
@@ -272,11 +288,11 @@ class Member:
     def _moved(self, before: Floats) -> float:
         """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
         state = self._state
-        square = (state.touch.curvature * (state.touch.eta - before) ** 2).sum(axis=1)
+        square = (state.derivatives.curvature * (state.derivatives.eta - before) ** 2).sum(axis=1)
         return float(np.sqrt(state.response.mean_of(square) / state.noise))
 
-    def _rows(self, predictor: Predictor) -> BlockRows:
-        return BlockRows(ArraySource(self.codes), self.executor, self.kernel, predictor.belief.ranks)
+    def _rows(self, linear_predictor: LinearPredictor) -> RowStates:
+        return RowStates(ArraySource(self.codes), self.executor, self.kernel, linear_predictor.posterior.ranks)
 
     def _tempering(self) -> float:
-        return self.tempering(self._state.level() if self.response.floor is not None else 1.0)
+        return self.tempering(self._state.objective() if self.response.floor is not None else 1.0)

@@ -1,7 +1,7 @@
-"""What the rows want of the predictors: their losses, and the parabolas that touch these.
+"""What the rows want of the linear predictors: their losses, and the parabolas that touch these.
 
 A block is a least-squares problem. For a family that is not one, each row's loss is replaced by a parabola at the
-current predictors (iterated reweighting), and a step that the losses do not bear out is damped.
+current linear predictors (iterated reweighting), and a step that the losses do not bear out is damped.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
 
 _FARTHEST_STEP = 3.0
-"""Of a predictor, in one block: a parabola knows nothing of places that far off."""
+"""Of a linear predictor, in one block: a parabola knows nothing of places that far off."""
 
 _ENOUGH_ROWS = 50_000
 """For a rough number."""
 
 
 @dataclass(frozen=True)
-class Parabolas:
-    """``weight (eta - target)^2 / 2`` as functions of one predictor: (n,) each.
+class WorkingResponse:
+    """``weight (eta - target)^2 / 2`` as functions of one linear predictor: (n,) each.
 
     ``pull`` is weight times target, which exists where the weight is zero.
     """
 
     weight: Floats
-    pull: Floats
+    weighted_response: Floats
 
 
 @dataclass(frozen=True)
-class Touch:
-    """Losses (n,), slopes and curvatures (n, K) at predictors (n, K), the offset not counted in."""
+class LossDerivatives:
+    """Losses (n,), slopes and curvatures (n, K) at linear predictors (n, K), the offset not counted in."""
 
     eta: Floats
     value: Floats
@@ -75,7 +75,7 @@ class Response:
 
     @cached_property
     def constants(self) -> Floats:
-        """Predictors (K,) of the best model without columns."""
+        """Linear predictors (K,) of the best model without columns."""
         if self.quadratic:
             return np.array([self.mean_of(self.target)])
         return self.family.start(self.y, self.weight, self.offset)
@@ -97,7 +97,7 @@ class Response:
         if self.floor is None:
             return 1.0
         eta = np.tile(self.constants, (self.n_rows, 1))
-        return max(self.mean_of(self.touch(eta).value) - self.floor, np.finfo(float).tiny)
+        return max(self.mean_of(self.derivatives(eta).value) - self.floor, np.finfo(float).tiny)
 
     @cached_property
     def information(self) -> float:
@@ -105,7 +105,7 @@ class Response:
         if self.family.dispersed:
             return float(self.n_rows)
         some = self.take(np.arange(0, self.n_rows, max(self.n_rows // _ENOUGH_ROWS, 1)))
-        curvature = some.touch(np.tile(self.constants, (some.n_rows, 1))).curvature.mean(axis=1)
+        curvature = some.derivatives(np.tile(self.constants, (some.n_rows, 1))).curvature.mean(axis=1)
         return self.n_rows * min(1.0, some.mean_of(curvature))
 
     @cached_property
@@ -118,38 +118,38 @@ class Response:
         return float(self.weight @ values) / self.total
 
     @cached_property
-    def minds_variance(self) -> bool:
-        """Whether losses depend on what is not known about the predictors."""
+    def uses_variance(self) -> bool:
+        """Whether losses depend on what is not known about the linear predictors."""
         return type(self.family).expected is not Family.expected
 
-    def touch(self, eta: Floats, variance: Floats | None = None) -> Touch:
-        """Losses at predictors, which may be uncertain."""
-        if variance is None or not self.minds_variance:
-            return Touch(eta, *self.family.loss(self.y, self.shifted(eta)))
-        return Touch(eta, *self.family.expected(self.y, self.shifted(eta), variance))
+    def derivatives(self, eta: Floats, variance: Floats | None = None) -> LossDerivatives:
+        """Losses at linear predictors, which may be uncertain."""
+        if variance is None or not self.uses_variance:
+            return LossDerivatives(eta, *self.family.loss(self.y, self.shifted(eta)))
+        return LossDerivatives(eta, *self.family.expected(self.y, self.shifted(eta), variance))
 
     def shifted(self, eta: Floats) -> Floats:
-        """Predictors with the offset in."""
+        """Linear predictors with the offset in."""
         return eta if self.offset is None else eta + self.offset
 
-    def left(self, touch: Touch) -> float:
+    def remaining(self, derivatives: LossDerivatives) -> float:
         """Share of the loss that is still there: 1 for the constants, 0 at the floor; nats per row without one."""
         with quiet():
-            return float(np.divide(self.mean_of(touch.value) - (self.floor or 0.0), self.null))
+            return float(np.divide(self.mean_of(derivatives.value) - (self.floor or 0.0), self.null))
 
-    def careful(self, touch: Touch, variance: Floats) -> Touch:
+    def majorised(self, derivatives: LossDerivatives, variance: Floats) -> LossDerivatives:
         """The same with curvatures that make no step too long, for families that have them."""
-        curvature = self.family.majorant(self.shifted(touch.eta), variance)
-        return touch if curvature is None else replace(touch, curvature=curvature)
+        curvature = self.family.majorant(self.shifted(derivatives.eta), variance)
+        return derivatives if curvature is None else replace(derivatives, curvature=curvature)
 
-    def parabolas(self, touch: Touch, k: int) -> Parabolas:
-        """Of predictor k."""
+    def working_response(self, derivatives: LossDerivatives, k: int) -> WorkingResponse:
+        """Of linear predictor k."""
         with quiet():  # sums that are not finite are found where they are used
-            weight = self.weight * touch.curvature[:, k]
-            return Parabolas(weight, weight * touch.eta[:, k] - self.weight * touch.slope[:, k])
+            weight = self.weight * derivatives.curvature[:, k]
+            return WorkingResponse(weight, weight * derivatives.eta[:, k] - self.weight * derivatives.slope[:, k])
 
-    def bears_out(self, before: Touch, after: Touch, k: int) -> bool:
-        """Whether losses fell nearly as the parabolas of predictor k said.
+    def sufficient_decrease(self, before: LossDerivatives, after: LossDerivatives, k: int) -> bool:
+        """Whether losses fell nearly as the parabolas of linear predictor k said.
 
         An exact step lowers the parabolas with their penalties by at least half of ``weight step^2``; if losses are
         not above the parabolas by a quarter of it, the penalised loss falls.
