@@ -74,7 +74,7 @@ def test_files_hold_one_idea(path):
 
 def test_public_names():
     estimators = ["AHOFMClassifier", "AHOFMRegressor"]
-    kinds = ["Categorical", "Cyclic", "Linear", "SplineIID", "Spline", "RandomWalk"]
+    kinds = ["Categorical", "Cyclic", "Linear", "RandomWalk", "Spline", "SplineIID"]
     assert ahofm.__all__ == [*estimators, *kinds, "__version__", "forecast", "load"]
     for name in ahofm.__all__:
         assert hasattr(ahofm, name)

@@ -113,13 +113,13 @@ struct CurveParts {
 void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors, const DoublesOut& out) {
     const ahofm::Passes& passes = passes_named(isa);
     const Places parsed(columns, places);
-    const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_predictors = static_cast<int64_t>(predictors.size());
+    const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_eta = static_cast<int64_t>(predictors.size());
     const CurveParts parts(predictors, parsed.n_rows, n_columns);
     expect_array(out, "out");
     const bool shares = out.ndim() == 3;
-    if (shares) expect_shape(out, {parsed.n, n_predictors, n_columns}, "out");
-    else expect_shape(out, {parsed.n, n_predictors}, "out");
-    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_predictors), parts.intercepts.data(), parts.mains.data(),
+    if (shares) expect_shape(out, {parsed.n, n_eta, n_columns}, "out");
+    else expect_shape(out, {parsed.n, n_eta}, "out");
+    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_eta), parts.intercepts.data(), parts.mains.data(),
                                 parts.panels.data(), static_cast<int>(parts.panels.size()), shares ? nullptr : out.data(), shares ? out.data() : nullptr};
     ahofm::BadCode bad;
     {

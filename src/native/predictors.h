@@ -20,10 +20,10 @@ constexpr int kBatchBlocks = 64;            // blocks of a batch at the most
 template <class T>
 class PredictorPass {
   public:
-    PredictorPass(const Rows& rows, Predictor* predictors, int n_predictors, Task& task)
-        : rows_(rows), predictors_(predictors), K_(n_predictors), task_(task), with_sums_(task.goal != Goal::eta),
-          panels_(predictors, n_predictors, rows.n_codes, 0, with_sums_), main_(K_ * rows.n_codes),
-          main_bins_(with_sums_ ? K_ * rows.n_codes : 0), tiles_(rows.n_columns + 1), main_panel_(n_predictors),
+    PredictorPass(const Rows& rows, Predictor* predictors, int n_eta, Task& task)
+        : rows_(rows), predictors_(predictors), K_(n_eta), task_(task), with_sums_(task.goal != Goal::eta),
+          panels_(predictors, n_eta, rows.n_codes, 0, with_sums_), main_(K_ * rows.n_codes),
+          main_bins_(with_sums_ ? K_ * rows.n_codes : 0), tiles_(rows.n_columns + 1), main_panel_(n_eta),
           forward_(panels_.size()), backward_(panels_.size()), n_tiles_(cut_tiles()), blocks_(blocks_of_a_batch()),
           states_(blocks_ * kBlock * panels_.state_per_row()), offsets_(blocks_ * kBlock * padded_cells()),
           eta_(blocks_ * K_ * kBlock), g_(blocks_ * K_ * kBlock) {

@@ -30,7 +30,7 @@ def small_raw_sample(monkeypatch):
     for module in (dataset, data):
         monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 900)
     monkeypatch.setattr(data, "MERGED_ROWS", 500)
-    monkeypatch.setattr(sampling, "NEWTON_ROWS", 900)
+    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 900)
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 600)
 
 

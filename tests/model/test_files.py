@@ -322,7 +322,7 @@ class Jumps(RandomWalk):
         (lambda: replace(small_model(Bernoulli()), classes=tuple(np.longdouble([0, 1]))), TypeError, "longdouble"),
         (lambda: replace(small_model(Bernoulli()), classes=("a",)), ValueError, "1 class labels"),
         (lambda: replace(small_model(), total=np.inf), ValueError, "model.total holds NaN or inf"),
-        (lambda: replace(small_model(), smoothing_parameters={}), ValueError, "smoothing_parameters"),
+        (lambda: replace(small_model(), smoothing_parameters={}), ValueError, "smoothing parameters"),
     ],
 )
 def test_what_no_file_holds(model, error, message, tmp_path):
@@ -405,7 +405,7 @@ def as_bytes(text):
     return lambda array: np.frombuffer(text, dtype=np.uint8)
 
 
-COEF = "linear predictors.0.coef.0"
+COEF = "linear_predictors.0.coef.0"
 
 CORRUPTIONS = {
     "another format": (metadata_at("format", "pt"), "not one of ahofm"),
@@ -476,7 +476,7 @@ CORRUPTIONS = {
     "numbers for levels": (book("text", "support", "values", {"type": "numbers"}), "wrong type"),
     "array inline": (book("walk", "edges", [1.0, 2.0]), "edges is missing or of the wrong type"),
     "no codebooks": (at("encoder", "codebooks", []), "coefficients for"),
-    "fewer linear predictors": (lambda tensors, metadata, tree: tree["linear_predictors"].pop(), "linear_predictor"),
+    "fewer linear predictors": (lambda tensors, metadata, tree: tree["linear_predictors"].pop(), "linear predictor"),
     "missing tensor": (lambda tensors, metadata, tree: tensors.pop(f"model.{COEF}"), "coef.0 is missing"),
     "leftover tensor": (lambda tensors, metadata, tree: tensors.update(more=np.zeros(1)), "belong to nothing: more"),
     "single precision": (tensor(COEF, lambda a: a.astype(np.float32)), "coef.0 is missing or of the wrong type"),
@@ -484,9 +484,9 @@ CORRUPTIONS = {
     "transposed": (tensor(COEF, np.transpose), "expected"),
     "flat": (tensor(COEF, np.ravel), "expected"),
     "NaN in coefficients": (tensor(COEF, with_nan), "coef.0 holds NaN"),
-    "NaN in smoothing parameters": (tensor("smoothing parameters.2", with_nan), "smoothing parameters.2 holds NaN"),
-    "negative smoothing parameter": (tensor("smoothing parameters.2", lambda a: -a - 1.0), "smoothing_parameters"),
-    "short smoothing parameters": (tensor("smoothing parameters.1", lambda a: a[1:]), "smoothing_parameters"),
+    "NaN in smoothing parameters": (tensor("smoothing_parameters.2", with_nan), "smoothing_parameters.2 holds NaN"),
+    "negative smoothing parameter": (tensor("smoothing_parameters.2", lambda a: -a - 1.0), "smoothing parameters"),
+    "short smoothing parameters": (tensor("smoothing_parameters.1", lambda a: a[1:]), "smoothing parameters"),
     "no smoothing parameters": (at("smoothing_parameters", {}), "belong to nothing"),
     "values unsorted": (tensor("support.values", lambda a: a[::-1], "spline"), "'spline'"),
     "values of two dimensions": (tensor("support.values", lambda a: a[:, np.newaxis], "spline"), "'spline'"),

@@ -11,5 +11,5 @@ def small_raw_sample(monkeypatch):
     for module in (dataset, data):
         monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 1_500)
     monkeypatch.setattr(data, "MERGED_ROWS", 1_500)
-    monkeypatch.setattr(sampling, "NEWTON_ROWS", 1_500)
+    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 1_500)
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 1_000)

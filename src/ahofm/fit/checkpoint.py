@@ -27,8 +27,8 @@ from ahofm.fit.settings import Settings
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
 
-FORMAT, VERSION = "ahofm checkpoint", 2
-"""Version 1 knew data by some of their rows, and did not know dtypes."""
+FORMAT, VERSION = "ahofm checkpoint", 3
+"""Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
 
 SECONDS = 5.0
 """Between two writes, at least."""

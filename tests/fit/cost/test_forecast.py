@@ -19,7 +19,8 @@ from ahofm.fit.progress import Progress
 from ahofm.fit.rows import Rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.stacking.problem import TrainingProblem, candidates_for
+from ahofm.fit.stacking.candidates import candidates_for
+from ahofm.fit.stacking.problem import TrainingProblem
 
 
 def draw(n, p=3, seed=0):
@@ -164,7 +165,7 @@ def test_an_order_whose_sweeps_fail_is_priced_by_its_functions(monkeypatch):
     def failing(self, order):
         raise FailedError("sums over rows are not finite")
 
-    monkeypatch.setattr("ahofm.fit.solvers.variational.staged_fit.Member._add_factors", failing)
+    monkeypatch.setattr("ahofm.fit.solvers.variational.staged_fit.StagedFit._add_factors", failing)
     X, _ = draw(300)
     data = prepared(read_table(X), Rows(X[:, 0], np.ones(300), None), Gaussian(), Settings(), 300)
     problem = TrainingProblem.of(data, {2: 4, 3: 4}, Settings())

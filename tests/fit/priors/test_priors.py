@@ -130,7 +130,7 @@ class Problem:
         change = self.covariance(0.0 * self.gram) - self.covariance(self.gram)
         return self.lam * [np.einsum("ij,ifjf->f", form, change) for form in self.case.forms]
 
-    def size(self):
+    def quadratic_form(self):
         coef = self.coefficients()
         return np.array([np.einsum("if,ij,jf->f", coef, form, coef) for form in self.case.forms])
 
@@ -221,15 +221,15 @@ def test_centred_freedom_when_all_codes_weigh_the_same(name):
 
 @every(CASES)
 @functions
-def test_size_is_the_quadratic_form_of_the_mean(name, width):
+def test_quadratic_form_is_the_quadratic_form_of_the_mean(name, width):
     problem = Problem.random(name, None, width)
-    assert_close(problem.solve().size, problem.size())
+    assert_close(problem.solve().quadratic_form, problem.quadratic_form())
 
 
 @every(CENTRED)
-def test_size_of_centred_functions(name):
+def test_quadratic_form_of_centred_functions(name):
     problem = Problem.random(name, MASS, 3)
-    assert_close(problem.solve().size, problem.size())
+    assert_close(problem.solve().quadratic_form, problem.quadratic_form())
 
 
 @every(["levels", "spline_iid"])
@@ -249,7 +249,7 @@ def test_codes_of_one_row_do_not_tell_how_far_levels_are_apart(name, mass):
         np.testing.assert_array_equal(part.edf[:-1], whole.edf[:-1])
         assert (part.edf[-1] > 0.0).all()
     assert_close(parts[0].edf[-1] + parts[1].edf[-1], whole.edf[-1])
-    assert_close(parts[1].size[-1], (whole.rough[~single] ** 2).sum(axis=0))
+    assert_close(parts[1].quadratic_form[-1], (whole.rough[~single] ** 2).sum(axis=0))
 
 
 @pytest.mark.parametrize("name", ["levels", "spline_iid"])

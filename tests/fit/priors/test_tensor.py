@@ -131,10 +131,10 @@ def test_levels_are_solved_with_matrices_between_their_first_factors():
 @pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
 def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     """The penalised sum of squares is convex in the coefficients of the surfaces: its slopes by them vanish."""
-    members, run = [], StagedFit.run
+    staged_fits, run = [], StagedFit.run
 
     def listening(self, report):
-        members.append(self)
+        staged_fits.append(self)
         return run(self, report)
 
     monkeypatch.setattr(StagedFit, "run", listening)
@@ -145,13 +145,13 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     y = np.sin(3 * X[:, 0] + 2 * X[:, 1]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=400)
     settings = {"rank": 12, "n_members": 1, "max_iter": 300, "tol": 1e-12, "random_state": 0}
     AHOFMRegressor(order=2, columns=Spline(n_basis=6), **settings).fit(X, y)
-    (member,) = members
-    state = member._state
+    (staged,) = staged_fits
+    state = staged._state
     (linear_predictor,) = state.linear_predictors
-    left = member.response.target - state.derivatives.eta[:, 0]
+    left = staged.response.target - state.derivatives.eta[:, 0]
     designs = [
         block.column.factors.values[codes]
-        for block, codes in zip(linear_predictor.blocks, member.codes.columns, strict=True)
+        for block, codes in zip(linear_predictor.blocks, staged.codes.columns, strict=True)
     ]
     margins, surfaces = linear_predictor._margins(), linear_predictor.posterior.surfaces
     for j, k in combinations(range(3), 2):

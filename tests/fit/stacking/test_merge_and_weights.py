@@ -7,7 +7,7 @@ import pytest
 from ahofm.columns import Categorical, Encoder, Linear, RandomWalk, Spline
 from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
-from ahofm.fit.cost.schedule import StageResult
+from ahofm.fit.solvers.variational.stages import StageResult
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.merge import merged
@@ -387,7 +387,9 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
         return merged(parts, *rest)
 
     monkeypatch.setattr(ensemble, "merged", spy)
-    monkeypatch.setattr(ensemble, "_shares", lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15})
+    monkeypatch.setattr(
+        ensemble, "_stacking_weights", lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15}
+    )
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(150, 3))
     fit_model(X, X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=150), settings=Settings(order=2, n_members=4, max_iter=3))

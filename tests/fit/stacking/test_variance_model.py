@@ -16,9 +16,10 @@ from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking import ensemble, problem
+from ahofm.fit.stacking import candidates, ensemble
+from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for
 from ahofm.fit.stacking.cross_validate import search
-from ahofm.fit.stacking.problem import CANDIDATES, WEIGHTED, TrainingProblem, candidates_for
+from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import counted_alike, weighted
 from ahofm.fit.stacking.weights import Scores, predict, validation_split
 from ahofm.model import Reason
@@ -107,8 +108,8 @@ def test_weights_are_bounded():
 def test_noise_is_that_of_rows_that_count_alike():
     X, rng = columns_of(4000)
     plain, precise = precise_work(X, mean_of(X) + spread_of(X) * rng.normal(size=4000))
-    member = replace(precise, ranks={}).member(WEIGHTED[0], 0, 0)
-    fits = member.run(lambda _: False)
+    staged = replace(precise, ranks={}).staged(WEIGHTED[0], 0, 0)
+    fits = staged.run(lambda _: False)
     (found,) = counted_alike(fits, precise, plain)
     squares = (plain.response.y - predict(fits[0], plain.books, plain.table)[:, 0]) ** 2
     times = squares.mean() / np.average(squares, weights=precise.response.weight)
@@ -148,7 +149,7 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
     new, truth, _, _ = rough(4000, 2)
     settings = {"order": 2, "random_state": 0, "n_jobs": 1}
     model = AHOFMRegressor(**settings).fit(X, y)
-    monkeypatch.setattr(problem, "WEIGHTED", ())
+    monkeypatch.setattr(candidates, "WEIGHTED", ())
     plain = AHOFMRegressor(**settings).fit(X, y)
     errors = [np.mean((fit.predict(new) - truth) ** 2) for fit in (model, plain)]
     assert errors[0] < 0.9 * errors[1]
@@ -188,9 +189,9 @@ def test_equally_precise_rows_cost_no_further_fits():
     begun, shares = [], []
 
     class Watched(Runner):
-        def __call__(self, members, name=None):
+        def __call__(self, staged_fits, name=None):
             begun.append(name)
-            return super().__call__(members, name)
+            return super().__call__(staged_fits, name)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ensemble, "Runner", Watched)
@@ -215,9 +216,9 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
     begun, seen = [], []
 
     class Watched(Runner):
-        def __call__(self, members, name=None):
+        def __call__(self, staged_fits, name=None):
             begun.append(name)
-            return super().__call__(members, name)
+            return super().__call__(staged_fits, name)
 
     wanted = {"precision": "precision", "weighted candidate": "search again"}[part]
 

@@ -19,7 +19,8 @@ from ahofm.fit.cost.schedule import Job
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.solvers.subsample.sampling import uses_subsample
-from ahofm.fit.stacking.problem import FLOAT64_ROWS, TrainingProblem, candidates_for
+from ahofm.fit.stacking.candidates import candidates_for
+from ahofm.fit.stacking.problem import FLOAT64_ROWS, TrainingProblem
 from ahofm.kernels.blas import one_blas_thread
 
 _OVERHEAD = 30e6

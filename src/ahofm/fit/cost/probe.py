@@ -12,12 +12,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from ahofm.fit.cost.schedule import FUNCTIONS, Job, Schedule, Sweep, width
+from ahofm.fit.cost.schedule import FUNCTIONS, Job, Schedule, width
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
 from ahofm.fit.solvers.subsample.sampling import rows_of
 from ahofm.fit.solvers.variational.main_effects import GRAM_ROWS, MOST_CELLS
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.problem import Candidate, TrainingProblem
+from ahofm.fit.solvers.variational.stages import Sweep
+from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
 
@@ -114,12 +116,12 @@ class Memory:
         sizes, found = _sizes(problem, _SMALL, _LARGE), []
         for size in sizes:
             some = _some(problem, size)
-            member = _short(some.member(candidate, 0, 0), 1)
+            staged = _short(some.staged_fit(candidate, 0, 0), 1)
             if single:
-                member.kernel = NativeBlockKernel("float32")
+                staged.kernel = NativeBlockKernel("float32")
             with one_blas_thread():
                 some.additive.initial(some.response.weight)  # makes, untraced, all that members share
-                found.append(traced(partial(member.run, lambda _: False)))
+                found.append(traced(partial(staged.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
         return cls(kept, own, 8.0 * problem.additive.size)
 
@@ -132,31 +134,31 @@ class Memory:
 
 def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> float:
     """How much longer members take side by side than alone: they share memory, Python's lock, and a busy machine."""
-    members = [_member(problem, candidate, _sizes(problem, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
+    staged_fits = [_staged_fit(problem, candidate, _sizes(problem, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
 
-    def run(member: StagedFit) -> None:
-        member.run(lambda _: False)
+    def run(staged: StagedFit) -> None:
+        staged.run(lambda _: False)
 
     def together() -> None:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, members[1:]))
+            list(pool.map(run, staged_fits[1:]))
 
     with one_blas_thread():
-        alone = timed(lambda: run(members[0]))[1]
+        alone = timed(lambda: run(staged_fits[0]))[1]
         return max(timed(together)[1] / alone, 1.0)
 
 
 def pass_times(problem: TrainingProblem, candidate: Candidate) -> dict[int, Line]:
     """Seconds of a pass over rows for gradients, by order."""
-    member = _member(problem, candidate, min(problem.response.n_rows, _SMALL), 1)
+    staged = _staged_fit(problem, candidate, min(problem.response.n_rows, _SMALL), 1)
     with one_blas_thread():
-        member.run(lambda _: False)
+        staged.run(lambda _: False)
     sizes, found = _sizes(problem, _SMALL, PASSED), {}
-    for order, posteriors in zip((1, *problem.ranks), member.posteriors, strict=True):
-        expected_sums, costs = member.expected_sums(posteriors), []
+    for order, posteriors in zip((1, *problem.ranks), staged.posteriors, strict=True):
+        expected_sums, costs = staged.expected_sums(posteriors), []
         for size in sizes:
-            rows = rows_of(_some(problem, size), member)
-            objective = RefinementObjective(posteriors, member.additive, rows, rows, expected_sums, 1.0)
+            rows = rows_of(_some(problem, size), staged)
+            objective = RefinementObjective(posteriors, staged.additive, rows, rows, expected_sums, 1.0)
             task = partial(objective.value, objective.start)
             task()
             costs.append((size, timed(task)[1]))
@@ -191,9 +193,9 @@ def _sweep_times(
     problem: TrainingProblem, candidate: Candidate, n_rows: int, *, single: bool
 ) -> dict[int, tuple[float, float]]:
     """Seconds of the first sweep, and of a later one, by order."""
-    member = _member(problem, candidate, n_rows, _SWEEPS)
+    staged = _staged_fit(problem, candidate, n_rows, _SWEEPS)
     if single:
-        member.kernel = NativeBlockKernel("float32")
+        staged.kernel = NativeBlockKernel("float32")
     times: dict[int, list[float]] = {order: [] for order in (1, *problem.ranks)}
     last = time.perf_counter()
 
@@ -204,7 +206,7 @@ def _sweep_times(
         return False
 
     with one_blas_thread():
-        member.run(report)
+        staged.run(report)
     return _completed(
         {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if len(own) > 1}, problem
     )
@@ -220,14 +222,14 @@ def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) 
     return times
 
 
-def _member(problem: TrainingProblem, candidate: Candidate, n_rows: int, sweeps: int) -> StagedFit:
+def _staged_fit(problem: TrainingProblem, candidate: Candidate, n_rows: int, sweeps: int) -> StagedFit:
     """To some of the rows, with so many sweeps in every stage."""
-    return _short(_some(problem, n_rows).member(candidate, 0, 0), sweeps)
+    return _short(_some(problem, n_rows).staged_fit(candidate, 0, 0), sweeps)
 
 
-def _short(member: StagedFit, sweeps: int) -> StagedFit:
-    member.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, alone=0, warm=0, judged=False)
-    return member
+def _short(staged: StagedFit, sweeps: int) -> StagedFit:
+    staged.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, alone=0, warm=0, judged=False)
+    return staged
 
 
 def _some(problem: TrainingProblem, n_rows: int) -> TrainingProblem:

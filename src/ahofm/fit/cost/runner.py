@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from ahofm.fit.cost.schedule import Fit, StageResult, Sweep
 from ahofm.fit.solvers.base import Callback, Saved
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.solvers.variational.stages import Fit, StageResult, Sweep
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
@@ -57,21 +57,21 @@ class Runner:
         self.reason: Reason | None = None
         self.damped = 0
 
-    def __call__(self, members: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
+    def __call__(self, staged_fits: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
         """Fits of every member; of stages that were not reached there are none.
 
         With a name the fits are saved, and all else that members have learned is forgotten.
         """
-        few = all(member.response.n_rows < FEWEST_ROWS_FOR_THREADS for member in members)
-        n_parallel = 1 if few else min(self._n_threads, len(members))
+        few = all(staged.response.n_rows < FEWEST_ROWS_FOR_THREADS for staged in staged_fits)
+        n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
         executor = SerialExecutor() if n_parallel > 1 or few else ThreadExecutor(self._n_threads)
-        for member in members:
-            member.executor = executor
+        for staged in staged_fits:
+            staged.executor = executor
         with one_blas_thread():  # the same bits whatever the number of threads
             if n_parallel == 1:
-                return [self._run(member, _place(name, k)) for k, member in enumerate(members)]
+                return [self._run(staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
             with ThreadPoolExecutor(n_parallel, thread_name_prefix="ahofm-member") as pool:
-                futures = [pool.submit(self._run, member, _place(name, k)) for k, member in enumerate(members)]
+                futures = [pool.submit(self._run, staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
                 try:
                     while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
                         pass
@@ -80,17 +80,17 @@ class Runner:
                 return [future.result() for future in futures]
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
-    def _run(self, member: StagedFit, place: str | None) -> list[Fit]:
+    def _run(self, staged: StagedFit, place: str | None) -> list[Fit]:
         if place is not None and self.saved is not None:
-            found = self.saved.get(place, StageResult, member.response.family)
+            found = self.saved.get(place, StageResult, staged.response.family)
             if found is not None:
-                member.fits, member.settled, family, damped = found
-                member.response = replace(member.response, family=family)
+                staged.fits, staged.settled, family, damped = found
+                staged.response = replace(staged.response, family=family)
                 self.damped += damped
-                return member.fits
+                return staged.fits
         try:
-            fraction = member.response.n_rows / self._n_rows
-            job, done = member.job, 0.0
+            fraction = staged.response.n_rows / self._n_rows
+            job, done = staged.job, 0.0
 
             def report(sweep: Sweep) -> bool:
                 nonlocal job, done
@@ -100,18 +100,18 @@ class Runner:
                 before, done = done, job.done(sweep.order, sweep.number)
                 return self.report(sweep.value, sweep.change, fraction, done - before)
 
-            fits = member.run(report)
+            fits = staged.run(report)
             with self._lock:
-                self.damped += member.damped
+                self.damped += staged.damped
                 self._done += job.total - done
             if place is not None:
                 if self.saved is not None and self.reason is None:
-                    self.saved.put(place, (fits, member.settled, member.response.family, member.damped))
-                member.forget()
+                    self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
+                staged.forget()
             return fits
         except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
             self.reason = Reason.INTERRUPTED
-            return member.so_far()
+            return staged.so_far()
 
     def expect(self, more: float) -> None:
         """Work that nobody knew of."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
-
-from ahofm.columns.basis import Floats
 
 MANY_ROWS = 2_000
 """From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
@@ -141,49 +138,3 @@ def up_to(highest: int, ranks: Mapping[int, int]) -> dict[int, int]:
 def width(ranks: Mapping[int, int], order: int) -> int:
     """Factors that are there in the stage of an order."""
     return sum(rank for other, rank in ranks.items() if other <= order)
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One sweep over all columns: the order of its stage, and the level it ends at.
-
-    The level is the noise variance of the standardised target, or the share of the loss that is left; ``grown`` is how
-    often the order has got more factors.
-    """
-
-    order: int
-    number: int
-    value: float
-    change: float
-    grown: int = 0
-
-
-@dataclass(frozen=True)
-class StageResult:
-    """One linear predictor at the end of a stage, in the units of the standardised target.
-
-    Attributes
-    ----------
-    ranks : dict of order to rank
-    intercept, noise : float
-        ``noise`` is the dispersion.
-    coef, centring : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
-    values : tuple of arrays of shape (codes, 1 + factors)
-        Means at the codes, without the smooth main effects, which ``coef`` and ``level`` have in.
-    smoothing_parameters : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
-    """
-
-    ranks: Mapping[int, int]
-    intercept: float
-    noise: float
-    coef: tuple[Floats, ...]
-    centring: tuple[Floats, ...]
-    values: tuple[Floats, ...]
-    smoothing_parameters: tuple[tuple[Floats, Floats], ...]
-
-
-Fit: TypeAlias = tuple[StageResult, ...]
-"""All linear predictors."""
-
-Report: TypeAlias = Callable[[Sweep], bool]
-"""Told of every sweep; the member ends with what it has when it returns True."""

@@ -118,8 +118,8 @@ class SplinePrior:
     @cached_property
     def _groups(self) -> Floats:
         """Weight of each coordinate in its group: (groups, m)."""
-        member = np.arange(self.n_groups)[:, np.newaxis] == self.group
-        return np.where(member, self.weight, 0.0)
+        in_group = np.arange(self.n_groups)[:, np.newaxis] == self.group
+        return np.where(in_group, self.weight, 0.0)
 
     @cached_property
     def _sizes(self) -> Floats:

@@ -10,9 +10,10 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.plan import search_settings
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.problem import Candidate, TrainingProblem
+from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import weighted
 from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
 from ahofm.model import Reason
@@ -46,34 +47,36 @@ def _search(
         return None, [], problem
     shorter = search_settings(problem.settings, n, dispersed=dispersed)
     plain = [candidate for candidate in candidates if not candidate.weighted]
-    members = _members(replace(problem, settings=shorter), plain, parts, 0)
-    found = runner(members, "search")
+    staged_fits = _staged_fits(replace(problem, settings=shorter), plain, parts, 0)
+    found = runner(staged_fits, "search")
     first += found[: len(plain)]
     if runner.reason is not None:
         return None, first, problem
     rows = np.concatenate([rest for _, rest in parts])
-    response = replace(problem.response.take(rows), family=members[0].response.family)
+    response = replace(problem.response.take(rows), family=staged_fits[0].response.family)
     scores = Scores((1, *problem.ranks), _predicted(problem, parts, found), response)
     if len(plain) == len(candidates):
         return scores, first, problem
     precise = weighted(problem, rows, scores, runner)
-    members = _members(replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain))
+    staged_fits = _staged_fits(
+        replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain)
+    )
     if precise is None:
-        runner.expect(-sum(member.job.total for member in members))
+        runner.expect(-sum(staged.job.total for staged in staged_fits))
         return scores if runner.reason is None else None, first, problem
-    found = runner(members, "search again")
+    found = runner(staged_fits, "search again")
     if runner.reason is not None:
         return None, first, problem
     predicted = np.concatenate([scores.predicted, _predicted(problem, parts, found)], axis=2)
     return replace(scores, predicted=predicted), first, precise
 
 
-def _members(
+def _staged_fits(
     problem: TrainingProblem, candidates: Sequence[Candidate], parts: Sequence[Split], first: int
 ) -> list[StagedFit]:
     """By each candidate to each part of the rows; the first of the candidates has that number."""
     some = [problem.take(rows) for rows, _ in parts]
-    return [own.member(candidate, first + k, 0) for own in some for k, candidate in enumerate(candidates)]
+    return [own.staged_fit(candidate, first + k, 0) for own in some for k, candidate in enumerate(candidates)]
 
 
 def _predicted(problem: TrainingProblem, parts: Sequence[Split], found: Sequence[list[Fit]]) -> Floats:
@@ -82,6 +85,6 @@ def _predicted(problem: TrainingProblem, parts: Sequence[Split], found: Sequence
     for fold, (_, rest) in enumerate(parts):
         columns = [column[rest] for column in problem.table]
         own = found[fold * count : (fold + 1) * count]
-        by_candidate = [[predict(part, problem.books, columns) for part in member] for member in own]
+        by_candidate = [[predict(part, problem.books, columns) for part in staged] for staged in own]
         predicted.append(np.array(by_candidate).transpose(2, 3, 0, 1))
     return np.concatenate(predicted)

@@ -13,14 +13,16 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.plan import Plan
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import Fit, StageResult, up_to
+from ahofm.fit.cost.schedule import up_to
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.subsample.sampling import refined_fits, subsample_of, uses_subsample
+from ahofm.fit.solvers.variational.stages import Fit, StageResult
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import search
 from ahofm.fit.stacking.merge import merged
-from ahofm.fit.stacking.problem import CANDIDATES, Candidate, TrainingProblem, candidates_for
+from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import counted_alike
 from ahofm.fit.stacking.weights import LEAST, Scores
 from ahofm.model import Choice, Lower, Model, Reason, Trace
@@ -106,22 +108,22 @@ def _fit_members(
 ) -> tuple[list[list[Fit]], bool]:
     """Fits to all rows of every (candidate, copy), up to its highest order; whether all of them have settled."""
     rows = subsample_of(problem) if problem.refined else problem
-    members = [
-        (precise if candidates[candidate].weighted else rows).member(
+    staged_fits = [
+        (precise if candidates[candidate].weighted else rows).staged_fit(
             candidates[candidate], candidate, copy, growing=True, highest=top
         )
         for (candidate, copy), top in zip(jobs, tops, strict=True)
     ]
     found = runner(
-        members, None if problem.refined else "member"
+        staged_fits, None if problem.refined else "member"
     )  # posteriors, which a refinement starts from, are not kept
     found = [
         counted_alike(fits, precise, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
     ]
-    settled = all(member.settled for member in members)
+    settled = all(staged.settled for staged in staged_fits)
     if problem.refined:
-        found = [refined_fits(member, problem, rows, runner, f"member {k}") for k, member in enumerate(members)]
+        found = [refined_fits(staged, problem, rows, runner, f"member {k}") for k, staged in enumerate(staged_fits)]
     return found, settled
 
 

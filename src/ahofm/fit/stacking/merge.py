@@ -11,7 +11,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families import Units
 from ahofm.families.links import quiet
-from ahofm.fit.cost.schedule import Fit, StageResult
+from ahofm.fit.solvers.variational.stages import Fit, StageResult
 from ahofm.model import Terms
 from ahofm.model.shares import symmetric
 

@@ -1,4 +1,4 @@
-"""What is to be fitted, and the candidates to fit it by."""
+"""The problem that a fit solves: rows, columns and their priors, in the units of the standardised target."""
 
 from __future__ import annotations
 
@@ -10,50 +10,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import Categorical, Codebook, Codes, RandomWalk, SplineIID
+from ahofm.columns import Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
 from ahofm.fit.cost.schedule import MANY_ROWS, Schedule, up_to
 from ahofm.fit.data import Data
-from ahofm.fit.priors.column import ColumnPriors, Interactions, all_column_priors
+from ahofm.fit.priors.column import ColumnPriors, all_column_priors
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.solvers.variational.tempering import Tempering, against_noise, constant, with_noise
 from ahofm.fit.solvers.variational.working import Response
+from ahofm.fit.stacking.candidates import CANDIDATES, FEWEST_ROWS, Candidate
 from ahofm.fit.stacking.weights import FEW_ROWS
 from ahofm.kernels import NativeBlockKernel
 from ahofm.rows import SerialExecutor
 
-FEWEST_ROWS = 50
-"""Below, no rows are set aside and interactions are smooth."""
-
 FLOAT64_ROWS = 50_000
 """Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """How the factors of automatic columns behave, and how much of their partners' variance counts.
-
-    With few rows that share follows the noise, whatever the kind: ``tempering`` is for more of them, ``with_many`` for
-    12,000 and beyond. A weighted one comes after the others, whose errors say how precise each row is.
-    """
-
-    interactions: Interactions
-    tempering: float
-    with_many: float
-    weighted: bool = False
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"weighted {self.interactions}" if self.weighted else self.interactions
-
-
-CANDIDATES = (Candidate("spline_iid", 0.55, 0.7), Candidate("spline", 0.7, 0.7), Candidate("random_walk", 0.7, 1.0))
-
-WEIGHTED = (Candidate("random_walk", 0.7, 0.5, weighted=True), Candidate("spline", 0.7, 0.7, weighted=True))
 
 _TEMPERED_ROWS = 12_000
 
@@ -135,7 +110,7 @@ class TrainingProblem:
             return partial(against_noise, _OF_PAIRS) if self.response.quadratic else constant(_OF_PAIRS)
         return constant(candidate.tempering if self.n_rows < _TEMPERED_ROWS else candidate.with_many)
 
-    def member(
+    def staged_fit(
         self, candidate: Candidate, number: int, copy: int, *, growing: bool = False, highest: int | None = None
     ) -> StagedFit:
         """A fit of these rows by a candidate, up to an order.
@@ -165,27 +140,6 @@ class TrainingProblem:
 def _rows_of_codes(codes: NDArray[Any], n_codes: int) -> Floats:
     """Of every code but the neutral one."""
     return np.bincount(codes, minlength=n_codes)[:-1].astype(np.float64)
-
-
-def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
-    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last."""
-    found = zip(problem.automatic, problem.books, strict=True)
-    open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
-    candidates: Sequence[Candidate] = CANDIDATES
-    if settings.interactions != "auto":
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == settings.interactions]
-    elif not open_choice or not problem.ranks:
-        wanted = "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid"
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == wanted]
-    elif problem.response.n_rows < FEWEST_ROWS:
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == "spline"]
-    elif problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined:
-        candidates = (*CANDIDATES, *WEIGHTED)
-    return candidates
-
-
-def _is_smooth(book: Codebook) -> bool:
-    return not isinstance(book.kind, (Categorical, SplineIID, RandomWalk))
 
 
 def member_count(settings: Settings, n_rows: int) -> int:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ahofm.families import Gamma
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import Fit
 from ahofm.fit.solvers.variational.column import FailedError
+from ahofm.fit.solvers.variational.stages import Fit
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.stacking.problem import CANDIDATES, TrainingProblem
+from ahofm.fit.stacking.candidates import CANDIDATES
+from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.weights import Scores, predict
 
 _ENOUGH_ROWS = 5_000
@@ -50,9 +51,9 @@ def weighted(
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
     alike = response.weight / response.weight.mean()  # a row that counts twice has one error
     sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
-    member = replace(some, response=sizes, ranks={}).member(CANDIDATES[0], 0, 0)
+    staged = replace(some, response=sizes, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
     try:
-        (fits,) = runner([member], "precision")
+        (fits,) = runner([staged], "precision")
     except FailedError:
         return None
     if runner.reason is not None:

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.cost.schedule import Fit
+from ahofm.fit.solvers.variational.stages import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.kernels import Curves, NativeCurves, column_curves
 from ahofm.model import Gain

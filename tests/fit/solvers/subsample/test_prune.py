@@ -15,9 +15,9 @@ from tests.fit.solvers.variational.samples import simulated, small_work
 
 
 def fitted_beliefs(family):
-    problem, member = small_work(family, "spline")
-    Runner(1, problem.response.n_rows, ())([member])
-    return member.posteriors[-1], member.additive
+    problem, staged = small_work(family, "spline")
+    Runner(1, problem.response.n_rows, ())([staged])
+    return staged.posteriors[-1], staged.additive
 
 
 def variance_by_hand(posterior, order, factor):
@@ -53,9 +53,9 @@ def test_a_factor_stays_while_its_variance_compares_with_its_noise_in_some_predi
 
 
 def test_predictors_without_factors_stay_what_they_are():
-    problem, member = small_work(Gaussian(), "spline")
-    Runner(1, problem.response.n_rows, ())([member])
-    first = member.posteriors[0]
+    problem, staged = small_work(Gaussian(), "spline")
+    Runner(1, problem.response.n_rows, ())([staged])
+    first = staged.posteriors[0]
     assert pruned(first, [1.0]) == list(first)
 
 
@@ -85,9 +85,9 @@ def test_many_rows_are_not_asked_about_noise(monkeypatch):
         ranks.append(found[0].ranks.get(2, 0))
         return found
 
-    monkeypatch.setattr(sampling, "needed", counting)
+    monkeypatch.setattr(sampling, "pruned", counting)
     error = fitted()
     assert ranks[0] == 0
     assert 1 <= ranks[1] < 8
-    monkeypatch.setattr(sampling, "needed", lambda posteriors, _: posteriors)
+    monkeypatch.setattr(sampling, "pruned", lambda posteriors, _: posteriors)
     assert error < 1.02 * fitted()

@@ -18,10 +18,10 @@ from tests.fit.solvers.variational.samples import simulated, small_work
 
 
 def problem_of(family, interactions):
-    problem, member = small_work(family, interactions)
-    Runner(1, problem.response.n_rows, ())([member])
-    posteriors, rows = member.posteriors[-1], all_rows(problem, member)
-    return RefinementObjective(posteriors, member.additive, rows, rows, member.expected_sums(posteriors), 0.7), member
+    problem, staged = small_work(family, interactions)
+    Runner(1, problem.response.n_rows, ())([staged])
+    posteriors, rows = staged.posteriors[-1], all_rows(problem, staged)
+    return RefinementObjective(posteriors, staged.additive, rows, rows, staged.expected_sums(posteriors), 0.7), staged
 
 
 @pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
@@ -40,8 +40,8 @@ def test_slopes_are_those_of_the_objective(family, interactions):
 
 @pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 def test_the_start_is_what_the_sample_found(interactions):
-    objective, member = problem_of(Gaussian(), interactions)
-    (table,), expected = objective.at(objective.start), tables_of(member.posteriors[-1][0], member.additive)
+    objective, staged = problem_of(Gaussian(), interactions)
+    (table,), expected = objective.at(objective.start), tables_of(staged.posteriors[-1][0], staged.additive)
     assert table.intercept == expected.intercept
     np.testing.assert_allclose(table.main, expected.main, atol=1e-12)
     for order, values in expected.factors.items():
@@ -51,10 +51,10 @@ def test_the_start_is_what_the_sample_found(interactions):
 @pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 def test_what_is_found_is_what_beliefs_hold(interactions):
     """Also the smooth main effects, which are centred on rows and not on codes."""
-    objective, member = problem_of(Gaussian(), interactions)
+    objective, staged = problem_of(Gaussian(), interactions)
     u = objective.start + 0.01 * np.random.default_rng(3).normal(size=len(objective.start))
-    (posterior,) = posteriors_of(member.posteriors[-1], member.additive, objective, u)
-    new, (table,) = tables_of(posterior, member.additive), objective.at(u)
+    (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
+    new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
     codes = objective.rows.source.chunk(0)
     eta = [objective.rows.kernel.eta(codes, (part,))[:, 0] for part in (new, table)]
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
@@ -133,7 +133,7 @@ def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     X, truth = simulated(150_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 5_000)
-    monkeypatch.setattr(sampling, "needed", lambda posteriors, _: posteriors)
+    monkeypatch.setattr(sampling, "pruned", lambda posteriors, _: posteriors)
     model = AHOFMRegressor(order=2, interactions="spline", solver="subsample", rank=10, random_state=0).fit(X, y)
     new, mean = simulated(20_000, seed=5)
     assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
@@ -166,11 +166,11 @@ def _minus(a, b):
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
 def test_withall_rows_in_the_sample_little_changes(family):
-    problem, member = small_work(family, "spline", n=1500)
+    problem, staged = small_work(family, "spline", n=1500)
     runner = Runner(1, problem.response.n_rows, ())
-    runner([member])
-    fits = refined_fits(member, problem, problem, runner)
-    before, after = (predict(fit, problem.books, problem.table) for fit in (member.fits[-1], fits[-1]))
+    runner([staged])
+    fits = refined_fits(staged, problem, problem, runner)
+    before, after = (predict(fit, problem.books, problem.table) for fit in (staged.fits[-1], fits[-1]))
     assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.95
     assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
 
@@ -212,5 +212,5 @@ def test_the_default_changes_with_the_rows(monkeypatch):
     X, truth = simulated(3_000)
     settings = {"order": 2, "interactions": "spline", "random_state": 0}
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "variational"
-    monkeypatch.setattr(sampling, "NEWTON_ROWS", 2_000)
+    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 2_000)
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "subsample"

@@ -9,7 +9,8 @@ from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.data import prepare
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
-from ahofm.fit.stacking.problem import Candidate, TrainingProblem
+from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.problem import TrainingProblem
 
 KINDS = {0: Categorical(), 1: RandomWalk(), 2: Spline(n_basis=6)}  # the fourth is automatic
 
@@ -28,7 +29,7 @@ def small_work(family, interactions, n=400, seed=0):
     encoder = Encoder.learn(table, KINDS, default=SplineIID(n_basis=6), max_codes=30)
     data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
     problem = TrainingProblem.of(data, {2: 2, 3: 1}, settings)
-    return problem, problem.member(Candidate(interactions, 0.7, 0.7), 0, 0)
+    return problem, problem.staged(Candidate(interactions, 0.7, 0.7), 0, 0)
 
 
 def simulated(n, seed=0):

@@ -136,9 +136,9 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
     y = np.sin(3 * X[:, 0]) + X[:, 1] + rng.normal(size=300)
     run, orders, shares = Runner.__call__, {}, []
 
-    def listening(self, members, name=None):
-        orders[name] = [max(one.ranks, default=1) for one in members]
-        return run(self, members, name)
+    def listening(self, staged_fits, name=None):
+        orders[name] = [max(one.ranks, default=1) for one in staged_fits]
+        return run(self, staged_fits, name)
 
     monkeypatch.setattr(Runner, "__call__", listening)
     model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)

@@ -146,14 +146,14 @@ class RefinementObjective:
     def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
         """With what was learned before."""
         pairs = zip(self.each(), found, strict=True)
-        self._exchange([replace(own, lam=lam, damping=damping) for (_, own, _), (lam, damping) in pairs])
+        self._replace_functions([replace(own, lam=lam, damping=damping) for (_, own, _), (lam, damping) in pairs])
 
     def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
         """Block solves that are safe for all columns at once, from the slopes at these coefficients."""
         given = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
-        self._exchange([function.damped(own, part) for (_, function, _), part, own in given])
+        self._replace_functions([function.damped(own, part) for (_, function, _), part, own in given])
 
-    def _exchange(self, new: Sequence[Functions]) -> None:
+    def _replace_functions(self, new: Sequence[Functions]) -> None:
         """Other functions, in the same order."""
         given = iter(new)
         self.functions = [[next(given) for _ in own] for own in self.functions]
@@ -168,7 +168,7 @@ class RefinementObjective:
             for _ in range(_LEARNING if function.learns else 0):
                 lam = learned(function.prior, new[-1].solved(own, part), new[-1].lam, ranks)
                 new[-1] = replace(function, lam=lam)
-        self._exchange(new)
+        self._replace_functions(new)
         gradient = np.empty_like(u)
         gradient[: len(self.functions)] = at_codes[0]
         for (_, function, at), part, own in zip(self.each(), parts, at_codes[1:], strict=True):

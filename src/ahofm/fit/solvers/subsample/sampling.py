@@ -8,13 +8,14 @@ from functools import partial
 import numpy as np
 
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import Fit, StageResult, pass_cost
+from ahofm.fit.cost.schedule import pass_cost
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.subsample.objective import Rows, tables_of
 from ahofm.fit.solvers.subsample.prune import pruned
 from ahofm.fit.solvers.subsample.refine import refined
 from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.solvers.variational.stages import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import NativeKernel
 from ahofm.model import Reason
@@ -47,31 +48,31 @@ def subsample_of(problem: TrainingProblem) -> TrainingProblem:
 
 
 def refined_fits(
-    member: StagedFit, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, name: str = "member"
+    staged: StagedFit, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, name: str = "member"
 ) -> list[Fit]:
     """The member's fits at every order, refined on all rows. The name is that of what is kept on the way."""
     fits: list[Fit] = []
     saved = runner.saved
-    for at, posteriors in enumerate(member.posteriors):
+    for at, posteriors in enumerate(staged.posteriors):
         place = f"{name} stage {at}"
         kept = None if saved is None else saved.get(place, StageResult)
         if kept is not None:
             fits.append(kept)
             continue
         if runner.reason is not None:
-            fits.append(member.fits[at])
+            fits.append(staged.fits[at])
             continue
-        last = at == len(member.posteriors) - 1
-        known, noise = rows_of(sample, member), member.fits[at][0].noise
-        cost = pass_cost(problem.response.n_rows, member.ranks, (1, *member.ranks)[at])
+        last = at == len(staged.posteriors) - 1
+        known, noise = rows_of(sample, staged), staged.fits[at][0].noise
+        cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
         try:
-            supported = pruned(posteriors, _information(posteriors, member, known, problem.data.total / noise))
+            supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
             new = refined(
                 supported,
-                member.additive,
-                all_rows(problem, member),
+                staged.additive,
+                all_rows(problem, staged),
                 known,
-                member.expected_sums(supported),
+                staged.expected_sums(supported),
                 noise,
                 most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
                 progress=partial(runner.report, passes=1.0, cost=cost),
@@ -80,36 +81,36 @@ def refined_fits(
             )
         except KeyboardInterrupt:
             runner.reason = Reason.INTERRUPTED
-            fits.append(member.fits[at])
+            fits.append(staged.fits[at])
             continue
-        parts = [posterior.stage_result(member.additive, noise) for posterior in new]
+        parts = [posterior.stage_result(staged.additive, noise) for posterior in new]
         fits.append(tuple(part for part in parts if part is not None))
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
 
 
-def _information(posteriors: Sequence[Posterior], member: StagedFit, known: Rows, total: float) -> list[float]:
+def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
     """Of all rows about each linear predictor: ``total`` weight over dispersion, times the mean curvature of raw sample."""
-    tables = tuple(tables_of(posterior, member.additive) for posterior in posteriors)
+    tables = tuple(tables_of(posterior, staged.additive) for posterior in posteriors)
     mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
     return [total * own for own in mean]
 
 
-def all_rows(problem: TrainingProblem, member: StagedFit) -> Rows:
+def all_rows(problem: TrainingProblem, staged: StagedFit) -> Rows:
     """For passes over all rows, wherever they are."""
     data = problem.data
     source = selected(data.source, problem.columns)
-    return Rows(source, data.executor, _kernel(data.n_rows), member.response.family, data.total)
+    return Rows(source, data.executor, _kernel(data.n_rows), staged.response.family, data.total)
 
 
-def rows_of(sample: TrainingProblem, member: StagedFit) -> Rows:
+def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
     """For passes over the rows that are known."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
-    return Rows(source, executor, _kernel(response.n_rows), member.response.family, response.total)
+    return Rows(source, executor, _kernel(response.n_rows), staged.response.family, response.total)
 
 
 def _kernel(n_rows: int) -> NativeKernel:

@@ -8,11 +8,11 @@ from math import prod
 
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.cost.schedule import StageResult
 from ahofm.fit.priors.tensor import MOST_COORDINATES, ROWS_PER_CELL, TensorMargin, TensorPenalty, TensorSmoothing
 from ahofm.fit.solvers.variational.column import ColumnPosterior
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.row_states import RowStates
+from ahofm.fit.solvers.variational.stages import StageResult
 from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.kernels import ColumnMoments
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.fit.cost.schedule import Fit, Job, Report, Schedule, Sweep
+from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.priors.column import ColumnPriors
 from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
@@ -22,6 +22,7 @@ from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_fac
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
+from ahofm.fit.solvers.variational.stages import Fit, Report, Sweep
 from ahofm.fit.solvers.variational.tempering import Tempering
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.kernels import BlockKernel, BlockSums
