@@ -86,7 +86,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
                 continue
             at = triple.index(name)
             mean_true, spread_true = true_marginals(cube, triple, name)
-            mean, spread = found.mean[at], found.spread[at]
+            mean, spread = found.mean[at], found.std[at]
             ax.vlines(grid - 0.006, mean - spread, mean + spread, color=BLUE, alpha=0.4)
             ax.vlines(grid + 0.006, mean_true - spread_true, mean_true + spread_true, color=ORANGE, alpha=0.4)
             ax.plot(grid, mean, color=BLUE, label="model")

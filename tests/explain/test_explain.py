@@ -152,13 +152,13 @@ def test_marginals_average_over_the_other_columns(ranks, seed, centred):
         for alone in (True, False):
             found = marginals(model, columns, grid, alone=alone)
             function = brute.term(columns) if alone else brute.means[columns] - brute.probability @ brute.eta
-            for j, mean, spread in zip(columns, found.mean, found.spread, strict=True):
+            for j, mean, std in zip(columns, found.mean, found.std, strict=True):
                 for code in range(len(mean)):
                     rows = brute.codes[:, j] == code
                     weight = brute.probability[rows] / brute.probability[rows].sum()
                     centre = weight @ function[rows]
                     assert close(mean[code], centre)
-                    assert close(spread[code], np.sqrt(weight @ (function[rows] - centre) ** 2))
+                    assert close(std[code], np.sqrt(weight @ (function[rows] - centre) ** 2))
 
 
 @pytest.mark.parametrize("centred", [True, False])

@@ -1,4 +1,4 @@
-"""Two more views of interactions: their marginals with the spread across the other columns, and the latent curves."""
+"""Two more views of interactions: their marginals with the standard deviation over the other columns, and the latent curves."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ahofm.model.shares import symmetric
 
 @dataclass(frozen=True)
 class Marginals:
-    """A function of several columns along each of them: its mean over the others, and its spread across them.
+    """A function of several columns along each of them: its mean over the others, and its standard deviation over them.
 
     Attributes
     ----------
     columns : tuple of str
     grid : tuple of arrays
-    mean, spread : tuples of arrays, one per column, of its grid's length
-        ``spread`` is the standard deviation over the other columns.
+    mean, std : tuples of arrays, one per column, of its grid's length
+        ``std`` is the standard deviation over the other columns.
     alone : bool
         Whether the function is the interaction alone; its means are then zero.
     """
@@ -35,7 +35,7 @@ class Marginals:
     columns: tuple[str, ...]
     grid: tuple[NDArray[Any], ...]
     mean: tuple[Floats, ...]
-    spread: tuple[Floats, ...]
+    std: tuple[Floats, ...]
     alone: bool
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -45,7 +45,7 @@ class Marginals:
             "column": [name for name, values in zip(self.columns, self.grid, strict=True) for _ in values],
             "at": [value if numbers else str(value) for values in self.grid for value in values.tolist()],
             "mean": np.concatenate(self.mean),
-            "spread": np.concatenate(self.spread),
+            "std": np.concatenate(self.std),
         }
         return frame(data, backend)
 
@@ -107,7 +107,7 @@ def marginals(
     --------
     >>> from ahofm.explain import marginals
     >>> found = marginals(model, ["rain", "sun"], {"rain": [0.0, 1.0], "sun": [0.0, 1.0]})
-    >>> bool(found.spread[0][1] > 5 * found.spread[0][0])  # what sun adds matters where it rains
+    >>> bool(found.std[0][1] > 5 * found.std[0][0])  # what sun adds matters where it rains
     True
     """
     model = model_of(fitted)
