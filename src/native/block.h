@@ -323,7 +323,7 @@ class BlockPass {
     Lanes<T> fitted_[kBlock];
 };
 
-// Mean and variance of each row's predictor, from the columns that are in.
+// Mean and variance of each row's linear predictor, from the columns that are in.
 template <class T>
 void read_state_of(const BlockTask& task, double* mean, double* variance) {
     constexpr int lanes = state_lanes<T>;

@@ -46,7 +46,7 @@ struct Panel {
     bool careful;
 };
 
-// All panels of some predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
+// All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
 // column needs only the polynomials of the others.
 template <class T>
 class Panels {

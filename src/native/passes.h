@@ -65,9 +65,9 @@ struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
     Reals y, weight;
-    Reals offset;                   // (n, predictors)
-    double* eta = nullptr;          // out, (n, predictors)
-    const double* g = nullptr;      // in, (n, predictors)
+    Reals offset;                   // (n, linear predictors)
+    double* eta = nullptr;          // out, (n, linear predictors)
+    const double* g = nullptr;      // in, (n, linear predictors)
     double loss_sum = 0.0;
 };
 
@@ -122,11 +122,11 @@ struct CurveTask {
     int n_columns;
     int n_eta;
     const double* intercepts;
-    const double* const* mains;  // one table (rows of all columns,) per predictor
+    const double* const* mains;  // one table (rows of all columns,) per linear predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;     // out, (n, predictors); nullptr: shares are asked for
-    double* shares;  // out, (n, predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
+    double* eta;     // out, (n, linear predictors); nullptr: shares are asked for
+    double* shares;  // out, (n, linear predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then

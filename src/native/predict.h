@@ -353,7 +353,7 @@ class CurvePass {
     Buffer<uint32_t> rows_;
     Buffer<double> t_;
     Buffer<int> degrees_;
-    Buffer<double> eta_;  // (predictors, rows of a batch)
+    Buffer<double> eta_;  // (linear predictors, rows of a batch)
     Buffer<double> state_;
     Buffer<double> phi_;  // of one row in one panel
     int degree_;  // of all columns; -1: they differ

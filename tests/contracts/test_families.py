@@ -71,7 +71,7 @@ def normal_of_any_spread(family, eta):
     return stats.norm(family.mean(eta), family.scale(eta))
 
 
-# family, the distribution of targets at given linear predictors whose log-likelihood it is (None: there is none in SciPy)
+# family, distribution of targets at given linear predictors whose log-likelihood it is (None: there is none in SciPy)
 FAMILIES_UNDER_TEST = [
     (Gaussian(), normal),
     (Gaussian(link="log"), normal),
@@ -123,7 +123,7 @@ def draw_eta(family, rng, n):
 
 
 def draw(family, law, n=60, seed=0, constant=False):
-    """Targets and linear predictors that belong together; the linear predictors the same in every row when ``constant``."""
+    """Targets and linear predictors that belong together; these are the same in every row when ``constant``."""
     rng = np.random.default_rng(seed)
     eta = draw_eta(family, rng, n)
     eta = np.broadcast_to(eta[0], eta.shape).copy() if constant else eta

@@ -37,7 +37,7 @@ def tweedie(rng, mu, phi=0.8, power=1.5):
     return np.where(count > 0, amount, 0.0)
 
 
-# family, draws given the linear predictor, the family's own linear predictor, its dispersion and how near an estimate should come
+# family, draws given the linear predictor, the family's own one, its dispersion and how near an estimate should come
 CASES = [
     (Gaussian(), lambda rng, f: f + 0.7 * rng.normal(size=len(f)), lambda f: f, (0.49, 0.05)),
     (Gaussian(link="log"), lambda rng, f: np.exp(2 + f) + 5 * rng.normal(size=len(f)), lambda f: 2 + f, (25, 3)),

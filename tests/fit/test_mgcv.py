@@ -1,7 +1,7 @@
 """Order 1 with given smoothing parameters is mgcv's `gam(..., sp=...)` on the same basis and penalty.
 
-The numbers are printed by this (R 4.2, mgcv 1.8-41); mgcv divides its penalties by `S.scale`, hence smoothing parameter =
-sp / S.scale.
+The numbers are printed by this (R 4.2, mgcv 1.8-41); mgcv divides its penalties by `S.scale`, hence smoothing parameter
+= sp / S.scale.
 
     library(mgcv)
     i <- 0:199

@@ -44,10 +44,10 @@ def call_block(**changes):
 BIG = 2**63 - 1
 
 REFUSED = {
-    "a short linear predictor": (lambda: _native.pull_back("baseline", True, codes(), [3, 300], [(0.5,)], np.ones((70, 1))),
+    "too short": (lambda: _native.pull_back("baseline", True, codes(), [3, 300], [(0.5,)], np.ones((70, 1))),
         r"linear predictor 0: expected \(intercept, main, main sums or None, \[factors, ...\]\)"),
-    "short factors": (lambda: _native.eta("baseline", True, codes(), [3, 300], [(*linear_predictor(False)[:3], [(2,)])], None,
-        np.zeros((70, 1))), r"factors: expected \(order, table, sums or None\)"),
+    "short factors": (lambda: _native.eta("baseline", True, codes(), [3, 300],
+        [(*linear_predictor(False)[:3], [(2,)])], None, np.zeros((70, 1))), r"factors: expected \(order, table, sums or None\)"),
     "sizes that overflow": (lambda: _native.eta("baseline", True, codes(), [3, BIG], [linear_predictor(False)], None,
         np.zeros((70, 1))), "more than 2\\^31 codes over all columns"),
     "an order beyond memory": (lambda: _native.eta("baseline", True, codes(), [3, 300],

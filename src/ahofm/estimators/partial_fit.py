@@ -28,7 +28,7 @@ class Pieces:
     rows : Rows
     numbers : array
         Of the rows whose true values are known.
-    raw_sample : Known
+    raw_sample : RawSample
     """
 
     encoder: Encoder

@@ -24,28 +24,29 @@ from ahofm.scale.partitions import is_dask
 class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Regression with all interactions up to an order.
 
-    By default nothing needs tuning: the smoothing parameters of all penalties are learned, what the data do not support is shrunk
-    away, and how rough interactions may be is weighed on rows that are set aside.
+    By default nothing needs tuning: the smoothing parameters of all penalties are estimated, terms without support in
+    the data are shrunk to zero, and how rough interactions may be is decided by validation rows.
 
     Parameters
     ----------
     order : int, "auto" or None, default None
         Highest order of interactions: 1 is a generalised additive model, 2 adds all pairs, 3 all triples, and so on.
-        More than there are columns is reduced with a warning. None is 3 where smoothing parameters are learned and 2 where they
-        are given. "auto" tries up to 4 and keeps what predicts better on rows set aside.
+        More than there are columns is reduced with a warning. None is 3 where smoothing parameters are learned and 2
+        where they are given. "auto" tries up to 4 and keeps what predicts validation rows better.
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
         than 2,000 rows, 8 for fewer than 12,000 and 12 for more; pairs get up to three times as many while they leave
-        something to explain, and unneeded factors are dropped after the fit. Where smoothing parameters are given it is 5.
+        something to explain, and unneeded factors are dropped after the fit. Where smoothing parameters are given it is
+        5.
     columns : dict of column name or position to kind, one kind for all, or None
         What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
         ``Linear()`` for all the model is a factorization machine.
     family : str or Family, default "auto"
         "auto" is Gaussian. Other names are in ``ahofm.families.FAMILIES``; an object of your own will do too.
     smoothing : "auto" or "df", default "auto"
-        How the smoothing parameters of the penalties are chosen. "auto" learns them, by column and order, from the data; "df"
-        takes them from degrees of freedom, the same for all columns of an order unless ``df`` says otherwise. So does
-        "auto" when ``df`` is given.
+        How the smoothing parameters of the penalties are chosen. "auto" learns them, by column and order, from the
+        data; "df" takes them from degrees of freedom, the same for all columns of an order unless ``df`` says
+        otherwise. So does "auto" when ``df`` is given.
     df : number or dict, optional
         Degrees of freedom of a column's functions: one number; or a dict with entries per order, ``{1: 15, 2: 6}``,
         per column, ``{"age": 4}``, or both, ``{2: {"age": 3}}``. What is not given is 10 for main effects and 8 for
@@ -56,47 +57,52 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Penalty, per unit of weight, of what smoothness leaves free in a factor: its linear part. 0 is the paper's
         penalty, whose objective may fall for ever as one factor grows and its partners shrink.
     solver : "auto", "variational", "subsample", "lbfgs", "bcd", "adam" or a solver, default "auto"
-        "variational" learns smoothing parameters: variational Bayes, one column after another. "subsample" does so on a sample of 50,000
-        rows and then refines the coefficients by passes over all of them. The others minimise a penalised objective:
-        full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto" is "variational" where
-        smoothing parameters are learned, beyond 200,000 rows "subsample", and where they are given "lbfgs".
+        "variational" estimates smoothing parameters: variational Bayes by coordinate ascent over columns. "subsample"
+        does so on a sample of 50,000 rows, then refines by quasi-Newton passes over all rows. The others minimise a
+        penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto"
+        is "variational" where smoothing parameters are estimated, beyond 200,000 rows "subsample", and where they are
+        given "lbfgs".
     interactions : "auto", "spline", "random_walk" or "spline_iid", default "auto"
-        For "variational" and columns that are not in ``columns``: how rough their factors may be. "spline" is a spline,
-        "random_walk" a value per code that takes small steps, "spline_iid" a spline with a free level per code. "auto" fits all
-        three to a part of the rows and mixes them by their errors on the rest; below 50 rows it is "spline". From 2,000
-        rows on, for Gaussian targets whose noise differs between rows, smooth fits and walks with rows weighted by
-        their precision take part. Main effects are walks.
+        For "variational" and columns that are not in ``columns``: the prior of their factors. "spline" is a penalised
+        spline, "random_walk" a value per code with penalised first differences, "spline_iid" a spline plus an
+        independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
+        losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
+        differs between rows, splines and random walks with rows weighted by one over their standard deviation are
+        candidates too. Main effects are random walks.
     tempering : float or "auto", default "auto"
-        For "variational" and "subsample": share of the uncertainty of a column's partners that counts when the column is fitted.
-        1 prunes most, 0 takes partners as known and overfits noise. "auto" rises with the noise below 2,000 rows;
-        beyond, it is 0.7 for smooth interactions ("subsample": at most 0.5), 0.55 for mixed ones and 0.7 for walks, from
-        12,000 rows on 0.7 and 1 (weighted walks: 0.5). Rare events: 1.
+        For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
+        is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises
+        with the noise below 2,000 rows; beyond, it is 0.7 for "spline" ("subsample": at most 0.5), 0.55 for
+        "spline_iid" and 0.7 for "random_walk", from 12,000 rows on 0.7 and 1 (weighted random walks: 0.5). Rare
+        events: 1.
     n_members : int or "auto", default "auto"
-        For "variational": fits of all rows, from different starts and of different interactions, whose weighted mean is the
-        model. It is one model, of the summed rank. "auto" is 3 from 50 to 20,000 rows, else 1.
+        For "variational": number of ensemble members, fits of all rows from different starts and of different
+        interactions, whose weighted mean is the model. It is one model, of the summed rank. "auto" is 3 from 50 to
+        20,000 rows, else 1.
     prune : bool, default False
         Set what ``negligible_`` names to exactly zero.
     center : bool, default True
         Take the constant out of every factor: interactions then hold no lower-order part.
     max_codes : int or None, default None
-        Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for "variational" it
-        is 2,048 for columns whose numbers repeat.
+        Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for
+        "variational" it is 2,048 for columns whose numbers repeat.
     validation_fraction : float or None, default 0.1
-        Share of rows that "adam" sets aside to decide when to stop; 0 or None: the training objective decides.
+        Fraction of the rows that "adam" takes as validation rows, to decide when to stop; 0 or None: none, the training
+        objective decides.
     patience : int, default 50
         Epochs without improvement after which "adam" stops.
     max_iter : int or None, default None
-        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "variational" over the columns
-        at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness, and as
-        many as they need to converge. Passes of "subsample" over all rows at the highest order: 25.
+        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "variational" over the
+        columns at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness,
+        and as many as they need to converge. Passes of "subsample" over all rows at the highest order: 25.
     tol : float or None, default None
-        "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start, by
+        "lbfgs" and "bcd" stop when ten iterations gain less than this fraction of what was gained since the start, by
         default 1e-4. "variational" goes to the next order when three sweeps change the noise variance by less than this
-        share, by default 2e-3 (5e-4 from 2,000 rows on).
+        fraction, by default 2e-3 (5e-4 from 2,000 rows on).
     n_jobs : int or None, default None
         Threads; None and -1 use all cores.
     random_state : int, RandomState or None
-        Seed of the factors' start, and of the rows that "variational" and "adam" set aside.
+        Seed of the factors' start, and of the choice of validation rows.
     verbose : int, default 0
         1 shows a progress bar.
     callbacks : sequence of functions, optional
@@ -112,7 +118,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     ----------
     model_ : Model
         The frozen model: ``eta``, ``predict``, ``save``.
-    negligible_ : Removed
+    negligible_ : Negligible
         Columns and orders that carry less than half a percent of the variance.
     edf_ : dict of order to array of shape (columns,)
         Effective degrees of freedom; worked out when first asked for.
@@ -291,7 +297,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> float:
-        """Share of the family's deviance explained: R^2 for the Gaussian, and D^2 for the others.
+        """Fraction of the family's deviance explained: R^2 for the Gaussian, and D^2 for the others.
 
         Families without a deviance (location and scale) give the R^2 of the mean. Of a constant target it is 1 where
         the mean hits it and else 0, as in scikit-learn.

@@ -1,4 +1,5 @@
-"""A linear predictor as a sum of terms that do not overlap: functions of mean zero, so that no term hides a part of another.
+"""A linear predictor as a sum of terms that do not overlap: functions of mean zero, so that no term hides a part of
+another.
 
     eta = intercept + sum_j main_j + sum_d sum_f weight_df e_d(psi_1f, ..., psi_pf)
 

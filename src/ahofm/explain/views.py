@@ -1,4 +1,4 @@
-"""Two more views of interactions: their marginals with the standard deviation over the other columns, and the latent curves."""
+"""Two more views of interactions: marginals, with the standard deviation over the other columns, and latent curves."""
 
 from __future__ import annotations
 

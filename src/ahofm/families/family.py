@@ -58,8 +58,8 @@ class Family(ABC):
         """What h is; never negative in any case.
 
         "second derivative" of the loss by a linear predictor; its "expectation" over the family's targets (the Fisher
-        information); or a "majorant": the parabola with slope g and curvature h touches the loss and is nowhere below
-        it, so that a full step never goes up.
+        information); or a "majorant": the quadratic with slope g and curvature h equals the loss at eta and is nowhere
+        below it, so that a full step never increases the loss.
         """
         return "second derivative"
 
@@ -93,8 +93,8 @@ class Family(ABC):
     def expected(self, y: Floats, eta: Floats, variance: Floats) -> RowLoss:
         """The same when linear predictors have variances (n, K), for a family that must not overlook them.
 
-        A family with a linear predictor of the standard deviation must not: a mean that is fitted closely but is uncertain would
-        make it zero.
+        A family with a linear predictor of the standard deviation must not: a mean that is fitted closely but is
+        uncertain would make it zero.
         """
         del variance
         return self.loss(y, eta)
@@ -126,7 +126,7 @@ class Family(ABC):
             return np.asarray(np.where(g[:, 0] == 0, 0.0, g[:, 0] ** 2 / h[:, 0]))
 
     def majorant(self, eta: Floats, variance: Floats) -> Floats | None:
-        """Curvatures (n, K) of parabolas that touch the loss and are nowhere below it, where ``h`` is none of those.
+        """Curvatures (n, K) of quadratic majorants of the loss at eta, where ``h`` is not one already.
 
         ``variance`` (n, K) is that of eta. None when there is no such bound: steps are then halved where they must be.
         """
@@ -134,7 +134,7 @@ class Family(ABC):
         return None
 
     def learned(self, y: Floats, eta: Floats, weight: Floats) -> Family:
-        """The family with parameters of its own (a shape, a power) estimated at linear predictors, where it has any open."""
+        """The family with its open parameters (a shape, a power) estimated at linear predictors (n, K)."""
         del y, eta, weight
         return self
 

@@ -18,7 +18,8 @@ from ahofm.families.units import Units, location_units
 
 @dataclass(frozen=True)
 class GaussianLocationScale(Family):
-    """``eta_2 + (y - eta_1)^2 exp(-2 eta_2) / 2``: the first linear predictor is the mean, the second the log of the standard deviation.
+    """``eta_2 + (y - eta_1)^2 exp(-2 eta_2) / 2``: the first linear predictor is the mean, the second the log of the
+    standard deviation.
 
     h is the Fisher information ``(exp(-2 eta_2), 2)``. It has no cross term, so that its diagonal is all of it, whereas
     the second derivative by eta_2 vanishes where residuals do and the loss is not convex in both together.
@@ -61,7 +62,7 @@ class GaussianLocationScale(Family):
         return value, g, h
 
     def expected(self, y: Floats, eta: Floats, variance: Floats) -> RowLoss:
-        """With the mean's variance in the squared residual: a mean that follows its rows takes their standard deviation away."""
+        """With the mean's variance added to the squared residual, which a mean that follows its rows makes too small."""
         value, g, h = self.loss(y, eta)
         with quiet():
             more = np.where(variance[:, 0] == 0, 0.0, variance[:, 0] * h[:, 0])

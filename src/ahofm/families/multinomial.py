@@ -21,7 +21,8 @@ from ahofm.kernels import LOSSES, log_of_sum
 class Multinomial(Family):
     """``-log mu_y`` with ``mu = softmax(eta)``; targets are the numbers 0 .. K - 1 of the classes.
 
-    All classes have a linear predictor. Adding the same to all of them changes nothing; penalties choose among the equals.
+    All classes have a linear predictor. Adding the same to all of them changes nothing; penalties choose among the
+    equals.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
 """A fit on its way, in a file: after a kill the same fit goes on from there, and ends where it would have ended.
 
-What is saved are named parts: the state of a solver after an iteration; for smoothing parameters that are learned, members that
-are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is executed. The
-file is replaced whole or not at all, at most every :data:`SECONDS`, and removed once the fit has ended; it stays when
-the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed again.
+What is saved are named parts: the state of a solver after an iteration; for smoothing parameters that are learned,
+members that are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is
+executed. The file is replaced whole or not at all, at most every :data:`SECONDS`, and removed once the fit has ended;
+it stays when the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed
+again.
 """
 
 from __future__ import annotations

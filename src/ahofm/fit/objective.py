@@ -2,8 +2,8 @@
 
     sum_i w_i loss(y_i, eta_i(theta)) + 1/2 sum_k strength_k theta_k^2
 
-with one vector theta for all linear predictors. Solvers work on ``x = theta / scale``: a penalised direction that the data
-hardly move then has the same curvature as one they move freely, about 1.
+with one vector theta for all linear predictors. Solvers work on ``x = theta / scale``: a penalised direction that the
+data hardly move then has the same curvature as one they move freely, about 1.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
-"""Coordinates of a linear predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a
-sample's would move the centre of the band by the sample's noise."""
+"""Coordinates of a linear predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows:
+a sample's would move the centre of the band by the sample's noise."""
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
@@ -150,7 +150,7 @@ def _in_units(tables: Tables, scale: float) -> Tables:
 
 
 def _units(scale: float, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Floats:
-    """What the coordinates of such a linear predictor have to be multiplied by, to be those of the linear predictor itself."""
+    """Factors from the coordinates of such a linear predictor to those of the linear predictor itself."""
     roots = np.concatenate([np.full(rank, scale ** (1.0 / order)) for order, rank in ranks.items()] or [np.empty(0)])
     parts = [np.array([scale])]
     for main, factor in zip(mains, factors, strict=True):

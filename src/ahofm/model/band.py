@@ -1,4 +1,5 @@
-"""How far the linear predictors may be off: a Gaussian approximation around the fit, in a few coordinates of every function.
+"""Uncertainty of the linear predictors: a Gaussian approximation around the fit, in a few coordinates of every
+function.
 
 A linear predictor is affine in all functions of one column, so its derivatives by the coordinates of a function are the
 coordinates' values times what the other columns make of it. With V the covariance of all coordinates, a quantity with
@@ -31,7 +32,7 @@ _DRAWS = 2_000
 
 @dataclass(frozen=True)
 class Band:
-    """What is not known about the linear predictors.
+    """Gaussian approximation of the uncertainty of the linear predictors.
 
     Attributes
     ----------
@@ -160,7 +161,7 @@ def tables_at(theta: Floats, mains: Sequence[Floats], factors: Sequence[Floats],
 
 
 def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats]) -> Floats:
-    """Derivatives of each row's linear predictor by the coordinates: the intercept, then main effect and factors by column."""
+    """Derivatives (n, P) of linear predictors by the coordinates: intercept, then main effect and factors by column."""
     kernel = NativeKernel("float64")
     parts = [np.ones((chunk.n_rows, 1))]
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):

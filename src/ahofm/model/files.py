@@ -2,8 +2,8 @@
 
 The metadata are ``{"format": "ahofm", "version": "3", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
-tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor
-too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
+tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
+tensor too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
 predicts the same.
 """
 

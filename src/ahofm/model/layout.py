@@ -1,8 +1,9 @@
-"""The shape of a linear predictor: which coefficients there are, and how they become tables at the codes. Knows no rows.
+"""The shape of a linear predictor: which coefficients there are, and how they become tables at the codes. Knows no
+rows.
 
-The coefficients of one linear predictor are one vector: the intercept, then for every column its main effect (q numbers) and
-its factors (r numbers each, r x ranks row-major). Main effects never hold a constant, which is the intercept's;
-factors do when the model is not centred.
+The coefficients of one linear predictor are one vector: the intercept, then for every column its main effect (q
+numbers) and its factors (r numbers each, r x ranks row-major). Main effects never hold a constant, which is the
+intercept's; factors do when the model is not centred.
 """
 
 from __future__ import annotations

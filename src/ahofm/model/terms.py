@@ -64,7 +64,7 @@ def _solved(to_basis: Floats | Sparse, coef: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Lower:
-    """The same fit, ended at a lower order: that order, the ranks of the orders that it has factors of, linear predictors."""
+    """The same fit, ended at a lower order: that order, its ranks by order, its linear predictors."""
 
     order: int
     ranks: Mapping[int, int]

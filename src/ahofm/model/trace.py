@@ -39,8 +39,8 @@ class Record:
     gradient_norm : float
         Of the objective in the solver's coordinates.
     passes : float
-        Over the training data since the start; a mini-batch counts by its share of the rows. "variational" counts sweeps over
-        the columns, those of all its members, by their share of the rows.
+        Over the training data since the start; a mini-batch counts by its share of the rows. "variational" counts
+        sweeps over the columns, those of all its members, by their share of the rows.
     seconds : float
         Since the start.
     validation : float or None
@@ -107,8 +107,8 @@ class Trace:
     reason : Reason
     records : tuple of Record
     seconds : dict of phase to seconds
-        "learn" codebooks, "setup" coordinates and smoothing parameters, "rows" passes over data, "solve" everything else;
-        "search" and "fit" where smoothing parameters are learned.
+        "learn" codebooks, "setup" coordinates and smoothing parameters, "rows" passes over data, "solve" everything
+        else; "search" and "fit" where smoothing parameters are learned.
     damped : int
         Steps that the losses did not bear out, taken again with less courage.
     """

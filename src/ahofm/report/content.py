@@ -22,7 +22,7 @@ from ahofm.report.model import Packer, mean_function, packed_model
 _POINTS, _TOP, _ROWS, _DOTS = 60, 30, 12, 600
 
 NEGLIGIBLE = 1e-6
-"""Share of the variance of a linear predictor: up to it an interaction, or all of an order, is rounding and counts as none."""
+"""Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
 
 
 def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Rows that are coded already and need not be in memory: what a fit asks of them.
 
-Passes over all rows see codes. Whatever needs true values, or all of a target at once (units, starts, smoothing parameters, the
-choice of a recipe), is learned from *known* rows: all of them when there are at most :data:`RAW_SAMPLE_ROWS`, else so many
-that :func:`raw_sample_rows` picks by their numbers alone. A table in memory, a store on disk and partitions on a cluster
-then give the same fit.
+Passes over all rows see codes. Whatever needs true values, or all of a target at once (units, starts, smoothing
+parameters, the choice of a recipe), is learned from *known* rows: all of them when there are at most
+:data:`RAW_SAMPLE_ROWS`, else so many that :func:`raw_sample_rows` picks by their numbers alone. A table in memory, a
+store on disk and partitions on a cluster then give the same fit.
 """
 
 from __future__ import annotations

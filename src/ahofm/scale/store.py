@@ -180,7 +180,8 @@ class CodeStore:
         raw_sample = store.raw_sample  # whose files are read with it
         if len(raw_sample.y) != len(raw_sample_rows(store.n_rows)):
             raise StoreError(
-                f"{self.folder} has true values of {len(raw_sample.y)} rows instead of {len(raw_sample_rows(store.n_rows))}; "
+                f"{self.folder} has a raw sample of {len(raw_sample.y)} rows instead of "
+                f"{len(raw_sample_rows(store.n_rows))}; "
                 "delete it and build the store again"
             )
 

@@ -1,4 +1,4 @@
-"""Smoothing parameters of pairs: their prior against the obvious sums, the solve against dense matrices, and what they are for."""
+"""Smoothing parameters of pairs: their prior against the obvious sums, the solve against dense matrices, their use."""
 
 from itertools import combinations
 

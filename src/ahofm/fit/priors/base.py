@@ -1,12 +1,12 @@
-"""What a column kind believes about its functions before it sees rows, and the exact solve that this allows.
+"""Gaussian priors of a column's functions, and the exact posterior that they allow.
 
-A function of a column is its values at the codes; a kind is a Gaussian prior on them. The rows enter through sums per
-code alone: gram (codes, K, K) and rhs (codes, K) for K functions at a time, both divided by the noise variance. The
-posterior is
+A function of a column is its values at the codes; a column kind is a Gaussian prior on them. The rows enter through
+sums per code alone: gram (codes, K, K) and rhs (codes, K) for K functions at a time, both divided by the noise
+variance. The posterior is
 
     precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
 
-and each kind has its own way to solve that in time linear in the codes.
+and each prior has its own way to solve that in time linear in the codes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class FunctionPosterior:
-    """What is believed of K functions of one column after it has seen the rows.
+    """Posterior of K functions of one column.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class FunctionPosterior:
     rough : array of shape (codes, K) or None
         Values of the part that is free at each code, for kinds that have one.
     edf : array of shape (groups, K)
-        How many of a function's coefficients the data determine, per group of coefficients with a smoothing parameter of its own.
+        Effective degrees of freedom per group of coefficients with a smoothing parameter of its own.
     quadratic_form : array of shape (groups, K)
-        The quadratic form that each group's smoothing parameter multiplies.
+        Quadratic form that each group's smoothing parameter multiplies.
     """
 
     mean: Floats
@@ -64,7 +64,7 @@ class FunctionPosterior:
     quadratic_form: Floats
 
     def only(self, which: NDArray[np.intp]) -> FunctionPosterior:
-        """What is believed of some of the functions."""
+        """Posterior of some of the functions."""
         smooth, rough = (None if part is None else part[:, which] for part in (self.smooth, self.rough))
         mean, variance, edf, quadratic_form = (
             part[:, which] for part in (self.mean, self.variance, self.edf, self.quadratic_form)
@@ -73,13 +73,13 @@ class FunctionPosterior:
 
 
 def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
-    """The posterior that so many functions are zero, for certain."""
+    """Posterior of so many functions that are zero, with variance zero."""
     part, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
     return FunctionPosterior(values, values, part.smooth, part.rough, none, none)
 
 
 def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
-    """What is believed of the functions of both, which have one prior; bounds may have given one a free part."""
+    """Posterior of the functions of both, which have one prior; bounds may have given one a free part."""
     smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])
     free = [np.zeros_like(part.mean) if part.rough is None else part.rough for part in (first, second)]
     return FunctionPosterior(
@@ -117,7 +117,7 @@ class Prior(Protocol):
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest smoothing parameter of each group."""
+        """Smallest and largest smoothing parameter of each group."""
         ...
 
     def initial_lam(self, mean_square: float) -> Floats:
@@ -129,7 +129,7 @@ class Prior(Protocol):
         ...
 
     def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
-        """Half the slope of the quadratic forms, times their smoothing parameters, by each coefficient."""
+        """Half the gradient of the penalty by each coefficient."""
         ...
 
     def nothing(self, width: int) -> Coefficients:
@@ -147,7 +147,7 @@ def with_constraints(rhs: Floats, mass: Floats | None) -> Floats:
 
 @dataclass(frozen=True)
 class Centring:
-    """Conditions a Gaussian on functions of mean zero: what is not there cannot be shared between orders.
+    """Conditions a Gaussian on functions of mean zero, so that interactions hold no lower-order part.
 
     With C the means as linear forms and U = precision^-1 C, conditioning subtracts ``U (C'U)^-1 C' mean`` from the mean
     and ``U (C'U)^-1 U'`` from the covariance.
@@ -168,5 +168,5 @@ class Centring:
         return np.asarray(self.inverse @ (self.mass @ mean))
 
     def reduction(self, U: Floats) -> Floats:
-        """What conditioning takes from variances of linear forms, from their covariances with the means (..., K, K)."""
+        """Reduction of variances of linear forms by conditioning, from their covariances with the means (..., K, K)."""
         return np.asarray(((U @ self.inverse) * U).sum(axis=-1))

@@ -185,7 +185,8 @@ def _walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:
 def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> SmoothCoordinates:
     """Demmler–Reinsch coordinates of a basis; an indicator of missing values; the constant unless it is centred.
 
-    Groups with smoothing parameters of their own: what is penalised, what is not (the line), the constant, missing values.
+    Groups with smoothing parameters of their own: what is penalised, what is not (the line), the constant, missing
+    values.
     """
     inner = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
     n_codes, size, q = book.n_codes - 1, functions.size, inner.size

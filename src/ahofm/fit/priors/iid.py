@@ -1,4 +1,4 @@
-"""Independent levels: a ridge per code. One small problem for each code."""
+"""Independent, identically distributed effects: a ridge per code, and one small problem for each code."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class IIDPrior:
     mass : array of shape (codes,) or None
         Weights of the codes; functions then have mean zero.
     repeated : array of bool of shape (codes,)
-        Codes that the smoothing parameter is learned from: those of several rows. How far single rows are off tells nothing of
-        levels, it may all be noise.
+        Codes that the smoothing parameter is estimated from: those of several rows. Residuals of single rows do not
+        tell effects from noise.
     """
 
     mass: Floats | None
@@ -33,7 +33,7 @@ class IIDPrior:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest smoothing parameter."""
+        """Smallest and largest smoothing parameter."""
         return np.array([1e-6]), np.array([1e6])
 
     def initial_lam(self, mean_square: float) -> Floats:
@@ -41,7 +41,7 @@ class IIDPrior:
         return np.array([0.5 / mean_square])
 
     def margin(self, values: Floats, mass: Floats) -> TensorMargin:
-        """Functions with those values at the codes, as one side of surfaces."""
+        """Functions with those values at the codes, as a margin of tensor products."""
         return TensorMargin(np.sqrt(mass)[:, np.newaxis] * values, 1.0 / np.maximum(mass, 1e-12))
 
     def solve(
@@ -65,17 +65,17 @@ class IIDPrior:
         return FunctionPosterior(mean, variance, None, mean, edf[np.newaxis], quadratic_form[np.newaxis])
 
     def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
-        """Half the slope of the quadratic form, times its smoothing parameter."""
+        """Half the gradient of the penalty by each coefficient."""
         assert part.rough is not None
         return Coefficients(None, lam[0] * part.rough)
 
     def nothing(self, width: int) -> Coefficients:
-        """Levels of zero."""
+        """Effects of zero."""
         return Coefficients(None, np.zeros((len(self.repeated), width)))
 
 
 def free_levels(mass: Floats | None, repeated: NDArray[np.bool_]) -> float:
-    """Prior variances of these levels, in units of one: less when a weighted mean of all levels is zero."""
+    """Sum of prior variances of these effects, in units of one: less when a weighted mean of all effects is zero."""
     if mass is None:
         return float(repeated.sum())
     return float((1.0 - mass**2 / (mass @ mass))[repeated].sum())

@@ -1,4 +1,4 @@
-"""Smooth functions: few coordinates in which the penalty is diagonal. One dense problem for all functions."""
+"""Penalised splines, or any smooth basis, in coordinates with a diagonal penalty: one dense problem."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SplinePrior:
         return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.weight, 0.0)
 
     def margin(self, values: Floats, mass: Floats) -> TensorMargin:
-        """Functions with those values at the codes, as one side of surfaces."""
+        """Functions with those values at the codes, as a margin of tensor products."""
         return TensorMargin(self.values.T @ (mass[:, np.newaxis] * values), self.rough)
 
     @property
@@ -61,11 +61,11 @@ class SplinePrior:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest smoothing parameters."""
+        """Smallest and largest smoothing parameters."""
         return np.full(self.n_groups, _SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
 
     def initial_lam(self, mean_square: float) -> Floats:
-        """Smoothing parameters for functions of that mean square: the first group, of what is wiggly, is shrunk most."""
+        """Smoothing parameters for functions of that mean square; the first group (wiggly) is shrunk most."""
         lam = np.full(self.n_groups, 0.5 / mean_square)
         lam[0] *= 2.0
         return lam
@@ -77,7 +77,7 @@ class SplinePrior:
         return self.solve_many(gram, rhs[:, :, np.newaxis], lam, tensor_penalty)[0]
 
     def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
-        """Half the slope of the quadratic forms, times their smoothing parameters."""
+        """Half the gradient of the penalty by each coefficient."""
         assert part.smooth is not None
         return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
 

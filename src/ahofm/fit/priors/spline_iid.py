@@ -1,4 +1,4 @@
-"""A smooth part and a free level per code: the levels are eliminated exactly, code by code, then the rest is smooth."""
+"""A spline plus an independent effect per code: the effects are eliminated exactly, which leaves a spline problem."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ahofm.kernels import inverses
 
 @dataclass(frozen=True)
 class SplineIIDPrior:
-    """The smoothing parameters of the smooth part, then that of the levels.
+    """Sum of a spline and independent effects; smoothing parameters of the spline, then that of the effects.
 
     Attributes
     ----------
-    smooth : SmoothPrior
+    smooth : SplinePrior
     mass : array of shape (codes,) or None
         Weights of the codes; functions then have mean zero.
     repeated : array of bool of shape (codes,)
-        Codes that the smoothing parameter of the levels is learned from.
+        Codes that the smoothing parameter of the effects is estimated from.
     """
 
     smooth: SplinePrior
@@ -38,7 +38,7 @@ class SplineIIDPrior:
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest smoothing parameters."""
+        """Smallest and largest smoothing parameters."""
         low, high = self.smooth.bounds
         return np.append(low, 1e-3), np.append(high, 1e6)
 
@@ -49,12 +49,12 @@ class SplineIIDPrior:
     def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
         """The posterior of K functions.
 
-        With t the levels' smoothing parameter, given the smooth part the levels have precision S + t. Integrating them out leaves
-        gram ``t (S + t)^-1 S`` and rhs ``t (S + t)^-1 R`` for the smooth part.
+        With t the smoothing parameter of the effects, given the spline the effects have precision S + t. Integrating
+        them out leaves gram ``t (S + t)^-1 S`` and rhs ``t (S + t)^-1 R`` for the spline.
         """
         ridge = lam[-1]
         right = with_constraints(rhs, self.mass)
-        local = inverses(gram + np.diag(ridge))  # covariance of the levels when the smooth part is known
+        local = inverses(gram + np.diag(ridge))  # covariance of the effects given the spline
         kept = ridge[:, np.newaxis] * local  # t (S + t)^-1
         reduced = kept @ gram
         reduced = 0.5 * (reduced + reduced.transpose(0, 2, 1))
@@ -62,8 +62,8 @@ class SplineIIDPrior:
         smooth = np.tensordot(self.smooth.values, coef, axes=1)
         rough = local @ (right - gram @ smooth)
         own = np.einsum("bff->bf", local)
-        share = np.eye(len(ridge)) - kept.transpose(0, 2, 1)  # how levels answer to the smooth part: (S + t)^-1 S
-        rough_variance = own + np.einsum("bfg,bg->bf", share**2, posterior.variance)
+        response = np.eye(len(ridge)) - kept.transpose(0, 2, 1)  # of the effects to the spline: (S + t)^-1 S
+        rough_variance = own + np.einsum("bfg,bg->bf", response**2, posterior.variance)
         variance = own + np.einsum("bfg,bg->bf", (local * ridge) ** 2, posterior.variance)
         if self.mass is not None:
             total = smooth + rough
@@ -74,16 +74,16 @@ class SplineIIDPrior:
             variance = np.maximum(variance - centring.reduction(U), 0.0)
         else:
             coef, smooth, rough = coef[:, :, 0], smooth[:, :, 0], rough[:, :, 0]
-        levels = free_levels(self.mass, self.repeated) - ridge * rough_variance[self.repeated].sum(axis=0)
-        edf = np.vstack([posterior.edf, levels])
+        effects_edf = free_levels(self.mass, self.repeated) - ridge * rough_variance[self.repeated].sum(axis=0)
+        edf = np.vstack([posterior.edf, effects_edf])
         quadratic_form = np.vstack([self.smooth.quadratic_forms(coef), (rough[self.repeated] ** 2).sum(axis=0)])
         return FunctionPosterior(smooth + rough, variance, coef, rough, edf, quadratic_form)
 
     def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
-        """Half the slope of the quadratic forms, times their smoothing parameters."""
+        """Half the gradient of the penalty by each coefficient."""
         assert part.rough is not None
         return Coefficients(self.smooth.penalty_gradient(part, lam[:-1]).smooth, lam[-1] * part.rough)
 
     def nothing(self, width: int) -> Coefficients:
-        """Coordinates and levels of zero."""
+        """Coordinates and effects of zero."""
         return Coefficients(self.smooth.nothing(width).smooth, np.zeros((len(self.repeated), width)))

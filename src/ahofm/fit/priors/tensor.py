@@ -1,4 +1,4 @@
-"""How smooth the surface of each pair of columns is: smoothing parameters of pairs, not of factors.
+"""Tensor-product smoothing of pairs: each pair of columns has smoothing parameters of its own, instead of each factor.
 
 The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that the
 rows see as orthonormal. Its prior is that of a tensor product of smooth functions,
@@ -10,8 +10,9 @@ is still solved exactly, with matrices between its factors where single smoothin
 
     w (x) sum_k along_jk B_k'B_k  +  free (x) sum_k plain_jk B_k' free B_k  +  1 (x) sum_k along_kj B_k' w B_k
 
-With enough factors this is the exact fit of all surfaces. Smoothing parameters follow from the generalised Fellner–Schall rule,
-with the variances that coefficients would have if the columns were independent: no rows, and no matrix of all surfaces.
+With enough factors this is the exact fit of all surfaces. Smoothing parameters follow from the generalised
+Fellner–Schall rule, with the variances that coefficients would have if the columns were independent: no rows, and no
+matrix of all surfaces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 
 MOST_COORDINATES = 4_000
-"""Of all columns together: with more, learning the smoothing parameters of all pairs takes longer than a sweep over the rows."""
+"""Coordinates of all columns together, at most: with more, an update of all pairs takes longer than a sweep."""
 
 ROWS_PER_CELL = 4
 """Of two columns with levels. With fewer, a table that is a product of few factors is more than its cells tell."""
@@ -45,15 +46,15 @@ _PER_ROW, _PER_COEFFICIENT = 2.0, 0.1
 """Degrees of freedom of all surfaces together when they begin: fewer lose weak pairs, more follow the noise."""
 
 _AT_MOST = 0.75
-"""Of the noise: what the surfaces are taken to have used up."""
+"""Fraction of the degrees of freedom of the noise that surfaces use, at most."""
 
 _LEAST = 1e-9, 1e-24
-"""Freedom and size of surfaces that have vanished."""
+"""Effective degrees of freedom and quadratic form of surfaces that have vanished."""
 
 
 @dataclass(frozen=True)
 class TensorMargin:
-    """What a column brings into its surfaces.
+    """Margin of tensor products: the coefficients of one column's factors.
 
     Attributes
     ----------
@@ -85,7 +86,7 @@ class TensorMargin:
 
 @dataclass(frozen=True)
 class TensorPenalty:
-    """Matrices between the first factors of a column: for its rough coordinates, for its free ones, and for all."""
+    """Penalty matrices between the first factors of a column: for rough coordinates, for free ones, and for all."""
 
     rough: Floats
     plain: Floats
@@ -99,7 +100,7 @@ class TensorPenalty:
 
 @dataclass(frozen=True)
 class TensorSmoothing:
-    """Smoothing parameters of all pairs.
+    """Smoothing parameters of the tensor products of all pairs of columns.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class TensorSmoothing:
 
     @classmethod
     def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
-        """One smoothing parameter for all, in units of each column's least roughness, for so many degrees of freedom."""
+        """One smoothing parameter for all pairs, in units of each column's least roughness, by degrees of freedom."""
         low, high = np.log(_SMALLEST_LAM), np.log(_LARGEST_LAM)
         units = np.repeat(_softest(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
@@ -133,7 +134,7 @@ class TensorSmoothing:
         return found
 
     def tensor_penalty(self, margins: Sequence[TensorMargin], j: int) -> TensorPenalty:
-        """What the surfaces of column j, given its partners, mean for its factors."""
+        """Tensor-product penalty of column j's factors, given its partners."""
         others = [k for k in range(len(margins)) if k != j]
         rough = sum(self.along[j, k] * margins[k].square for k in others)
         plain = sum(self.plain[j, k] * margins[k].plain for k in others)
@@ -141,7 +142,7 @@ class TensorSmoothing:
         return TensorPenalty(np.asarray(rough), np.asarray(plain), np.asarray(total))
 
     def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
-        """New smoothing parameters. First steps up are smaller than steps down: surfaces that begin weak take time to grow."""
+        """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
         along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
         softest, up = _softest(margins), _FIRST_UP if self.age < _FIRST else _STEP
         for pairs in _pairs(margins):
@@ -177,7 +178,7 @@ class TensorSmoothing:
         return found
 
     def variance_trace(self, noise: float, total: float) -> float:
-        """What surfaces have used up of the noise, over all rows."""
+        """Trace of the variance of all surfaces over the rows."""
         return noise * min(self.edf, _AT_MOST * total)
 
 

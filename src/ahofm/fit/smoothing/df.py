@@ -8,10 +8,10 @@ one column has the eigenvalues ``a = 1 / (1 + lam s / N)``; its degrees of freed
 
 They count the constant, whether or not the model keeps it in its factors (Buja, Hastie and Tibshirani, 1989).
 
-Directions with s = 0, such as lines, are free whatever the smoothing parameter. In a product of factors that leaves the objective
-without a minimum (one factor grows, its partners shrink, and only the partners are penalised), so that factors have a
-small ridge there besides; with a ridge of 0.01 per row, fits to simulated data took a tenth of the iterations and had
-half the error.
+Directions with s = 0, such as lines, are free whatever the smoothing parameter. In a product of factors that leaves the
+objective without a minimum (one factor grows, its partners shrink, and only the partners are penalised), so that
+factors have a small ridge there besides; with a ridge of 0.01 per row, fits to simulated data took a tenth of the
+iterations and had half the error.
 """
 
 from __future__ import annotations

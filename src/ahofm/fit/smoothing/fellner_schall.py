@@ -14,7 +14,8 @@ LEAST_EDF, LEAST_QUADRATIC_FORM = 1e-6, 1e-18
 
 
 def learned(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequence[int]) -> Floats:
-    """New smoothing parameters by the generalised Fellner–Schall rule: determined coefficients over their quadratic_form.
+    """New smoothing parameters by the generalised Fellner–Schall rule: determined coefficients over their
+    quadratic_form.
 
     Functions of one order share their smoothing parameters. A step is at most fivefold.
     """

@@ -37,7 +37,7 @@ def fit_penalised(
     saved: Saved | None = None,
     earlier: Model | None = None,
 ) -> Model:
-    """A model whose smoothing parameters are given by degrees of freedom; from where an earlier one of the same shape ended."""
+    """A model with smoothing parameters by degrees of freedom; starts from an earlier one of the same shape."""
     begun = time.perf_counter()
     books, inner = data.encoder.codebooks, data.inner
     smoothing_parameters = smoothing_parameters_of(books, [1, *ranks], settings.df, settings.df_kind)
@@ -84,7 +84,7 @@ def _dispersion(model: Model, data: Data) -> float:
 
 
 def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
-    """The objective on the training rows, and on those set aside when the solver stops early."""
+    """The objective on the training rows, and on validation rows when the solver stops early."""
     kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_ROWS else "float32")
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:

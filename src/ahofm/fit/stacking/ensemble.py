@@ -1,4 +1,4 @@
-"""A whole fit: weigh candidates by rows they have not seen, fit them on all rows, merge them into one model."""
+"""A whole fit: stacking weights of candidates by validation rows, fits to all rows, and their merger into one model."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _MUCH_WORSE = 1.25
 """Times the least noise among fits by the same candidate."""
 
 StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
-"""Of (candidate, order), in a weighted mean; what they lack to 1 is a constant's."""
+"""Of (candidate, order), in a weighted mean; what they lack to 1 is the weight of a constant."""
 
 
 def fit_variational(
     data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
 ) -> Model:
-    """A model whose smoothing parameters are learned."""
+    """A model whose smoothing parameters are estimated."""
     begun = time.perf_counter()
     many = uses_subsample(settings, data.n_rows)
     problem = replace(TrainingProblem.of(data, ranks, settings), refined=many)
     if not many and not data.all_raw:
         raise ValueError(
-            f"solver='variational' needs true values of all {data.n_rows} rows, which are known for {len(data.rows.y)}; "
+            f"solver='variational' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
             "use 'subsample' or 'auto'"
         )
     candidates = candidates_for(problem, settings)
@@ -116,7 +116,7 @@ def _fit_members(
     ]
     found = runner(
         staged_fits, None if problem.refined else "member"
-    )  # posteriors, which a refinement starts from, are not kept
+    )  # posteriors, from which a refinement starts, are not kept
     found = [
         counted_alike(fits, precise, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
@@ -128,12 +128,12 @@ def _fit_members(
 
 
 def _stacking_weights(scores: Scores | None, order: int, count: int, *, judged: bool) -> StackingWeights:
-    """How much each candidate counts at an order: one of them when there is to be one member, else their best mixture."""
+    """Stacking weights at an order: one candidate when there is to be one ensemble member, else their best mixture."""
     if scores is None and not judged:  # a single event: main effects, shrunk as far as any are
         return {(0, 1): LEAST}
     if scores is None:
         return {(candidate, order): 1.0 / len(CANDIDATES) for candidate in range(len(CANDIDATES))}
-    if count == 1:  # the same for all orders: a member has them all
+    if count == 1:  # the same for all orders: an ensemble member has them all
         losses = scores.losses()
         candidate = int(losses.min(axis=1).argmin())
         below = int(losses[candidate, : scores.orders.index(scores.supported(order)) + 1].argmin())
@@ -142,7 +142,7 @@ def _stacking_weights(scores: Scores | None, order: int, count: int, *, judged: 
 
 
 def _copies(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
-    """Members of each candidate, at least one: more where more weight is left for each of them."""
+    """Ensemble members of each candidate, at least one: more where the weight of each is larger."""
     total = {
         candidate: sum(weight for (other, _), weight in weights.items() if other == candidate) for candidate in wanted
     }
@@ -209,7 +209,7 @@ def _good(copies: Sequence[Fit]) -> list[Fit]:
 
 
 def _checked(model: Model, data: Data) -> Model:
-    """With the family's own parameters estimated at the linear predictors of raw sample; warns where these say too much."""
+    """With the family's open parameters estimated on the raw sample; warns where linear predictors are extreme."""
     rows, units, family = data.rows, data.units, data.family
     y = units.centre + units.scale * rows.y
     eta = model.eta(data.table)
@@ -226,8 +226,9 @@ def _checked(model: Model, data: Data) -> Model:
         )
     elif far:
         trouble = (
-            f"linear predictors are beyond {_FAR:g} in {far} row(s) of training: columns may separate the classes, or leave "
-            "regions without events; probabilities there are 0 or 1 to rounding, and how far is the prior's choice"
+            f"linear predictors are beyond {_FAR:g} in {far} row(s) of training: columns may separate the classes, "
+            "or leave regions without events; probabilities there are 0 or 1 to rounding, "
+            "and how far is the prior's choice"
         )
     elif silent:
         trouble = (
@@ -287,7 +288,7 @@ def _interactions(
         deviances = 2.0 * scores.losses()[:, scores.orders.index(top)]
         square = scores.response.quadratic
         errors = spread * np.sqrt(deviances) if square else deviances
-        why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} rows set aside: " + ", ".join(
+        why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} validation rows: " + ", ".join(
             f"{candidate.name} {error:.4g}"
             for candidate, error in zip(candidates, errors, strict=False)  # the last ones need not have been tried
         )
@@ -299,7 +300,7 @@ def _rank(first: Mapping[int, int], fitted: Sequence[tuple[int, list[Fit]]]) -> 
     grown = max(fits[-1][0].ranks.get(2, 0) for _, fits in fitted)
     highest = max(max(fits[-1][0].ranks, default=1) for _, fits in fitted)
     ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in up_to(highest, first).items()}
-    why = "of each member, before factors were dropped"
+    why = "of each ensemble member, before factors were dropped"
     if grown > first.get(2, grown):
         why += f"; {first[2]} at order 2 left something to explain"
     return Choice("rank", ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none", why)

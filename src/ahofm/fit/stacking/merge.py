@@ -26,11 +26,12 @@ def merged(
     units: Units,
     constants: Floats,
 ) -> tuple[dict[int, int], tuple[Terms, ...]]:
-    """The model ``shift + factor * sum_k weight_k eta_k``, linear predictor by linear predictor: its ranks, and its terms.
+    """The model ``shift + factor * sum_k weight_k eta_k``, linear predictor by linear predictor: its ranks, and its
+    terms.
 
     ``columns`` are the places of the fits' columns among the books; the others are constant.
-    What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all linear predictors, are
-    dropped.
+    What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all linear
+    predictors, are dropped.
     """
     orders = sorted({order for _, fit in parts for order in fit[0].ranks})
     masses = [books[j].mass / books[j].mass.sum() for j in columns]

@@ -43,8 +43,8 @@ class TrainingProblem:
     ``columns`` are the places in the table of those that vary, in the order of everything that has an entry per column.
     ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
     ``counts`` are the rows of each code where weights do not count them.
-    ``refined``: whether members are, on more rows than they are fitted to; pairs then have no smoothing parameters of their own,
-    and no candidate is weighted.
+    ``refined``: whether members are, on more rows than they are fitted to; pairs then have no smoothing parameters of
+    their own, and no candidate is weighted.
     """
 
     data: Data

@@ -1,4 +1,4 @@
-"""How much each candidate counts, and each order: by their errors on rows they have not seen."""
+"""Stacking weights of candidate fits and orders, by their losses on validation rows; how rows are split for that."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from ahofm.kernels import Curves, NativeCurves, column_curves
 from ahofm.model import Gain
 
 FEW_ROWS = 20_000
-"""Up to here candidates are weighed by all rows, and three members are fitted."""
+"""Up to here all rows are validation rows once, and three ensemble members are fitted."""
 
 SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
-"""For trying candidates when rows are many; more of both where a row tells less than a measurement does."""
+"""Rows and sweeps of candidate fits when rows are many; more of both where a row tells less than a measurement."""
 
 _RARE_ROWS = 48_000
-"""For trying candidates where events are rare: a third as many may find no pair, by chance."""
+"""Rows of candidate fits where events are rare: a third as many may find no pair, by chance."""
 
 _TELLING_ROWS = 100_000
-"""That weigh candidates, at most, where a row tells less: 20,000 have too few rare events to say whether pairs count."""
+"""Validation rows, at most, where a row tells less: 20,000 have too few rare events to judge pairs."""
 
 LEAST = 0.05
 """Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects that no
 validation rows can judge."""
 
 _TOGETHER = 30.0
-"""So many rows' worth of posterior that all candidates count alike, at the highest order."""
+"""Prior for equal weights of all candidates at the highest order, in units of rows."""
 
 _STEPS = 10
-"""Of iterated least squares, for the shares."""
+"""Of iterated least squares, for the stacking weights."""
 
 _LIKELY, _SURE = 1.0, 2.0
 """Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
@@ -46,12 +46,12 @@ a search for the order to go on.
 
 
 Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Rows to fit, and rows that are set aside."""
+"""Rows to fit, and validation rows."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What candidates predicted for rows that were set aside.
+    """Linear predictors of candidate fits at validation rows.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Scores:
         return best
 
     def stacking_weights(self, order: int) -> dict[tuple[int, int], float]:
-        """Shares of (candidate, order), up to the highest order that is supported, that together predict best.
+        """Stacking weights of (candidate, order), up to the highest order that is supported.
 
-        What they lack to 1 is the share of a constant: where columns say little, their effects are shrunk.
+        What they lack to 1 is the weight of a constant: where columns say little, their effects are shrunk.
         """
         return self._mixture(self.supported(order))
 
@@ -122,24 +122,24 @@ class Scores:
         rows = float(weight.sum() ** 2 / (weight @ weight))
         return mean, float(np.sqrt(variance / rows))
 
-    def _values(self, shares: Mapping[tuple[int, int], float]) -> Floats:
+    def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
         """Losses of a weighted mean."""
-        return self.response.derivatives(self._mean(shares)).value
+        return self.response.derivatives(self._mean(weights)).value
 
     def best(self) -> Floats:
-        """What the shares at the highest order predict, (rows, linear predictors)."""
+        """Linear predictors by the weights at the highest order, (rows, K)."""
         return self._mean(self.stacking_weights(max(self.orders)))
 
-    def _mean(self, shares: Mapping[tuple[int, int], float]) -> Floats:
-        rest = (1.0 - sum(shares.values())) * self.response.constants
+    def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
+        rest = (1.0 - sum(weights.values())) * self.response.constants
         return np.asarray(
-            rest + sum(share * self._of(candidate, order) for (candidate, order), share in shares.items())
+            rest + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
         )
 
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
-        """Non-negative shares of all candidates at all orders up to one, and of a constant, with sum 1.
+        """Non-negative weights of all candidates at all orders up to one, and of a constant, with sum 1.
 
-        A little ridge draws them to equal shares of the candidates at the highest order, where the rows cannot tell.
+        A small ridge shrinks them to equal weights of the candidates at the highest order.
         """
         members = [(candidate, d) for candidate in range(self.predicted.shape[2]) for d in self.orders if d <= order]
         columns = [self._of(candidate, d) for candidate, d in members]
@@ -149,30 +149,30 @@ class Scores:
         weights = self._best_weights(np.stack(columns, axis=2), highest / highest.sum())
         weights = np.where(weights < min(LEAST, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
-        shares = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
-        return shares or {(int(self.losses()[:, 0].argmin()), 1): LEAST}
+        found = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
+        return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST}
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
-        """Shares (count,) of predictions (rows, linear predictors, count) with the least loss, by iterated least squares."""
-        response, shares = self.response, prior_weights
-        derivatives = response.derivatives(columns @ shares)
+        """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
+        response, weights = self.response, prior_weights
+        derivatives = response.derivatives(columns @ weights)
         for _ in range(1 if response.quadratic else _STEPS):
-            step = _least_squares(columns, prior_weights, response, derivatives) - shares
+            step = _least_squares(columns, prior_weights, response, derivatives) - weights
             for _ in range(6):
-                after = response.derivatives(columns @ (shares + step))
+                after = response.derivatives(columns @ (weights + step))
                 if response.quadratic or response.mean_of(after.value) <= response.mean_of(derivatives.value):
                     break
                 step = 0.5 * step
             else:
                 break
-            shares, derivatives = shares + step, after
+            weights, derivatives = weights + step, after
             if np.abs(step).max() < 1e-3:
                 break
-        return shares
+        return weights
 
 
 def _least_squares(columns: Floats, prior_weights: Floats, response: Response, derivatives: LossDerivatives) -> Floats:
-    """Non-negative shares with sum 1 that fit the parabolas at the current linear predictors best."""
+    """Non-negative weights with sum 1 that fit the working responses best."""
     working_response = [response.working_response(derivatives, k) for k in range(columns.shape[1])]
     weight = np.stack([part.weight for part in working_response], axis=1) / response.weight.mean()
     weighted_response = np.stack([part.weighted_response for part in working_response], axis=1) / response.weight.mean()

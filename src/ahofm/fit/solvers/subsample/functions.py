@@ -1,4 +1,4 @@
-"""Functions of one column in a refinement: penalties, what the partners' uncertainty costs, block solves."""
+"""Functions of one column in a refinement: penalty, cost U of the partners' variance, block solves."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Functions:
     rows: slice  # of the tables
     columns: slice  # of the tables
     gram: Floats
-    origin: Floats  # values that the sample has found
+    origin: Floats  # values in the fit to the sample
     lean: Floats  # slope of U there
     ridge: Floats  # curvature of U there
-    mass: Floats  # share of the weight at each code
-    damping: Floats  # curvature in the way of block solves
+    mass: Floats  # fraction of the weight at each code
+    damping: Floats  # curvature added in block solves
     learns: bool = True  # whether its smoothing parameters change
 
     @property
@@ -63,12 +63,12 @@ class Functions:
         return float((self.lean * away + 0.5 * self.ridge * away**2).sum()), self.lean + self.ridge * away
 
     def solved(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
-        """Where the parabola with this slope ends."""
+        """Minimum of the quadratic approximation with this gradient."""
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
         return self.prior.solve(self.gram, rhs, self.lam)
 
     def damped(self, at_codes: Floats, part: Coefficients) -> Functions:
-        """With curvature in the way where a block solve moves a factor by more than its own size.
+        """With curvature added where a block solve moves a factor by more than its own root mean square.
 
         Near zero a factor is determined by its partners alone, which move at the same time: steps that are right for
         each column are far too long for all of them.
@@ -113,9 +113,9 @@ def functions_of(block: ColumnPosterior, at: slice, gram: Floats, lean: Floats, 
 
 
 def smooth_main_of(posterior: Posterior, additive: AdditiveDesign, j: int, at: slice, gram: Floats) -> list[Functions]:
-    """The part of a main effect that is smooth and shared out over all columns at once, where there is one.
+    """The smooth part of a main effect, which is fitted for all columns jointly, where there is one.
 
-    Its smoothing parameters were learned from all columns together, which blocks do not see: they stay.
+    Its smoothing parameters were learned from all columns together, not by blocks: they do not change.
     """
     found = additive.part(j)
     if found is None:
@@ -131,9 +131,9 @@ def smooth_main_of(posterior: Posterior, additive: AdditiveDesign, j: int, at: s
 
 
 def uncertainty_of(
-    block: ColumnPosterior, expected_sums: BlockSums, known: ColumnSums, noise: float
+    block: ColumnPosterior, expected_sums: BlockSums, plain: ColumnSums, noise: float
 ) -> tuple[Floats, Floats]:
     """Slope and curvature of U at each code: what sums with variances have over sums without."""
-    slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - known.g
-    ridge = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", known.h)
+    slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - plain.g
+    ridge = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", plain.h)
     return slope[:-1] / noise, np.maximum(ridge[:-1], 0.0) / noise

@@ -2,9 +2,9 @@
 
     sum_i w_i loss_i / dispersion + u'Q u / 2 + U(u)
 
-u are the coefficients of every function, Q the smoothing parameters. U is what the partners' uncertainty costs, half the sum of
-curvature times the linear predictor's variance. As variances fall with the number of rows, that sum stays what it is on the
-sample; it is taken from there, to second order at the sample's coefficients.
+u are the coefficients of every function, Q the penalty. U is the cost of the partners' variance: half the sum of
+curvature times the variance of the linear predictor. Variances fall with the number of rows, so that this sum stays
+what it is on the sample; it is taken from there, to second order at the sample's coefficients.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class RefinementObjective:
 
     @property
     def learned(self) -> list[tuple[Floats, Floats]]:
-        """Smoothing parameters and dampings of each group of functions: all that changes on the way but the coefficients."""
+        """Smoothing parameters and dampings of each group of functions: the state besides the coefficients."""
         return [(function.lam, function.damping) for _, function, _ in self.each()]
 
     def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
@@ -159,7 +159,7 @@ class RefinementObjective:
         self.functions = [[next(given) for _ in own] for own in self.functions]
 
     def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
-        """New smoothing parameters; the objective and its slopes at the same coefficients, for which rows need not be asked."""
+        """New smoothing parameters; the objective and its gradient at the same coefficients, without a pass."""
         new, parts = [], self.parts(u)
         for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
             value -= function.penalty(part)
@@ -253,6 +253,6 @@ def posteriors_of(
 
 def _moved(posterior: FunctionPosterior | None, function: Functions, part: Coefficients) -> FunctionPosterior:
     assert posterior is not None
-    rough = posterior.rough if part.rough is None else part.rough  # of a smooth prior: what bounds have taken off
+    rough = posterior.rough if part.rough is None else part.rough  # of a spline prior: the change by bounds
     extra = 0.0 if part.rough is not None or rough is None else rough
     return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)

@@ -1,7 +1,7 @@
-"""Factors that rows support, before more rows refine them.
+"""Drop factors that the rows do not support, before more rows refine the fit.
 
-Noise alone gives a term that rows determine with f degrees of freedom a variance of f over their information. A factor
-whose term has much less, by what all rows know, is left out: it costs time in every pass, and follows their noise.
+Noise alone gives a term with f effective degrees of freedom a variance of f over the rows' information. A factor whose
+term has much less, by the information of all rows, is dropped: it costs time in every pass, and follows their noise.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.model.shares import symmetric
 
 _LEAST = 0.1
-"""Times its noise. Less than once: smoothing parameters have shrunk it, and more rows may find more in it."""
+"""Least ratio of a term's variance to that by noise. Below 1: it was shrunk, and more rows may find more."""
 
 
 def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
-    """Linear predictors without the factors that none of them needs; of every order the largest one stays.
+    """Posteriors without the factors that none of them supports; of every order the largest one stays.
 
     ``information`` is, of every linear predictor, the sum of its rows' curvatures over the dispersion.
     """
@@ -50,7 +50,7 @@ def _variances(posterior: Posterior) -> Floats:
 
 
 def _edf(posterior: Posterior) -> Floats:
-    """Coefficients of each factor that the rows determine."""
+    """Effective degrees of freedom of each factor."""
     found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
     return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
 

@@ -1,11 +1,13 @@
-"""Many rows: what some of them have taught, refined on all of them by passes that need nothing but gradients.
+"""Quasi-Newton refinement on all rows, from a variational fit to a sample of them.
 
-Limited-memory quasi-Newton steps. In the place of a multiple of the identity they start from the block solve of each
-column, with the curvature of the sample scaled up to all rows. That inverse needs what it is applied to as a slope at
-the codes plus Q times coefficients; slopes, and their differences, come in that form.
+Limited-memory BFGS steps; each pass over the rows gives the objective and its gradient. The initial inverse Hessian is
+not a multiple of the identity but the block solve of each column, with the curvature of the sample scaled up to all
+rows. It is applied to gradients in two parts, by the values at the codes and Q times coefficients; gradients, and their
+differences, are kept in that form.
 
-More rows determine more, so smoothing parameters of the sample smooth too much: they are learned again on the way, from the same
-curvature. Block solves that would move a factor by more than its own step are damped.
+More rows determine more, so the smoothing parameters of the sample smooth too much: they are estimated again between
+descents, from the same curvature. Block solves that would move a factor by more than its own root mean square are
+damped.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _ENOUGH = 0.5
 """Ends when a step promises less, in units of log-likelihood: one coefficient's sampling error is as large."""
 
 _DESCENTS = 4
-"""Smoothing parameters are learned again after each but the last."""
+"""Descents; smoothing parameters are estimated again after each but the last."""
 
 Progress = Callable[[float, float], bool]
 """Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
@@ -49,8 +51,8 @@ def refined(
 ) -> list[Posterior]:
     """Beliefs whose coefficients and smoothing parameters are those of all rows; variances stay the sample's.
 
-    ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances in. The
-    state after every step is kept as ``name``.
+    ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances
+    in. The state after every step is kept as ``name``.
     """
     objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, noise)
     found = None if saved is None else saved.get(name)
@@ -82,7 +84,7 @@ def refined(
         if better is None:
             if not steps:
                 break
-            steps = []  # what was remembered of the curvature leads astray
+            steps = []  # the remembered curvature is misleading
             objective.damp(u, slopes)
             continue
         change = step * direction
@@ -98,14 +100,14 @@ def refined(
 def _descended(
     objective: RefinementObjective, u: Floats, value: float, direction: Floats, promise: float, most: int
 ) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
-    """The step of a step that lowers the objective as promised, what is there, and the passes that it took."""
+    """Length of a step with sufficient decrease, the objective there, and the passes that it took."""
     step, passes = 1.0, 0
     while passes < most and step > 1e-3:
         new = objective.value(u + step * direction)
         passes += 1
         if new[0] <= value - 1e-4 * step * promise:
             return step, new, passes
-        curved = new[0] - value + step * promise  # the parabola through both ends
+        curved = new[0] - value + step * promise  # quadratic interpolation
         step *= float(np.clip(0.5 * step * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
     return step, None, passes
 

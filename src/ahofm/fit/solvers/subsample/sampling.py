@@ -1,4 +1,4 @@
-"""More rows than it takes to learn smoothing parameters: members are fitted to a sample of them, then refined on all."""
+"""Subsample: a variational fit to a sample of the rows, then quasi-Newton passes over all rows."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ahofm.model import Reason
 from ahofm.rows import RAW_SAMPLE_ROWS, ArraySource, ThreadExecutor, selected
 
 SAMPLE_ROWS = 50_000
-"""So many rows settle smoothing parameters and dispersion, and where factors start."""
+"""Rows of the sample: enough for first smoothing parameters, the dispersion and the start of factors."""
 
 SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
-"""Beyond, this is the default: at order 3 and rank 12 both take as long there, and a block fit is a little better."""
+"""Beyond, this is the default: at order 3 and rank 12 both take as long there, with about the same error."""
 
 _FLOAT64_ROWS = 200_000
 
@@ -34,7 +34,7 @@ PASSES, PASSES_BELOW = 44, 12
 
 
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
-    """Whether members are fitted to a sample first."""
+    """Whether fits are made to a sample first."""
     return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
 
 
@@ -50,7 +50,7 @@ def subsample_of(problem: TrainingProblem) -> TrainingProblem:
 def refined_fits(
     staged: StagedFit, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, name: str = "member"
 ) -> list[Fit]:
-    """The member's fits at every order, refined on all rows. The name is that of what is kept on the way."""
+    """A staged fit's results at every order, refined on all rows; ``name`` is that of its parts in a checkpoint."""
     fits: list[Fit] = []
     saved = runner.saved
     for at, posteriors in enumerate(staged.posteriors):
@@ -91,7 +91,7 @@ def refined_fits(
 
 
 def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
-    """Of all rows about each linear predictor: ``total`` weight over dispersion, times the mean curvature of raw sample."""
+    """Information of all rows about each linear predictor: ``total`` times the mean curvature of the raw sample."""
     tables = tuple(tables_of(posterior, staged.additive) for posterior in posteriors)
     mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
     return [total * own for own in mean]
@@ -105,7 +105,7 @@ def all_rows(problem: TrainingProblem, staged: StagedFit) -> Rows:
 
 
 def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
-    """For passes over the rows that are known."""
+    """For passes over the rows of the sample."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)

@@ -1,4 +1,4 @@
-"""One column of a linear predictor: what is believed of its functions, and the exact solve that says so."""
+"""Posterior of one column's functions in a linear predictor, and the exact solve that updates it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ahofm.fit.smoothing.fellner_schall import learned
 from ahofm.kernels import BlockSums
 
 _JITTERS = (1e-9, 1e-6, 1e-3)
-"""Shares of the mean diagonal added to a block's: the first, and what is tried when rounding has made it indefinite."""
+"""Fractions of the mean diagonal added to a block's diagonal; later ones where rounding has made it indefinite."""
 
 _LEAST_SQUARE = 0.3
-"""Smoothing parameters start no higher than those of factors with this mean square: a factor that starts small is not pruned
-before the rows have had their say.
+"""Smoothing parameters start no higher than those of factors with this mean square: a factor that starts small is not
+pruned before the rows have had their say.
 """
 
 _FARTHEST, _FARTHEST_RARE, _RARE = 10.0, 4.0, 5.0
@@ -35,7 +35,19 @@ class FailedError(ArithmeticError):
 
 @dataclass
 class ColumnPosterior:
-    """What is believed of one column."""
+    """Posterior of one column: main effect, then factors, with their smoothing parameters.
+
+    Attributes
+    ----------
+    column : ColumnPriors
+    farthest : array of shape (codes,)
+        Bounds of factors, in units of their root mean square.
+    mean, variance : arrays of shape (codes + 1, 1 + factors)
+        At the codes; the last row is the neutral code.
+    main_lam, lam : arrays of shape (groups, 1) and (groups, factors)
+    main, factors : FunctionPosterior or None
+        None before the first solve.
+    """
 
     column: ColumnPriors
     farthest: Floats
@@ -87,7 +99,8 @@ class ColumnPosterior:
     ) -> ColumnPosterior:
         """After an exact solve: the main effect given the factors, then the factors given the main effect.
 
-        ``damping`` is so many times the curvature that rows have, put in the way of changes; smoothing parameters then stay.
+        ``damping`` is so many times the curvature that rows have, put in the way of changes; smoothing parameters then
+        stay.
         """
         if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
             raise FailedError("sums over rows are not finite")
@@ -105,7 +118,7 @@ class ColumnPosterior:
         raise FailedError("a block is not positive definite")
 
     def at_rest(self) -> ColumnPosterior:
-        """As it was solved last: functions that never were are absent."""
+        """As it was solved last; functions that never were solved are zero."""
         main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
         if main is None:
             main = absent(self.column.main, codes, 1)
@@ -120,22 +133,22 @@ class ColumnPosterior:
 
     @property
     def has_margins(self) -> bool:
-        """Whether its factors can have surfaces with smoothing parameters of their own."""
+        """Whether its factors can have tensor-product penalties."""
         return isinstance(self.column.factors, (SplinePrior, IIDPrior))
 
     @property
     def n_levels(self) -> int:
-        """Codes that have a level each."""
+        """Number of codes with an independent effect each."""
         return len(self.mean) - 1 if isinstance(self.column.factors, IIDPrior) else 0
 
     @property
     def n_coordinates(self) -> int:
-        """Of one side of its surfaces."""
+        """Number of coordinates of its margin in tensor products."""
         prior = self.column.factors
         return prior.values.shape[1] if isinstance(prior, SplinePrior) else len(self.mean) - 1
 
     def margin(self, rank: int) -> TensorMargin:
-        """What the first factors bring into surfaces."""
+        """Margin of the first factors in tensor products."""
         assert isinstance(self.column.factors, (SplinePrior, IIDPrior))
         return self.column.factors.margin(self.mean[:-1, 1 : 1 + rank], self.column.mass)
 
@@ -163,7 +176,7 @@ class ColumnPosterior:
         return block
 
     def _factors(self, gram: Floats, rhs: Floats, tensor_penalty: TensorPenalty | None) -> FunctionPosterior:
-        """Those of surfaces have matrices for smoothing parameters; as these prune them, partners take them as known."""
+        """Factors of pairs have a tensor-product penalty; as it prunes, their variances do not count for partners."""
         prior, lam = self.column.factors, self.lam
         if tensor_penalty is None or not isinstance(prior, (SplinePrior, IIDPrior)):
             return prior.solve(gram, rhs, lam)

@@ -1,7 +1,10 @@
-"""A fit on its way: its linear predictors, the losses at them, the dispersion; and one sweep over all columns.
+"""Coordinate ascent: the state of a variational fit, and one sweep over all columns.
 
-Where losses are parabolas, a column's exact solve is all there is to do. Where they are not, they are replaced by
-parabolas before every block, and a step that they do not bear out is damped.
+1. Linearise: working weights and working responses at the current linear predictors (once, for least squares).
+2. Remove a column from the row states and take its sums per code.
+3. Solve its block under its prior; update its smoothing parameters.
+4. Add the column again; test sufficient decrease, else damp, or use the family's majorant.
+5. After all columns: intercept and smooth main effects jointly, smoothing parameters of pairs, the dispersion.
 """
 
 from __future__ import annotations
@@ -22,16 +25,17 @@ from ahofm.fit.solvers.variational.working import LossDerivatives, Response, Wor
 from ahofm.kernels import BlockSums
 
 _DAMPINGS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
-"""Tried one after another until losses bear a step out."""
+"""Tried one after another until a step has sufficient decrease."""
 
 _FIRST_STEPS = 20
-"""Of the additive fit that a member starts from."""
+"""Steps of the additive fit that a staged fit starts from."""
 
 _FALL = 0.7
-"""Of the dispersion: it falls no lower in a sweep while there are surfaces, whose smoothing parameters have to keep up with it."""
+"""Least ratio of the dispersion after a sweep to that before it, while pairs have smoothing parameters of their own:
+these have to keep up with it."""
 
 _LARGE_ETA = 20.0
-"""From a linear predictor of that size on a family's own bounds replace curvatures, which have all but vanished."""
+"""From a linear predictor of that size on a family's majorant replaces curvatures, which have all but vanished."""
 
 
 @dataclass
@@ -42,20 +46,20 @@ class VariationalState:
     ----------
     response : Response
         Its family changes when it has parameters of its own.
-    additive : Additive
-    linear_predictors : list of Linear predictor
-    derivatives : Touch
-        Losses at the linear predictors.
+    additive : AdditiveDesign
+    linear_predictors : list of LinearPredictor
+    derivatives : LossDerivatives
+        Of the losses at the linear predictors.
     variance : array of shape (n, K)
         Of the linear predictors, without that of smooth main effects.
     uncertain : array of shape (n, K)
-        With it: what losses were told, where they mind.
+        With it: what is passed to losses that use variances.
     noise : float
         The dispersion; 1 where it is known.
     use_majorant : bool
-        Whether the family's own bounds replace curvatures, from now on.
+        Whether the family's majorant replaces curvatures, from now on.
     damped : int
-        Steps that were not unchecked out.
+        Number of steps without sufficient decrease.
     """
 
     response: Response
@@ -97,11 +101,11 @@ class VariationalState:
         return replace(self, linear_predictors=linear_predictors)
 
     def objective(self) -> float:
-        """What falls from sweep to sweep: the noise variance, or the step of the loss that is left."""
+        """What falls from sweep to sweep: the noise variance, or the fraction of the loss that remains."""
         return self.noise if self.response.quadratic else self.response.remaining(self.derivatives)
 
     def build(self, rows: Callable[[LinearPredictor], RowStates], tempering: float) -> None:
-        """States of all rows from scratch."""
+        """Row states from scratch, with variances multiplied by the tempering."""
         eta = self.derivatives.eta.copy()
         for k, linear_predictor in enumerate(self.linear_predictors):
             linear_predictor.build(rows(linear_predictor), tempering)
@@ -113,14 +117,17 @@ class VariationalState:
             self.derivatives = self._at(eta)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
-        """All columns once, main effects jointly, smoothing parameters of pairs; then the dispersion, no lower than a floor."""
+        """Visit all columns once, then main effects jointly, smoothing parameters of pairs, and the dispersion.
+
+        The dispersion falls no lower than ``floor``.
+        """
         if self.response.quadratic:
             self._plain_sweep(learn=learn, backwards=backwards, learn_mains=True)
             variance = self.variance[:, 0]
         else:
             for k, linear_predictor in enumerate(self.linear_predictors):
                 if k and not learn and self.response.uses_variance:
-                    continue  # partners are taken as known, which would be taken for a smaller spread
+                    continue  # partners count as known, which would pass for a smaller standard deviation
                 order = range(len(linear_predictor.blocks))
                 for j in reversed(order) if backwards else order:
                     self._guarded(k, j, learn=learn)
@@ -154,7 +161,7 @@ class VariationalState:
 
     @property
     def _losses(self) -> WorkingResponse:
-        """Of a quadratic response: the losses themselves."""
+        """Working response of quadratic losses."""
         return WorkingResponse(self.response.weight, self.response.weight * self.response.target)
 
     def _start_by_steps(self) -> None:
@@ -180,9 +187,10 @@ class VariationalState:
         self.derivatives = response.derivatives((mean + linear_predictor.main_eta)[:, np.newaxis])
 
     def _guarded(self, k: int, j: int, *, learn: bool) -> None:
-        """One block of one linear predictor, with as little damping as its losses bear.
+        """One block of one linear predictor, with the least damping that gives sufficient decrease.
 
-        A step that goes wrong is taken with the family's own bounds instead, if it has any: they bear every step.
+        A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
+        loss.
         """
         linear_predictor, response = self.linear_predictors[k], self.response
         old, ranks = linear_predictor.blocks[j], list(linear_predictor.posterior.ranks.values())
@@ -213,7 +221,7 @@ class VariationalState:
         self._add_solved(k, j, unchecked=True)
 
     def _add_solved(self, k: int, j: int, *, unchecked: bool) -> bool:
-        """Put a solved block into the rows; whether losses bear the step, which is then taken."""
+        """Add a solved block to the row states; whether the step has sufficient decrease, and is taken."""
         linear_predictor = self.linear_predictors[k]
         linear_predictor.rows.add_column(linear_predictor.moments(j))
         eta, variance = self.derivatives.eta.copy(), self.variance.copy()
@@ -226,7 +234,7 @@ class VariationalState:
         return False
 
     def _sums(self, k: int, j: int, derivatives: LossDerivatives) -> BlockSums:
-        """For one block: over the parabolas that touch the losses of linear predictor k."""
+        """Sums for one block, at the working response of linear predictor k."""
         linear_predictor = self.linear_predictors[k]
         linear_predictor.set_working_response(self.response.working_response(derivatives, k))
         return linear_predictor.rows.swap_columns(None, linear_predictor.moments(j))
@@ -237,7 +245,7 @@ class VariationalState:
         return self.response.sufficient_decrease(self.derivatives, after, k)
 
     def _at(self, eta: Floats, derivatives: LossDerivatives | None = None) -> LossDerivatives:
-        """Losses at linear predictors, with a family's own bounds where its curvatures vanish."""
+        """Losses at linear predictors, with a family's majorant where its curvatures vanish."""
         if derivatives is None:
             self.uncertain = self._uncertainty()
             derivatives = self.response.derivatives(eta, self.uncertain)
@@ -248,7 +256,7 @@ class VariationalState:
         return derivatives
 
     def _uncertainty(self) -> Floats:
-        """Variances of the linear predictors, the smooth main effects' spread evenly over what the rows tell."""
+        """Variances of linear predictors; those of smooth main effects are in inverse proportion to curvatures."""
         if not self.response.uses_variance:
             return self.variance
         smooth = (
@@ -262,11 +270,11 @@ class VariationalState:
         return linear_predictor.variance_trace(self.noise, self.response.total)
 
     def information(self, k: int) -> float:
-        """What the rows tell of linear predictor k: curvature over dispersion."""
+        """Information of the rows about linear predictor k: sum of working weights over dispersion."""
         return float(self.response.weight @ self.derivatives.curvature[:, k]) / self.noise
 
     def _move_mains(self, k: int, fitted: Floats, *, learn: bool = True) -> None:
-        """Intercept and smooth main effects given what the blocks have fitted, as far as losses bear it."""
+        """Intercept and smooth main effects given the blocks; a step is halved until it has sufficient decrease."""
         linear_predictor, response = self.linear_predictors[k], self.response
         working_response = response.working_response(self.derivatives, k)
         rest = WorkingResponse(
@@ -290,7 +298,7 @@ class VariationalState:
         linear_predictor.move(old.intercept, old.smooth)
 
     def _update_dispersion(self, variance: Floats, floor: float) -> None:
-        """The mean of squared residuals and of what is not known about linear predictors, where it is estimated."""
+        """Mean of squared residuals and of variances of linear predictors, where the dispersion is estimated."""
         response, family = self.response, self.response.family
         if not family.dispersed:
             return

@@ -49,19 +49,20 @@ def spectral_factors(
     """Pairwise factors from the residual's covariance with products of functions: (codes, rank) per column.
 
     The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
-    ``C = sum_i pull_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
-    itself. Eigenvalues that negative gradients of random sign reach as well start small.
+    ``C = sum_i gradient_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
+    itself. Eigenvalues that gradients of random sign reach as well start small.
 
     Parameters
     ----------
     gradient : array of shape (n,)
-        How much each row wants a larger linear predictor: weighted residuals, divided by the sum of the weights.
+        Negative gradient of the loss by each row's linear predictor, over the sum of working weights; for least squares
+        the weighted residuals.
     std : float
         Standard deviation of the residual; a tenth of it is added at random.
     most : float
         No eigenvalue counts for more.
     reweighted : bool
-        Whether rows get random weights, so that another start is another one.
+        Whether rows get random weights, so that another start differs.
     """
     stacked = _stacked(columns)
     ends = _ends(stacked)

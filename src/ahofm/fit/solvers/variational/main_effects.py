@@ -1,9 +1,9 @@
-"""Smooth main effects of all columns at once, at the true values: where a fit starts, and what it comes back to.
+"""Smooth main effects of all columns jointly, at the true values: the start of a fit, and a step of every sweep.
 
-Blocks visit one column after another, and columns that say nearly the same (a temperature in two places) then take many
-sweeps to share an effect; and they see a value only through its code. An additive model in smooth coordinates is one
-small dense problem, so it is solved for all columns together and without codes, once a sweep; the blocks add what is
-rough and what interacts.
+Blocks visit one column after another. Where columns are nearly functions of each other they need many sweeps to divide
+an effect, and they see a value only through its code. The additive model in smooth coordinates is one small dense
+problem: it is solved for all columns together and without codes, once a sweep; blocks add random walks and
+interactions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SMALLEST_LAM, _LARGEST_LAM = 1e-6, 1e8
 
 @dataclass(frozen=True)
 class MainEffects:
-    """Coefficients of the smooth main effects, their smoothing parameters, and their share of the noise: tr(gram covariance)."""
+    """Coefficients of the smooth main effects, their smoothing parameters, and ``tr(gram covariance)``."""
 
     coef: Floats
     lam: Floats
@@ -143,7 +143,7 @@ class AdditiveDesign:
         return MainEffects(np.asarray(coef), lam, trace)
 
     def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
-        """Per column the coefficients of its basis, and the level to add."""
+        """Per column the coefficients of its basis, and the centring to add."""
         out: list[tuple[Floats, float]] = []
         start = 0
         for own, book in zip(self.coordinates, books, strict=True):
@@ -165,7 +165,7 @@ class AdditiveDesign:
         return own, slice(start, start + own.values.shape[1])
 
     def lam_indices(self, places: slice) -> NDArray[np.intp]:
-        """Which smoothing parameters coefficients have, one per group."""
+        """Indices of the smoothing parameters of some coefficients, one per group."""
         return np.unique(self._group[places])
 
     @cached_property

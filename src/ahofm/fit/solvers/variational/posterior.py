@@ -1,4 +1,4 @@
-"""One linear predictor of a member: what is believed of every column's functions, and the rows' states that go with it."""
+"""Posterior of one linear predictor: of all functions of all columns, and the row states that go with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ahofm.kernels import ColumnMoments
 
 @dataclass(frozen=True)
 class Posterior:
-    """Everything of a linear predictor that a failed stage takes back."""
+    """Posterior of one linear predictor; a stage that fails is undone by going back to it."""
 
     intercept: float
     smooth: MainEffects
@@ -28,7 +28,7 @@ class Posterior:
     surfaces: TensorSmoothing | None = None
 
     def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
-        """The fit as it is; None unless every column has been solved with all its factors."""
+        """The stage's result; None unless every column has been solved with all its factors."""
         width = sum(self.ranks.values())
         parts = []
         for block in self.blocks:
@@ -50,7 +50,7 @@ class Posterior:
         )
 
     def _lam(self, j: int) -> Floats:
-        """Of a column's factors; for pairs, what its surfaces have in the mean."""
+        """Smoothing parameters of a column's factors; for pairs, geometric means over its tensor products."""
         lam = self.blocks[j].lam
         if self.surfaces is None:
             return lam
@@ -61,7 +61,7 @@ class Posterior:
 
 
 class LinearPredictor:
-    """A posterior that changes, and the rows' states under it."""
+    """A posterior that changes from solve to solve, and the row states under it."""
 
     def __init__(self, posterior: Posterior, additive: AdditiveDesign) -> None:
         """Without states."""
@@ -111,16 +111,16 @@ class LinearPredictor:
             )
 
     def tensor_penalty(self, j: int) -> TensorPenalty | None:
-        """What the surfaces of a column mean for its factors."""
+        """Tensor-product penalty of a column's factors, given its partners."""
         return None if self.posterior.surfaces is None else self.posterior.surfaces.tensor_penalty(self._margins(), j)
 
     def variance_trace(self, noise: float, total: float) -> float:
-        """What smooth main effects and surfaces have used up of the noise."""
+        """Trace of the variance of smooth main effects and tensor products over all rows."""
         own = 0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(noise, total)
         return self.posterior.smooth.trace + own
 
     def _margins(self) -> list[TensorMargin]:
-        """Of all columns; those that have not been solved since are still known."""
+        """Margins of all columns; those of columns that have not been solved since are kept."""
         rank = self.posterior.ranks[2]
         for j, block in enumerate(self.blocks):
             if j not in self._solved_margins or self._solved_margins[j][0] is not block:
@@ -133,17 +133,17 @@ class LinearPredictor:
         self.main_eta = self._additive.design @ smooth.coef + intercept
 
     def build(self, rows: RowStates, tempering: float) -> None:
-        """States with every column in, under a share of the variances."""
+        """Row states with every column added; variances are multiplied by the tempering."""
         self._rows, self._tempering = rows, tempering
         for j in range(len(self.blocks)):
             rows.add_column(self.moments(j))
 
     def moments(self, j: int) -> ColumnMoments:
-        """What the rows are told of a column."""
+        """Means and tempered variances of a column's functions."""
         return ColumnMoments(j, self.blocks[j].mean, self._tempering * self.blocks[j].variance)
 
     def set_working_response(self, working_response: WorkingResponse) -> None:
-        """What the blocks are to explain: the target without intercept and smooth main effects."""
+        """Working response of the blocks: without intercept and smooth main effects."""
         with quiet():  # sums that are not finite are found where they are used
             rest = working_response.weighted_response - working_response.weight * self.main_eta
         self.rows.set_working_response(working_response.weight, rest)
@@ -154,7 +154,7 @@ class LinearPredictor:
         return mean + self.main_eta, variance
 
     def sweep(self, noise: float, *, learn: bool, backwards: bool) -> None:
-        """Solve one column after another, for parabolas that stay what they are."""
+        """Solve one column after another, at the same working response."""
         waiting: ColumnMoments | None = None
         ranks, order = list(self.posterior.ranks.values()), range(len(self.blocks))
         for j in reversed(order) if backwards else order:

@@ -1,8 +1,8 @@
-"""One member of a fit: main effects, then the pairs, then triples, each stage from where the last one ended.
+"""A staged fit: main effects, then pairs, then triples, each stage from where the last one ended.
 
-Mean-field variational Bayes by column blocks. eta is affine in all functions of one column, so given what is believed
-of the others, a column's posterior is one exact solve; its uncertainty then counts in the others' problems. That is
-what prunes: a factor that the rows do not support has partners that are all variance.
+Mean-field variational Bayes by coordinate ascent over columns. eta is affine in all functions of one column, so given
+the posterior of the others, a column's posterior is one exact solve; its variances then enter the problems of the
+others. That prunes: a factor that the rows do not support has partners of small mean and large variance.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class StagedFit:
 
     Parameters
     ----------
-    columns : sequence of BlockColumn
+    columns : sequence of ColumnPriors
         Those that vary.
     codes : Codes
         Of those columns.
     response : Response
-    additive : Additive
+    additive : AdditiveDesign
         Smooth main effects at the true values of the rows.
     ranks : dict of order to rank
     tempering : function
-        Which tempering of the partners' variance counts, by the part of the loss that is left.
+        Fraction of the partners' variance that counts (power posterior), by the fraction of the loss that remains.
     rng : Generator
     reweighted : bool
-        Whether factors start from randomly reweighted rows, so that another member is another one.
+        Whether factors start from randomly reweighted rows, so that another ensemble member differs.
     growing : bool
         Whether pairs get more factors as long as they leave something to explain.
     surfaces : bool
@@ -100,7 +100,7 @@ class StagedFit:
 
     @property
     def damped(self) -> int:
-        """Steps that losses did not bear out."""
+        """Number of steps without sufficient decrease."""
         return self._state.damped
 
     def run(self, report: Report) -> list[Fit]:
@@ -128,7 +128,7 @@ class StagedFit:
             if stopped:
                 break
         self.response = self._state.response
-        self._state = self._state.copy()  # the rows' states take memory that other members need
+        self._state = self._state.copy()  # the rows' states take memory that other fits need
         return self.fits
 
     def forget(self) -> None:
@@ -194,7 +194,7 @@ class StagedFit:
         return False
 
     def _gradient(self, k: int) -> Floats:
-        """How much each row wants a larger linear predictor k."""
+        """Negative gradient of the loss by linear predictor k, (n,), over the sum of working weights."""
         response, derivatives = self._state.response, self._state.derivatives
         return np.asarray(
             -response.weight * derivatives.slope[:, k] / float(response.weight @ derivatives.curvature[:, k])
@@ -219,7 +219,7 @@ class StagedFit:
                 linear_predictor.begin_surfaces(self._state.information(k), response.total)
 
     def _initial_std(self, k: int) -> float:
-        """Standard deviation that new factors may have in mind: the residual's, or that of the linear predictor so far."""
+        """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
         response, derivatives = self._state.response, self._state.derivatives
         if response.quadratic:
             return float(np.sqrt(2.0 * response.mean_of(derivatives.value)))

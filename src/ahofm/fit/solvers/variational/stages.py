@@ -11,10 +11,10 @@ from ahofm.columns.basis import Floats
 
 @dataclass(frozen=True)
 class Sweep:
-    """One sweep over all columns: the order of its stage, and the level it ends at.
+    """One sweep over all columns: the order of its stage, and the objective it ends at.
 
-    The level is the noise variance of the standardised target, or the share of the loss that is left; ``grown`` is how
-    often the order has got more factors.
+    ``value`` is the noise variance of the standardised target, or the fraction of the loss that remains; ``grown`` is
+    how often the order has got more factors.
     """
 
     order: int
@@ -35,7 +35,7 @@ class StageResult:
         ``noise`` is the dispersion.
     coef, centring : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
     values : tuple of arrays of shape (codes, 1 + factors)
-        Means at the codes, without the smooth main effects, which ``coef`` and ``level`` have in.
+        Means at the codes, without the smooth main effects, which ``coef`` and ``centring`` include.
     smoothing_parameters : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
     """
 
@@ -52,4 +52,4 @@ Fit: TypeAlias = tuple[StageResult, ...]
 """All linear predictors."""
 
 Report: TypeAlias = Callable[[Sweep], bool]
-"""Told of every sweep; the member ends with what it has when it returns True."""
+"""Told of every sweep; the fit ends with what it has when it returns True."""

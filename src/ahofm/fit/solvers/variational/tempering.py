@@ -1,6 +1,7 @@
-"""Which share of the partners' variance counts: 1 is mean field, 0 takes partners as known.
+"""Tempering: the fraction of the partners' variance that counts, as in a power posterior.
 
-More of it prunes more. What is best depends on how much of the target is left to explain.
+The variances of the partners' functions are multiplied by it: 1 is mean-field variational Bayes, 0 takes partners as
+known. More of it prunes more. What is best depends on the fraction of the loss that remains.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 
 Tempering: TypeAlias = Callable[[float], float]
-"""The share, given which part of the loss is left: 1 where nobody knows."""
+"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
 
 
-def constant(share: float) -> Tempering:
+def constant(tempering: float) -> Tempering:
     """The same whatever is left."""
-    return lambda _: share
+    return lambda _: tempering
 
 
 def with_noise(left: float) -> float:

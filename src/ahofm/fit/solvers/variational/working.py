@@ -1,7 +1,7 @@
-"""What the rows want of the linear predictors: their losses, and the parabolas that touch these.
+"""Losses at the current linear predictors and their quadratic approximations (IRLS working weights and responses).
 
-A block is a least-squares problem. For a family that is not one, each row's loss is replaced by a parabola at the
-current linear predictors (iterated reweighting), and a step that the losses do not bear out is damped.
+A block is a least-squares problem. For other losses each row's loss is replaced by its quadratic approximation at the
+current linear predictors (iteratively reweighted least squares), and a step without sufficient decrease is damped.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
 
 _FARTHEST_STEP = 3.0
-"""Of a linear predictor, in one block: a parabola knows nothing of places that far off."""
+"""Largest change of a linear predictor in one block: farther off the quadratic approximation is useless."""
 
 _ENOUGH_ROWS = 50_000
-"""For a rough number."""
+"""Rows that a rough estimate is made from."""
 
 
 @dataclass(frozen=True)
 class WorkingResponse:
-    """``weight (eta - target)^2 / 2`` as functions of one linear predictor: (n,) each.
+    """Quadratic approximations ``weight (eta - response)^2 / 2`` of the losses in one linear predictor.
 
-    ``pull`` is weight times target, which exists where the weight is zero.
+    Attributes
+    ----------
+    weight : array of shape (n,)
+        Working weights: weight of the row times curvature of its loss.
+    weighted_response : array of shape (n,)
+        Weight times working response, which is defined also where the weight is zero.
     """
 
     weight: Floats
@@ -65,7 +70,7 @@ class Response:
 
     @cached_property
     def quadratic(self) -> bool:
-        """Whether the losses are parabolas themselves, always the same."""
+        """Whether the losses are quadratic in the linear predictor, with weights that never change."""
         return type(self.family) is Gaussian and self.family.link == "identity"
 
     @cached_property
@@ -82,7 +87,7 @@ class Response:
 
     @cached_property
     def target(self) -> Floats:
-        """Of parabolas that are the losses."""
+        """Working response of quadratic losses: the target without the offset, (n,)."""
         return self.y if self.offset is None else self.y - self.offset[:, 0]
 
     @cached_property
@@ -119,40 +124,40 @@ class Response:
 
     @cached_property
     def uses_variance(self) -> bool:
-        """Whether losses depend on what is not known about the linear predictors."""
+        """Whether losses depend on the variances of the linear predictors."""
         return type(self.family).expected is not Family.expected
 
     def derivatives(self, eta: Floats, variance: Floats | None = None) -> LossDerivatives:
-        """Losses at linear predictors, which may be uncertain."""
+        """Losses and their derivatives at linear predictors (n, K), which may have variances (n, K)."""
         if variance is None or not self.uses_variance:
             return LossDerivatives(eta, *self.family.loss(self.y, self.shifted(eta)))
         return LossDerivatives(eta, *self.family.expected(self.y, self.shifted(eta), variance))
 
     def shifted(self, eta: Floats) -> Floats:
-        """Linear predictors with the offset in."""
+        """Linear predictors with the offset added."""
         return eta if self.offset is None else eta + self.offset
 
     def remaining(self, derivatives: LossDerivatives) -> float:
-        """Share of the loss that is still there: 1 for the constants, 0 at the floor; nats per row without one."""
+        """Fraction of the loss that remains: 1 for the constants, 0 at the floor; nats per row without one."""
         with quiet():
             return float(np.divide(self.mean_of(derivatives.value) - (self.floor or 0.0), self.null))
 
     def majorised(self, derivatives: LossDerivatives, variance: Floats) -> LossDerivatives:
-        """The same with curvatures that make no step too long, for families that have them."""
+        """The same with curvatures of a majorant of the loss, for families that have one: no step is then too long."""
         curvature = self.family.majorant(self.shifted(derivatives.eta), variance)
         return derivatives if curvature is None else replace(derivatives, curvature=curvature)
 
     def working_response(self, derivatives: LossDerivatives, k: int) -> WorkingResponse:
-        """Of linear predictor k."""
+        """Working weights and weighted working responses of linear predictor k."""
         with quiet():  # sums that are not finite are found where they are used
             weight = self.weight * derivatives.curvature[:, k]
             return WorkingResponse(weight, weight * derivatives.eta[:, k] - self.weight * derivatives.slope[:, k])
 
     def sufficient_decrease(self, before: LossDerivatives, after: LossDerivatives, k: int) -> bool:
-        """Whether losses fell nearly as the parabolas of linear predictor k said.
+        """Whether the losses fell nearly as much as their quadratic approximations in linear predictor k.
 
-        An exact step lowers the parabolas with their penalties by at least half of ``weight step^2``; if losses are
-        not above the parabolas by a quarter of it, the penalised loss falls.
+        An exact step lowers the penalised approximations by at least half of ``sum weight step^2``; if the losses
+        exceed the approximations by at most a quarter of it, the penalised loss falls.
         """
         step = after.eta[:, k] - before.eta[:, k]
         with quiet():
