@@ -46,7 +46,7 @@ class Basis(Protocol):
 
     @property
     def null_space(self) -> Floats:
-        """Coefficients that no penalty touches, one column each: (size, q)."""
+        """Coefficients without a penalty (the null space), one column each: (size, q)."""
         ...
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:

@@ -104,7 +104,7 @@ class Codebook:
 
     @property
     def null_space(self) -> Floats:
-        """Coefficients that no penalty touches, one column each."""
+        """Coefficients without a penalty (the null space), one column each."""
         free = self.functions.null_space
         return np.vstack([free, np.zeros((1, free.shape[1]))]) if self.learns_missing else free
 

@@ -75,7 +75,7 @@ class LinearBasis:
 
     @property
     def null_space(self) -> Floats:
-        """Nothing is free: the ridge touches all."""
+        """Empty: the ridge penalises all."""
         return np.zeros((1, 0))
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:

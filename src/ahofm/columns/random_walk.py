@@ -1,4 +1,4 @@
-"""Random walks: a linear spline with a knot at every code. Rough columns, coordinates, main effects."""
+"""First-order random walk: a linear spline with a knot at every code. For rough columns, coordinates, main effects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ahofm.columns.piecewise import Pieces, exponent_of_width, scale_of_exponent
 
 @dataclass(frozen=True)
 class RandomWalk(NumericKind):
-    """A value per code, joined by lines; first differences and sizes are penalised.
+    """First-order random walk: a value per code, joined by lines; first differences and values are penalised.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ class RandomWalk(NumericKind):
 def hat_functions(knots: Floats, x: Floats, outside: Outside) -> Sparse:
     """Linear interpolation between knots as a matrix: two weights per row."""
     left = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
-    share = fraction(x, knots[left], knots[left + 1])
+    weight = fraction(x, knots[left], knots[left + 1])
     if outside == "clamp":
-        share = np.clip(share, 0.0, 1.0)
+        weight = np.clip(weight, 0.0, 1.0)
     rows = np.repeat(np.arange(len(x)), 2)
     cells = np.column_stack([left, left + 1]).ravel()
-    weights = np.column_stack([1.0 - share, share]).ravel()
+    weights = np.column_stack([1.0 - weight, weight]).ravel()
     matrix = sp.csr_array((weights, (rows, cells)), shape=(len(x), len(knots)))
     matrix.eliminate_zeros()
     return matrix

@@ -1,4 +1,4 @@
-"""A smooth part plus an effect per level: numeric columns with ties."""
+"""A spline plus an independent effect per value: numeric columns with ties."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ahofm.columns.spline import Spline, SplineBasis, knots_as_tuple
 
 @dataclass(frozen=True)
 class SplineIID(NumericKind):
-    """A spline, and on top of it an independent effect of every code, shrunk by a ridge.
+    """A spline plus an independent effect per value: the effects are shrunk by a ridge.
 
-    Between codes the level effects are interpolated. Parameters as for ``Spline``.
+    Between codes the effects are interpolated. Parameters as for ``Spline``.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class Summary:
         Approximate probability of a main effect as large as this if there were none (Wood 2013).
     orders : dict of order to share of the variance
     gains : tuple of Gain
-        What rows that were not fitted said of each order; empty where none were set aside.
+        What rows that were not fitted said of each order; empty where there were none.
     pearson_dispersion : float or None
         Pearson's statistic over its residual degrees of freedom, where the family takes the dispersion as known; 1 when
         its variance is right. None where it says nothing: rows of one trial each.

@@ -25,7 +25,7 @@ class Huber(Family):
     """``r^2 / 2`` for residuals up to delta, ``delta (|r| - delta / 2)`` beyond.
 
     The second derivative is 1 inside and 0 outside; steps by it would not move rows that are all outside. Hence h is
-    the weight of iterated reweighting, ``min(1, delta / |r|)``, whose parabola is a majorant.
+    the weight of iterated reweighting, ``min(1, delta / |r|)``, whose quadratic is a majorant.
 
     Parameters
     ----------

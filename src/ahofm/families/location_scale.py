@@ -62,7 +62,7 @@ class GaussianLocationScale(Family):
         return value, g, h
 
     def expected(self, y: Floats, eta: Floats, variance: Floats) -> RowLoss:
-        """With the mean's variance added to the squared residual, which a mean that follows its rows makes too small."""
+        """With the mean's variance added to the squared residual: a mean that follows its rows makes it too small."""
         value, g, h = self.loss(y, eta)
         with quiet():
             more = np.where(variance[:, 0] == 0, 0.0, variance[:, 0] * h[:, 0])

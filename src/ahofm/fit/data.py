@@ -37,9 +37,10 @@ convex would let rounding grow.
 
 @dataclass(frozen=True)
 class Data:
-    """What a solver is given: all rows as a source, and raw sample with their true values.
+    """What a solver is given: all rows as a source, and a raw sample of them.
 
-    Known are all rows, or :func:`ahofm.rows.raw_sample_rows` of them. What is no sum over chunks is learned from them.
+    The raw sample is all rows, or :func:`ahofm.rows.raw_sample_rows` of them. What is no sum over chunks is learned
+    from it.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class Data:
     codes : Codes
         Of the raw sample.
     rows : Rows
-        The known ones, in the units of ``inner``.
+        Those of the raw sample, in the units of ``inner``.
     family : Family
         With everything filled in that it learns from the target.
     inner : Family
@@ -90,7 +91,7 @@ class Data:
 
     @property
     def all_raw(self) -> bool:
-        """Whether true values of all rows are at hand."""
+        """Whether the raw sample is all rows."""
         return len(self.rows.y) == self.n_rows
 
 

@@ -111,7 +111,7 @@ class Layout:
         ----------
         by_order : dict of order to array of shape (columns,)
         free : float
-            Of the coefficients of factors that no penalty touches, such as their linear parts.
+            Of the coefficients of factors without a penalty, such as their linear parts.
         """
         out = np.zeros(self.size)
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):

@@ -25,12 +25,12 @@ from ahofm.model.terms import Lower, Terms, without
 from ahofm.model.trace import Choice, Gain, Trace
 
 NEGLIGIBLE_FRACTION = 5e-3
-"""Columns and orders below this share of the variance are reported as not needed."""
+"""Columns and orders below this share of the variance are negligible."""
 
 
 @dataclass(frozen=True)
 class Negligible:
-    """Names of columns, and orders, that carry less than a share of the variance."""
+    """Names of columns, and orders, that carry less than a fraction of the variance."""
 
     columns: tuple[str, ...]
     orders: tuple[int, ...]
@@ -51,7 +51,7 @@ class Model:
     classes : tuple or None
         Labels, for a classifier.
     smoothing_parameters : dict of order to array of shape (columns,)
-        Penalty of each column's functions, in the units of the fit.
+        Smoothing parameter of each column's functions, in the units of the fit.
     total : float
         Sum of the training weights.
     trace : Trace
@@ -62,7 +62,7 @@ class Model:
     dispersion : float or None
         Where the family has one: the variance of the noise, a squared coefficient of variation, a scale.
     band : Band or None
-        How far linear predictors may be off, once somebody has asked.
+        Uncertainty of the linear predictors, once it was computed.
     missing : tuple of str
         Cells of text files that meant missing in training, besides empty ones and NA: the command reads files so.
     gains : tuple of Gain
@@ -220,7 +220,7 @@ class Model:
 
     @one_blas_thread()
     def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:
-        """Columns and orders that carry less than a share of the linear predictors' variance.
+        """Columns and orders that carry less than a fraction of the linear predictors' variance.
 
         The variance is that under the product of the columns' own distributions. A column counts with its main effect
         and with every interaction it is in.

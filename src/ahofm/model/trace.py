@@ -44,9 +44,9 @@ class Record:
     seconds : float
         Since the start.
     validation : float or None
-        Loss per unit of weight on rows set aside, for solvers that use them.
+        Loss per unit of weight on validation rows, for solvers that use them.
     fraction : float or None
-        Of the work that the fit is likely to take, so far; None where nobody can tell.
+        Fraction of the likely work that is done; None where it is not known.
     """
 
     iteration: int
@@ -76,9 +76,9 @@ class Gain:
     order, over : int
         Which order is compared with which lower one.
     gain : float
-        By how much the mean loss on these rows is less with the order, as a share of that without it.
+        By how much the mean loss on these rows is less with the order, as a fraction of that without it.
     error : float
-        Standard error of the gain, as such a share too.
+        Standard error of the gain, as such a fraction too.
     rows : int
         How many rows.
     """
@@ -108,9 +108,9 @@ class Trace:
     records : tuple of Record
     seconds : dict of phase to seconds
         "learn" codebooks, "setup" coordinates and smoothing parameters, "rows" passes over data, "solve" everything
-        else; "search" and "fit" where smoothing parameters are learned.
+        else; "search" and "fit" where smoothing parameters are estimated.
     damped : int
-        Steps that the losses did not bear out, taken again with less courage.
+        Number of steps without sufficient decrease, which were damped.
     """
 
     solver: str

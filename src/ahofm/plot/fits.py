@@ -138,7 +138,7 @@ class ExplanationDisplay:
 
 @dataclass
 class TraceDisplay:
-    """How the fit went: its objective, and the loss on rows set aside, if there were any.
+    """How the fit went: its objective, and the loss on validation rows, if there were any.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class TraceDisplay:
         ax.plot(at, [record.objective for record in records], ".", color=BLUE, markersize=4, label="objective")
         held = [(record.iteration, record.validation) for record in records if record.validation is not None]
         if held:
-            ax.plot(*zip(*held, strict=True), color=ORANGE, linewidth=1.2, label="rows set aside")
+            ax.plot(*zip(*held, strict=True), color=ORANGE, linewidth=1.2, label="validation rows")
             ax.legend(frameon=False, fontsize=8)
         ax.set(xlabel="sweep" if self.trace.solver == "variational" else "iteration", ylabel="objective")
         ax.set_title(f"{self.trace.solver}: {self.trace.reason.value}", fontsize=9, wrap=True)

@@ -1,8 +1,8 @@
 """Rows that are coded already and need not be in memory: what a fit asks of them.
 
 Passes over all rows see codes. Whatever needs true values, or all of a target at once (units, starts, smoothing
-parameters, the choice of a recipe), is learned from *known* rows: all of them when there are at most
-:data:`RAW_SAMPLE_ROWS`, else so many that :func:`raw_sample_rows` picks by their numbers alone. A table in memory, a
+parameters, the choice between candidates), is learned from a *raw sample*: all rows when there are at most
+:data:`RAW_SAMPLE_ROWS`, else so many, which :func:`raw_sample_rows` picks by their numbers alone. A table in memory, a
 store on disk and partitions on a cluster then give the same fit.
 """
 
@@ -22,14 +22,14 @@ from ahofm.rows.executor import Executor
 from ahofm.rows.source import Source
 
 RAW_SAMPLE_ROWS = 200_000
-"""Rows whose true values are kept."""
+"""Rows of the raw sample, at most."""
 
 _AT_A_TIME = 1 << 22
 
 
 @dataclass(frozen=True)
 class RawSample:
-    """True values of some rows, in their order, with what belongs to them."""
+    """Raw values of some rows, in their order, with their targets, weights and offsets."""
 
     table: Table
     y: Floats
@@ -95,7 +95,7 @@ class Dataset(Protocol):
 
 
 def raw_sample_rows(n_rows: int) -> NDArray[np.int64]:
-    """Numbers of the raw sample, in order: those whose hashes are smallest, however rows are cut into pieces."""
+    """Numbers of the rows of the raw sample, in order: the smallest hashes, however rows are cut into pieces."""
     if n_rows <= RAW_SAMPLE_ROWS:
         return np.arange(n_rows)
     likely = np.uint64(int(2.0**64 * min(1.0, 1.1 * RAW_SAMPLE_ROWS / n_rows)) - 1)

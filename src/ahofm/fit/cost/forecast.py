@@ -37,10 +37,10 @@ class Forecast:
     memory : float
         Bytes at most, on top of what is there before the fit.
     parts : dict of phase to seconds
-        "learn" the columns, "search" for the kind of interactions, "fit" the members, "passes" over all rows.
+        "learn" the columns, "search" for the kind of interactions, "fit" the ensemble members, "passes" over all rows.
     n_rows, n_columns : int
     ranks : dict of order to rank
-        Of each member.
+        Of each ensemble member.
     n_members : int
     """
 
@@ -57,7 +57,7 @@ class Forecast:
         ranks = ", ".join(f"{rank} at order {order}" for order, rank in self.ranks.items()) or "none"
         parts = ", ".join(f"{name} {_in_words(seconds)}" for name, seconds in self.parts.items() if seconds > 0.0)
         return (
-            f"{self.n_rows:,} rows, {self.n_columns} columns; rank: {ranks}; members: {self.n_members}\n"
+            f"{self.n_rows:,} rows, {self.n_columns} columns; rank: {ranks}; ensemble members: {self.n_members}\n"
             f"time: about {_in_words(self.seconds)} ({parts})\n"
             f"memory: about {self.memory / 1e6:,.0f} MB on top of the data"
         )
@@ -129,7 +129,7 @@ def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded
 
 
 def _bytes(plan: Plan, n_candidates: int, memory: Memory, threads: int) -> float:
-    """Of the search, or of the members after it: what it took is not given back to the machine."""
+    """Of the search, or of the ensemble members after it: what it took is not given back to the machine."""
     most, done = 0.0, 0
     for jobs, candidates in ((plan.search, n_candidates), (plan.members, len(plan.members))):
         if jobs:

@@ -1,4 +1,4 @@
-"""What a fit is going to do: which members, on how many rows, and how many passes over all of them."""
+"""What a fit is going to do: candidate fits and ensemble members, on how many rows, and passes over all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, validation_split
 from ahofm.rows import RAW_SAMPLE_ROWS
 
 _LIKELY = 0.65
-"""Share of the most passes that are usually made."""
+"""Fraction of the most passes that are usually made."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Plan:
     Attributes
     ----------
     search : tuple of Job
-        For every part of the rows one by each candidate.
+        One per fold and candidate.
     members : tuple of Job
     passes : dict of order to number
-        That refine a member on all rows, likely.
+        That refine an ensemble member on all rows, likely.
     n_rows : int
     """
 
@@ -63,11 +63,11 @@ class Plan:
 
     @property
     def total(self) -> float:
-        """All work, as jobs count it."""
+        """Total cost, as jobs count it."""
         return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
 
     def spared(self, tops: Sequence[int]) -> float:
-        """Work that is not to be done where members end at these orders."""
+        """Cost that is saved where ensemble members end at these orders."""
         return sum(self._member(self._highest) - self._member(top) for top in tops)
 
     @property
@@ -75,7 +75,7 @@ class Plan:
         return max(self.members[0].ranks, default=1)
 
     def _member(self, top: int) -> float:
-        """Work of a member that ends at an order, with its passes."""
+        """Cost of an ensemble member that ends at an order, with its passes."""
         ranks = up_to(top, self.members[0].ranks)
         numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
         passes = sum(number * pass_cost(self.n_rows, ranks, order) for order, number in numbers.items())

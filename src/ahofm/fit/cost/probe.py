@@ -67,7 +67,7 @@ class Speed:
 
     @classmethod
     def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
-        """Of members by a candidate, with row states in single or double precision."""
+        """Of staged fits of a candidate, with row states in single or double precision."""
         small, large = _sizes(problem, _SMALL, _LARGE)
         few, many = (_sweep_times(problem, candidate, size, single=single) for size in (small, large))
         lines = [
@@ -86,7 +86,7 @@ class Speed:
         return Speed(lines[0], lines[1])
 
     def seconds(self, job: Job, threads: int = 1) -> float:
-        """Of a member whose pairs need no more factors than they have at first."""
+        """Of a staged fit whose pairs need no more factors than they have at first."""
         return sum(
             _FIRST * self.first[order].at(job.n_rows, threads)
             + (job.sweeps(order) - _FIRST) * self.later[order].at(job.n_rows, threads)
@@ -96,14 +96,14 @@ class Speed:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of members.
+    """Bytes of staged fits.
 
     Attributes
     ----------
     kept, own : Line
-        What is left of a member, and what it takes at most while it is at work.
+        What is left of a fit, and what it takes at most while it runs.
     design : float
-        What a row of the smooth main effects takes, which all members of the same rows share.
+        What a row of the smooth main effects takes, which all fits to the same rows share.
     """
 
     kept: Line
@@ -112,7 +112,7 @@ class Memory:
 
     @classmethod
     def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Memory:
-        """Of members by a candidate, with row states in single or double precision."""
+        """Of staged fits of a candidate, with row states in single or double precision."""
         sizes, found = _sizes(problem, _SMALL, _LARGE), []
         for size in sizes:
             some = _some(problem, size)
@@ -120,20 +120,20 @@ class Memory:
             if single:
                 staged.kernel = NativeBlockKernel("float32")
             with one_blas_thread():
-                some.additive.initial(some.response.weight)  # makes, untraced, all that members share
+                some.additive.initial(some.response.weight)  # makes, untraced, all that fits share
                 found.append(traced(partial(staged.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
         return cls(kept, own, 8.0 * problem.additive.size)
 
     def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
-        """With so many members side by side and so many done before them, on so many parts of the rows."""
+        """With so many fits side by side and so many done before them, on so many parts of the rows."""
         design = self.design if self.design * n_rows <= 8.0 * MOST_CELLS else 0.0
         own = max(self.own.at(n_rows), design * min(n_rows, GRAM_ROWS))
         return parts * design * n_rows + beside * own + before * self.kept.at(n_rows)
 
 
 def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> float:
-    """How much longer members take side by side than alone: they share memory, Python's lock, and a busy machine."""
+    """How much longer fits take side by side than alone: they share memory, Python's lock, and a busy machine."""
     staged_fits = [_staged_fit(problem, candidate, _sizes(problem, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
 
     def run(staged: StagedFit) -> None:

@@ -1,4 +1,4 @@
-"""Members, on threads when there are rows enough: stoppable between sweeps, with the sweeps reported as they come."""
+"""Staged fits, on threads when there are rows enough: stoppable between sweeps, with reports of the sweeps."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
 
 FEWEST_ROWS_FOR_THREADS = 3_000
-"""Of a member, for members side by side: with fewer rows most of the work is small steps that hold Python's lock."""
+"""Rows of a fit, for fits side by side: with fewer rows most of the work is small steps that hold Python's lock."""
 
 
 class Runner:
-    """Runs members and keeps their history.
+    """Runs staged fits and keeps their history.
 
     Parameters
     ----------
     n_threads : int or None
     n_rows : int
-        Of all data: a sweep over some of them counts for its share of a pass.
+        Of all data: a sweep over some of them counts for its fraction of a pass.
     callbacks : functions of a Record
-        Called after every sweep of any member, one at a time; all members stop when one returns True.
+        Called after every sweep of any fit, one at a time; all fits stop when one returns True.
     expected : float or None
         All work that is likely to come, as jobs count it; records then say how much of it is done.
     saved : Saved, optional
-        Where fits of members are kept, once they are complete.
+        Where staged fits are kept, once they are complete.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Runner:
         self.damped = 0
 
     def __call__(self, staged_fits: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
-        """Fits of every member; of stages that were not reached there are none.
+        """Results of every staged fit; of stages that were not reached there are none.
 
-        With a name the fits are saved, and all else that members have learned is forgotten.
+        With a name the fits are saved, and all else that the fits have learned is forgotten.
         """
         few = all(staged.response.n_rows < FEWEST_ROWS_FOR_THREADS for staged in staged_fits)
         n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
@@ -109,7 +109,7 @@ class Runner:
                     self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
                 staged.forget()
             return fits
-        except KeyboardInterrupt:  # in the calling thread: members on threads see the reason instead
+        except KeyboardInterrupt:  # in the calling thread: fits on threads see the reason instead
             self.reason = Reason.INTERRUPTED
             return staged.so_far()
 

@@ -1,4 +1,4 @@
-"""What a member is told and what it leaves behind: how long to sweep, how sweeps went, the fit after each stage."""
+"""Schedules: how many sweeps each stage of a fit makes, and what it will cost."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ MANY_ROWS = 2_000
 """From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
 
 _MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.1, 0.9, 0.85, 0.7
-"""Shares of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
+"""Fractions of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
 order, at the last order, and at it when that many sweeps are allowed as for few rows.
 """
 
 _ROWS, FUNCTIONS, _PASS = 1_000, 2, 1 / 12
 """A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
-pass over the rows for gradients costs this share of a sweep.
+pass over the rows for gradients costs this fraction of a sweep.
 """
 
 
@@ -31,7 +31,7 @@ class Schedule:
         Sweeps for main effects that no interactions follow: those that update smoothing parameters, and at most so many
         more, until they change predictions no more.
     warm : int
-        First sweeps of a stage, without the partners' uncertainty and with smoothing parameters as they are.
+        First sweeps of a stage, without the partners' variance and with smoothing parameters as they are.
     fewest : int
         Sweeps before a stage may end.
     tol : float
@@ -84,7 +84,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Job:
-    """How much there is to do for a member, before it is known: in rows times functions.
+    """Cost of a staged fit, before it is made: in rows times functions.
 
     ``grown`` is how often pairs have got as many factors as at first again, each time with a stage of their own.
     """

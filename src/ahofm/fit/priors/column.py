@@ -1,4 +1,4 @@
-"""One column as the block solver sees it: priors for its main effect and its factors, and the way back to its basis."""
+"""Priors of one column's main effect and factors, and the way back to its basis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _START_LEVELS = 24
 """So many of a column's levels, the most frequent ones, take part in the start of its factors."""
 
 _REPEATED = 1.5
-"""Rows of a code, for it to tell how far levels are apart."""
+"""Rows of a code, at least, to tell its effect from noise."""
 
 _STIFFEST = 1e6
 """Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
@@ -48,7 +48,7 @@ class ColumnPriors:
     book : Codebook
     main, factors : Prior
     main_smooth, smooth : SmoothCoordinates or None
-        Of the two priors' smooth parts; a main effect that is a walk has them for its smooth start.
+        Of the two priors' smooth parts; a main effect that is a random walk has them for its smooth start.
     start : array of shape (codes, m)
         Functions that factors start from, of mean zero and mean square one.
     stiffness : array of shape (m,)
@@ -70,12 +70,12 @@ class ColumnPriors:
 
     @property
     def mass(self) -> Floats:
-        """Share of the weight at each of them."""
+        """Fraction of the weight at each code."""
         mass = self.book.mass[:-1]
         return np.asarray(mass / mass.sum())
 
     def coefficients(self, main: FunctionPosterior, factors: FunctionPosterior | None) -> tuple[Floats, Floats]:
-        """Coefficients of the codebook's functions (size, 1 + factors), and levels (1 + factors,)."""
+        """Coefficients of the codebook's functions (size, 1 + factors), and centrings (1 + factors,)."""
         given = ((main, self.main_smooth), (factors, self.smooth))
         parts = [self._coefficients(part, smooth) for part, smooth in given if part is not None]
         return np.hstack([coef for coef, _ in parts]), np.concatenate([centring for _, centring in parts])
@@ -127,8 +127,8 @@ def column_priors(
     ----------
     book : Codebook
     interactions : "spline", "random_walk", "spline_iid" or None
-        For a column whose kind was chosen automatically, how its factors behave; its main effect is a walk. None for
-        a kind that somebody asked for: main effect and factors are then of that kind.
+        For a column whose kind was chosen automatically, how its factors behave; its main effect is a random walk. None
+        for a kind that somebody asked for: main effect and factors are then of that kind.
     center : bool
         Whether factors have mean zero. Main effects always have: the intercept takes the rest.
     counts : array of shape (codes,), optional
@@ -145,18 +145,22 @@ def column_priors(
     own = None if basis is None else smooth_coordinates(book, basis, center=True)
     if isinstance(book.kind, RandomWalk):
         begin = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
-        return ColumnPriors(book, _walk(book, fraction), _walk(book, mass), None, None, begin.values, begin.stiffness)
+        return ColumnPriors(
+            book, _random_walk(book, fraction), _random_walk(book, mass), None, None, begin.values, begin.stiffness
+        )
     if own is None or basis is None:
-        raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no block prior")
+        raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
     smooth = own if center else smooth_coordinates(book, basis, center=False)
     priors: dict[str, Prior] = {"spline": smooth.prior}
     if isinstance(book.kind, SplineIID):
-        priors |= {"random_walk": _walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
+        priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
     wanted = interactions if interactions in priors else "spline_iid" if isinstance(book.kind, SplineIID) else "spline"
     if not isinstance(book.kind, SplineIID):
         main: Prior = own.prior
     else:
-        main = _walk(book, fraction) if interactions is not None else SplineIIDPrior(own.prior, fraction, repeated)
+        main = (
+            _random_walk(book, fraction) if interactions is not None else SplineIIDPrior(own.prior, fraction, repeated)
+        )
     return ColumnPriors(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
 
 
@@ -174,8 +178,8 @@ def _smooth_basis(book: Codebook) -> Basis | None:
     return None if isinstance(book.kind, (RandomWalk, Categorical)) else book.functions
 
 
-def _walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:
-    """A walk over the codes of the support; the code of missing values stands alone."""
+def _random_walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:
+    """A random walk over the codes of the support; the code of missing values is independent."""
     edges = np.ones(book.n_codes - 2)
     if book.learns_missing:
         edges[-1] = 0.0

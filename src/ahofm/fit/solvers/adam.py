@@ -60,7 +60,7 @@ class Adam:
     Parameters
     ----------
     validation : Objective, optional
-        On rows set aside; without it the training objective decides when to stop.
+        On validation rows; without it the training objective decides when to stop.
     learning_rate : float
         Length of a step, relative to the spread that a coefficient of typical size gives the linear predictor.
     batch_rows : int, optional
@@ -82,14 +82,14 @@ class Adam:
     name: str = "adam"
 
     def init(self, objective: Objective, theta: Floats) -> AdamState:
-        """One pass, and one over the rows set aside."""
+        """One pass, and one over the validation rows."""
         value, gradient = objective.value_and_gradient(theta)
         moments = Moments(np.zeros(len(theta)), np.zeros(len(theta)))
         state = AdamState(theta, value, gradient, theta, moments=moments, rate=self.learning_rate)
         return self._judged(objective, state)
 
     def step(self, objective: Objective, state: AdamState) -> AdamState:
-        """An epoch: one pass in mini-batches and one for the objective, and one over the rows set aside."""
+        """An epoch: one pass in mini-batches and one for the objective, and one over the validation rows."""
         unit = np.sqrt(objective.total) * objective.scale  # a coefficient of 1 in these units moves eta by about 1
         rows = self.batch_rows or int(np.clip(objective.source.n_rows // 32, 32, 8192))
         theta, moments = state.theta, state.moments

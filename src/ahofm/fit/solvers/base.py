@@ -28,7 +28,7 @@ class State:
         The objective there.
     gradient : array
     validation : float or None
-        Loss per unit of weight on rows set aside.
+        Loss per unit of weight on validation rows.
     best : array
         The coefficients to keep if the fit ended now.
     reason : Reason or None

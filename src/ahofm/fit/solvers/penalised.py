@@ -76,7 +76,7 @@ def fit_penalised(
 
 
 def _dispersion(model: Model, data: Data) -> float:
-    """From the known rows, as if coefficients had cost nothing."""
+    """From the raw sample, as if coefficients had cost no degrees of freedom."""
     offset = None if data.rows.offset is None else data.rows.offset * np.asarray(data.units.factor)
     y = data.units.centre + data.units.scale * data.rows.y
     squares = data.family.pearson(y, model.eta(data.table, offset))

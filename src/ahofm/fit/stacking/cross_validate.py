@@ -1,4 +1,4 @@
-"""Candidates are tried on a part of the rows, and judged by the others."""
+"""Cross-validation of candidate fits: each is fitted to a part of the rows and predicts the validation rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ahofm.model import Reason
 def search(
     problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner
 ) -> tuple[Scores | None, list[list[Fit]], TrainingProblem]:
-    """Errors on rows set aside, fits to the rest by plain candidates, and the rows as they count in weighted ones.
+    """Errors on validation rows, fits to the rest by plain candidates, and the rows as they count in weighted ones.
 
     There are no errors when somebody asked to stop, or when all targets but one are equal: the rows without that one
     have nothing to fit. There are none of weighted candidates where rows are equally precise.
@@ -80,7 +80,7 @@ def _staged_fits(
 
 
 def _predicted(problem: TrainingProblem, parts: Sequence[Split], found: Sequence[list[Fit]]) -> Floats:
-    """For the rows that were set aside: (rows, linear predictors, candidates, orders)."""
+    """For the validation rows: (rows, linear predictors, candidates, orders)."""
     predicted, count = [], len(found) // len(parts)
     for fold, (_, rest) in enumerate(parts):
         columns = [column[rest] for column in problem.table]

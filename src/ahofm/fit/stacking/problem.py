@@ -43,7 +43,7 @@ class TrainingProblem:
     ``columns`` are the places in the table of those that vary, in the order of everything that has an entry per column.
     ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
     ``counts`` are the rows of each code where weights do not count them.
-    ``refined``: whether members are, on more rows than they are fitted to; pairs then have no smoothing parameters of
+    ``refined``: whether fits are refined on more rows than they are made to; pairs then have no smoothing parameters of
     their own, and no candidate is weighted.
     """
 
@@ -62,7 +62,7 @@ class TrainingProblem:
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
-        """All known rows, and the columns that vary."""
+        """The raw sample, and the columns that vary."""
         books = data.encoder.codebooks
         asked = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j in data.columns if books[j].size > 0]
@@ -90,7 +90,7 @@ class TrainingProblem:
 
     @cached_property
     def additive(self) -> AdditiveDesign:
-        """Smooth main effects, which all members share."""
+        """Smooth main effects, which all fits share."""
         smooth = [column.main_smooth for column in self._columns(CANDIDATES[0])]
         return AdditiveDesign.of(self.books, smooth, self.table, self.response.weight)
 
@@ -113,7 +113,7 @@ class TrainingProblem:
     def staged_fit(
         self, candidate: Candidate, number: int, copy: int, *, growing: bool = False, highest: int | None = None
     ) -> StagedFit:
-        """A fit of these rows by a candidate, up to an order.
+        """A staged fit of these rows by a candidate, up to an order.
 
         A growing one has as many factors as pairs need, unless it was said how many.
         """

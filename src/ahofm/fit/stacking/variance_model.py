@@ -1,9 +1,9 @@
-"""How precise each row is, from errors on rows set aside; and members for which rows count by it.
+"""Variance model: standard deviations of rows, from errors on validation rows; fits with rows weighted by them.
 
-Least squares take all rows for equally noisy. Where they are not, walks follow the noisiest of them, unless much of
-their partners' uncertainty is made to count, which blurs what the others say. Weighted by one over the standard
-deviation, the root of the precision, fits need less of it. All of the precision would be efficient for the means of
-precise rows, but errors are counted where rows are noisy too.
+Least squares take all rows for equally noisy. Where they are not, random walks follow the noisiest of them, unless much
+tempering is used, which blurs the rest. With rows weighted by one over the standard deviation, the root of the
+precision, fits need less of it. All of the precision would be efficient for the means of precise rows, but errors are
+counted where rows are noisy too.
 """
 
 from __future__ import annotations

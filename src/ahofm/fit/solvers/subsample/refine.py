@@ -49,7 +49,7 @@ def refined(
     saved: Saved | None = None,
     name: str = "",
 ) -> list[Posterior]:
-    """Beliefs whose coefficients and smoothing parameters are those of all rows; variances stay the sample's.
+    """Posteriors whose coefficients and smoothing parameters are those of all rows; variances stay the sample's.
 
     ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances
     in. The state after every step is kept as ``name``.
