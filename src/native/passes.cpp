@@ -4,7 +4,7 @@
 #include "chain.h"
 #include "column.h"
 #include "predict.h"
-#include "predictors.h"
+#include "linear_predictors.h"
 
 namespace ahofm {
 namespace {

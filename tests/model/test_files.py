@@ -193,6 +193,20 @@ def test_files_of_version_1_are_read(tmp_path):
     assert back.band.widths == ()
 
 
+def test_files_of_version_2_are_read(tmp_path):
+    """Written before names changed: Walk and Mixed columns, predictors, strengths, freedom, solver block."""
+    model = load(DATA / "version_2.ahofm")
+    assert [book.kind.name for book in model.encoder.codebooks] == ["random_walk", "spline_iid", "spline_iid"]
+    assert (model.trace.solver, model.order) == ("variational", 2)
+    assert model.smoothing_parameters.keys() == {1, 2}
+    assert model.trace.records[-1].fraction is not None
+    assert model.band.edf[0][1].sum() == pytest.approx(7.111261282565059)
+    rows = [[1.0, 4.0, 1.0], [1.0, 2.0, 0.0], [3.0, 3.0, 1.0], [4.0, 3.0, 2.0]]
+    X = pd.DataFrame(rows, columns=["x0", "x1", "x2"])
+    assert model.predict(X) == pytest.approx(PREDICTED, abs=1e-12)
+    assert_same(round_trip(model, tmp_path), model)
+
+
 @pytest.mark.parametrize("family", FAMILY_SETTINGS, ids=repr)
 def test_every_family_comes_back(family, tmp_path):
     model = small_model(family)
@@ -404,6 +418,9 @@ def with_nan(array):
 def as_bytes(text):
     return lambda array: np.frombuffer(text, dtype=np.uint8)
 
+
+DATA = Path(__file__).parent / "data"
+PREDICTED = [1.5754996273882762, 0.26708484837293156, 2.6098464811255724, 3.292787786943594]
 
 COEF = "linear_predictors.0.coef.0"
 

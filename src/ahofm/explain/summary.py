@@ -110,6 +110,7 @@ class Summary:
         if self.p_main is not None:
             lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
         lines += [f"warning: {text}" for text in self.warnings]
+        lines.append("terms: docs/glossary.md")
         return "\n".join(lines)
 
     def _column_lines(self) -> list[str]:

@@ -108,7 +108,7 @@ def test_weights_are_bounded():
 def test_noise_is_that_of_rows_that_count_alike():
     X, rng = columns_of(4000)
     plain, precise = precise_work(X, mean_of(X) + spread_of(X) * rng.normal(size=4000))
-    staged = replace(precise, ranks={}).staged(WEIGHTED[0], 0, 0)
+    staged = replace(precise, ranks={}).staged_fit(WEIGHTED[0], 0, 0)
     fits = staged.run(lambda _: False)
     (found,) = counted_alike(fits, precise, plain)
     squares = (plain.response.y - predict(fits[0], plain.books, plain.table)[:, 0]) ** 2

@@ -11,11 +11,11 @@ from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.subsample import sampling
 from ahofm.fit.solvers.subsample.objective import tables_of
 from ahofm.fit.solvers.subsample.prune import _LEAST, pruned
-from tests.fit.solvers.variational.samples import simulated, small_work
+from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
-def fitted_beliefs(family):
-    problem, staged = small_work(family, "spline")
+def fitted_posteriors(family):
+    problem, staged = small_problem(family, "spline")
     Runner(1, problem.response.n_rows, ())([staged])
     return staged.posteriors[-1], staged.additive
 
@@ -28,7 +28,7 @@ def variance_by_hand(posterior, order, factor):
 
 @pytest.mark.parametrize("family", [Gaussian(), Multinomial(3)], ids=str)
 def test_a_factor_stays_while_its_variance_compares_with_its_noise_in_some_predictor(family):
-    posteriors, _ = fitted_beliefs(family)
+    posteriors, _ = fitted_posteriors(family)
     assert posteriors[0].ranks == {2: 2, 3: 1}
     orders = [2, 2, 3]
     limits = []  # the information from which on each factor stays
@@ -53,14 +53,14 @@ def test_a_factor_stays_while_its_variance_compares_with_its_noise_in_some_predi
 
 
 def test_predictors_without_factors_stay_what_they_are():
-    problem, staged = small_work(Gaussian(), "spline")
+    problem, staged = small_problem(Gaussian(), "spline")
     Runner(1, problem.response.n_rows, ())([staged])
     first = staged.posteriors[0]
     assert pruned(first, [1.0]) == list(first)
 
 
 def test_what_is_left_predicts_as_without_the_others():
-    posteriors, additive = fitted_beliefs(Gaussian())
+    posteriors, additive = fitted_posteriors(Gaussian())
     (less,) = pruned(posteriors, [1e-9])
     before, after = tables_of(posteriors[0], additive), tables_of(less, additive)
     np.testing.assert_allclose(after.main, before.main)

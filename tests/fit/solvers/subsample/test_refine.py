@@ -14,11 +14,11 @@ from ahofm.fit.solvers.subsample.objective import RefinementObjective, posterior
 from ahofm.fit.solvers.subsample.sampling import all_rows, refined_fits
 from ahofm.fit.stacking.weights import predict
 from ahofm.model import Reason
-from tests.fit.solvers.variational.samples import simulated, small_work
+from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
 def problem_of(family, interactions):
-    problem, staged = small_work(family, interactions)
+    problem, staged = small_problem(family, interactions)
     Runner(1, problem.response.n_rows, ())([staged])
     posteriors, rows = staged.posteriors[-1], all_rows(problem, staged)
     return RefinementObjective(posteriors, staged.additive, rows, rows, staged.expected_sums(posteriors), 0.7), staged
@@ -166,7 +166,7 @@ def _minus(a, b):
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
 def test_withall_rows_in_the_sample_little_changes(family):
-    problem, staged = small_work(family, "spline", n=1500)
+    problem, staged = small_problem(family, "spline", n=1500)
     runner = Runner(1, problem.response.n_rows, ())
     runner([staged])
     fits = refined_fits(staged, problem, problem, runner)
