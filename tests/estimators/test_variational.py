@@ -169,7 +169,7 @@ def test_order_auto_stops_where_nothing_is_gained():
 def test_choices_are_told():
     X, y, _ = simulated(300)
     choices = {choice.name: choice for choice in AHOFMRegressor(random_state=0).fit(X, y).model_.choices}
-    assert "rows set aside" in choices["interactions"].reason
+    assert "validation rows" in choices["interactions"].reason
     assert "order" in choices["rank"].value
     given = AHOFMRegressor(**ONE).fit(X, y).model_.choices[0]
     assert given.reason == "given"

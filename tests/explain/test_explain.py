@@ -218,7 +218,7 @@ def test_factors_of_pairs_do_not_depend_on_a_rotation():
     terms = model.linear_predictors[0]
     coef = tuple(np.hstack([c[:, :1], c[:, 1:] @ turn]) for c in terms.coef)
     level = tuple(np.concatenate([v[:1], v[1:] @ turn]) for v in terms.centring)
-    other = replace(model, linear_predictors=(replace(terms, coef=coef, level=level),))
+    other = replace(model, linear_predictors=(replace(terms, coef=coef, centring=level),))
     for a, b in zip(factors(model).curves, factors(other).curves, strict=True):
         assert close(a, b)
 

@@ -166,7 +166,7 @@ def nearly_additive():
     tiny = []
     for terms in model.linear_predictors:
         level = tuple(_shrunk(part[None])[0] for part in terms.centring)
-        tiny.append(replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), level=level))
+        tiny.append(replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), centring=level))
     return replace(model, linear_predictors=tuple(tiny))
 
 
@@ -323,7 +323,7 @@ def test_a_phone_in_the_dark(opened, fitted):
     one.click("#theme")
     assert one.evaluate("getComputedStyle(document.body).backgroundColor") != dark
     first = one.locator("#prediction").text_content()
-    one.select_option("#linear predictor", "2")
+    one.select_option("#linear-predictor", "2")
     assert one.locator("#prediction").text_content() != first
     one.keyboard.press("Tab")
     assert one.evaluate("document.activeElement.tagName") != "BODY"

@@ -131,7 +131,7 @@ class ExplanationDisplay:
         ax.invert_yaxis()
         ax.set_xlim(starts.min() - 0.05 * reach, starts.max() + 0.14 * reach)
         ax.set_title(f"mean {self.base:.4g}  →  this row {starts[-1]:.4g}", fontsize=10)
-        ax.set_xlabel("linear_predictor")
+        ax.set_xlabel("linear predictor")
         tidy(ax)
         return self
 

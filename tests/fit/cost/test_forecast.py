@@ -118,7 +118,7 @@ def test_a_forecast_grows_with_the_rows(monkeypatch):
         assert cost.parts["fit"] == pytest.approx(expected)
         assert cost.seconds == pytest.approx(sum(cost.parts.values()))
     assert costs[1].memory > costs[0].memory
-    assert "40,000 rows, 3 columns; rank: 12 at order 2; members: 1" in str(costs[1])
+    assert "40,000 rows, 3 columns; rank: 12 at order 2; ensemble members: 1" in str(costs[1])
 
 
 def test_a_forecast_leaves_the_estimator_as_it_was():

@@ -1,4 +1,4 @@
-"""A weighted mean of fits is one model, and its weights are those that predict rows set aside."""
+"""A weighted mean of fits is one model, and its weights are those that predict validation rows."""
 
 import numpy as np
 import pandas as pd

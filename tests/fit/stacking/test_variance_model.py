@@ -153,8 +153,8 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
     plain = AHOFMRegressor(**settings).fit(X, y)
     errors = [np.mean((fit.predict(new) - truth) ** 2) for fit in (model, plain)]
     assert errors[0] < 0.9 * errors[1]
-    assert "weighted walk at order 2" in model.model_.choices[0].value
-    assert "weighted walk" in model.model_.choices[0].reason
+    assert "weighted random_walk at order 2" in model.model_.choices[0].value
+    assert "weighted random_walk" in model.model_.choices[0].reason
     assert "weighted" not in str(plain.model_.choices[0])
     assert model.model_.dispersion == pytest.approx(np.mean(sd**2), rel=0.15)
 

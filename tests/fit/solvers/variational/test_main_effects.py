@@ -27,7 +27,7 @@ def test_a_step_is_the_ridge_solution():
     rng = np.random.default_rng(0)
     X, weight, target = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
     fit, *_ = additive(X, weight)
-    begun = fit.start(target)
+    begun = fit.initial(target)
     penalty = begun.lam[fit._group] * fit._within
     gram = fit.design.T @ (weight[:, None] * fit.design)
     expected = np.linalg.solve(gram / 0.3 + np.diag(penalty), fit.design.T @ (weight * target) / 0.3)
@@ -38,15 +38,13 @@ def test_a_step_is_the_ridge_solution():
 
 def test_a_step_with_other_weights_has_its_intercept_in():
     rng = np.random.default_rng(0)
-    X, weight, penalty_gradient = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
+    X, weight, response = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
     fit, *_ = additive(X)
-    begun = fit.start(penalty_gradient)
+    begun = fit.initial(response)
     wide = np.column_stack([np.ones(200), fit.design])
     penalty = np.append(0.0, begun.lam[fit._group] * fit._within)
-    expected = np.linalg.solve(
-        wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ penalty_gradient / 0.3
-    )
-    intercept, smooth = fit.step(begun, WorkingResponse(weight, penalty_gradient), 0.3)
+    expected = np.linalg.solve(wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ response / 0.3)
+    intercept, smooth = fit.step(begun, WorkingResponse(weight, response), 0.3)
     np.testing.assert_allclose([intercept, *smooth.coef], expected, rtol=1e-6, atol=1e-9)
 
 
@@ -55,7 +53,7 @@ def test_coefficients_give_the_fit_at_raw_values_and_means_are_zero():
     X = rng.normal(size=(400, 3))
     X[::9, 1] = np.nan
     fit, books, columns = additive(X, max_codes=20)
-    smooth = fit.start(np.sin(2 * X[:, 0]) + np.isnan(X[:, 1]))
+    smooth = fit.initial(np.sin(2 * X[:, 0]) + np.isnan(X[:, 1]))
     fitted = at_raw_values(fit, smooth, books, columns)
     np.testing.assert_allclose(fitted, fit.design @ smooth.coef, atol=1e-9)
     assert abs(fitted.mean()) < 1e-9
@@ -69,7 +67,7 @@ def test_collinear_columns_and_bins_do_not_hide_an_additive_truth():
     target = 3.0 * a - 2.0 * b
     target -= target.mean()
     fit, *_ = additive(X, max_codes=20)
-    assert np.std(target - fit.design @ fit.start(target).coef) < 1e-4
+    assert np.std(target - fit.design @ fit.initial(target).coef) < 1e-4
 
 
 def test_strengths_grow_where_there_is_nothing():
@@ -77,7 +75,7 @@ def test_strengths_grow_where_there_is_nothing():
     X = rng.uniform(size=(500, 2))
     target = np.sin(9 * X[:, 0]) + X[:, 0]
     fit, *_ = additive(X)
-    lam = fit.start(target - target.mean() + 0.1 * rng.normal(size=500)).lam
+    lam = fit.initial(target - target.mean() + 0.1 * rng.normal(size=500)).lam
     groups = len(lam) // 2
     assert (lam[groups:] > 10 * lam[:groups]).all()
 
@@ -88,4 +86,4 @@ def test_more_coordinates_than_rows_are_left_to_the_blocks(rows):
     X = rng.normal(size=(rows, 12))
     fit, books, _ = additive(X)
     assert fit.size == 0
-    assert all(not coef.any() for coef, _ in fit.coefficients(fit.start(rng.normal(size=rows)).coef, books))
+    assert all(not coef.any() for coef, _ in fit.coefficients(fit.initial(rng.normal(size=rows)).coef, books))
