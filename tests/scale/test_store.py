@@ -108,9 +108,7 @@ def test_adam_sets_rows_aside_in_every_chunk(files, tmp_path, small_raw_sample):
 
 def test_block_needs_all_true_values(files, tmp_path, small_raw_sample):
     store = build(tmp_path, files)
-    with pytest.raises(
-        ValueError, match="solver='variational' needs true values of all 4000 rows, which are known for 1500"
-    ):
+    with pytest.raises(ValueError, match="solver='variational' needs true values of all 4000 rows, and has 1500"):
         AHOFMRegressor(solver="variational").fit(store)
 
 

@@ -234,45 +234,45 @@ def test_shares_are_those_of_a_mean(seed, order):
 def test_the_only_good_recipe_has_it_all(good):
     errors = np.full((3, 2), 2.0)
     errors[good, 1] = 0.05
-    assert scores_of(errors).shares(2) == {(good, 2): 1.0}
+    assert scores_of(errors).stacking_weights(2) == {(good, 2): 1.0}
 
 
 def test_lower_orders_count_when_they_are_better():
-    assert scores_of([[0.05, 2.0, 2.0]]).shares(3) == {(0, 1): 1.0}
-    assert scores_of([[2.0, 0.05, 2.0], [2.0, 2.0, 2.0]]).shares(3) == {(0, 2): 1.0}
+    assert scores_of([[0.05, 2.0, 2.0]]).stacking_weights(3) == {(0, 1): 1.0}
+    assert scores_of([[2.0, 0.05, 2.0], [2.0, 2.0, 2.0]]).stacking_weights(3) == {(0, 2): 1.0}
 
 
 def test_shares_know_nothing_of_higher_orders():
-    shares = scores_of([[1.0, 0.05], [0.5, 1.0]]).shares(1)
+    shares = scores_of([[1.0, 0.05], [0.5, 1.0]]).stacking_weights(1)
     assert set(shares) <= {(0, 1), (1, 1)}
     assert shares[1, 1] > 0.5
 
 
 def test_orders_may_have_gaps():
-    assert scores_of([[2.0, 2.0, 0.05]], orders=(1, 3, 5)).shares(5) == {(0, 5): 1.0}
-    assert scores_of([[2.0, 0.05, 0.05]], orders=(1, 3, 5)).shares(4) == {(0, 3): 1.0}
+    assert scores_of([[2.0, 2.0, 0.05]], orders=(1, 3, 5)).stacking_weights(5) == {(0, 5): 1.0}
+    assert scores_of([[2.0, 0.05, 0.05]], orders=(1, 3, 5)).stacking_weights(4) == {(0, 3): 1.0}
 
 
 def test_equally_good_recipes_share_alike():
-    shares = scores_of([[0.5], [0.5]]).shares(1)
+    shares = scores_of([[0.5], [0.5]]).stacking_weights(1)
     assert shares[0, 1] == pytest.approx(0.5, abs=0.1)
 
 
-@pytest.mark.parametrize(("recipes", "orders"), [(2, 2), (3, 3), (3, 8)])
+@pytest.mark.parametrize(("candidates", "orders"), [(2, 2), (3, 3), (3, 8)])
 def test_predictions_that_are_all_the_same_still_have_shares(candidates, orders):
     same = scores_of([[0.5]])
     predicted = np.tile(same.predicted, (1, 1, candidates, orders))
-    shares = Scores(tuple(range(1, orders + 1)), predicted, same.response).shares(orders)
+    shares = Scores(tuple(range(1, orders + 1)), predicted, same.response).stacking_weights(orders)
     assert 0.5 < sum(shares.values()) < 1.0 + 1e-12
 
 
 def test_where_columns_say_little_a_constant_counts():
     """The best multiple of a prediction with as much noise as signal is a half; of pure noise, nothing."""
-    assert sum(scores_of([[1.0], [1.0]]).shares(1).values()) == pytest.approx(2 / 3, abs=0.1)
+    assert sum(scores_of([[1.0], [1.0]]).stacking_weights(1).values()) == pytest.approx(2 / 3, abs=0.1)
     noise = scores_of([[1.0], [1.0]])
     target = noise.response.y[::-1].copy() + 5.0
     unrelated = gaussian_scores(noise.orders, noise.predicted[:, 0], target, noise.response.weight)
-    assert sum(unrelated.shares(1).values()) == pytest.approx(0.05, abs=0.05)
+    assert sum(unrelated.stacking_weights(1).values()) == pytest.approx(0.05, abs=0.05)
 
 
 def test_a_mixture_is_no_worse_than_its_best_member():
@@ -329,7 +329,7 @@ def test_shares_minimise_the_losses_of_any_family():
     eta = rng.normal(size=2000)
     predicted = np.stack([eta + rng.normal(size=2000), eta + 0.7 * rng.normal(size=2000)], axis=1)[:, None, :, None]
     response = Response(Poisson(), rng.poisson(np.exp(eta)).astype(float), rng.exponential(size=2000), None)
-    shares = Scores((1,), predicted, response).shares(1)
+    shares = Scores((1,), predicted, response).stacking_weights(1)
 
     def loss(a, b):
         mean = a * predicted[:, :, 0, 0] + b * predicted[:, :, 1, 0] + (1 - a - b) * response.constants
