@@ -1,4 +1,4 @@
-"""What a sweep of the block solver costs, and a whole fit.
+"""What a sweep of the variational solver costs, and a whole fit.
 
 ``make bench-block`` prints the table and writes benchmarks/results/block.csv and block.json. A sweep is compared with
 gradient passes over the same rows at the same ranks, with itself at other sizes, and with the NumPy reference; a fit of

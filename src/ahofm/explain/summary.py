@@ -147,7 +147,7 @@ def summary(fitted: Fitted) -> Summary:
     >>> from ahofm.explain import summary
     >>> said = summary(model)
     >>> print(said)  # doctest: +ELLIPSIS
-    Gaussian(link='identity'), order 2, 300 rows; solver block: ...
+    Gaussian(link='identity'), order 2, 300 rows; solver variational: ...
     >>> bool(said.p_main[0] < 0.001)
     True
     """
