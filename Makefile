@@ -17,7 +17,7 @@ help:
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
 	@echo "make lint          ruff and mypy"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
-	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
+	@echo "make bench-block   what a sweep and a fit of the variational solver cost, against EBM"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
 	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"

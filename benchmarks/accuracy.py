@@ -2,7 +2,7 @@
 
 ``make bench-accuracy DATA=...`` prints the table and writes benchmarks/results/accuracy.csv (every split) and
 accuracy.json (the machine). A split is ``train_test_split(test_size=0.1, random_state=s)``: s = 0..9 for the small
-sets, 0..2 for the large ones. Every choice behind the default (recipes, tempering, ranks, sweeps) was made on splits
+sets, 0..2 for the large ones. Every choice behind the default (candidates, tempering, ranks, sweeps) was made on splits
 10-19 (Forest fires: also 20-39) and on simulated data.
 """
 

@@ -26,7 +26,7 @@ class TorchModel:
         self.parameters = [(0.1 * torch.randn(shape, generator=generator)).requires_grad_() for shape in shapes]
 
     def eta(self, basis: torch.Tensor) -> torch.Tensor:
-        """Predictor of a batch."""
+        """Linear predictor of a batch."""
         intercept, main, *factors = self.parameters
         eta = intercept + torch.einsum("npm,pm->n", basis, main)
         for order, coef in zip(self.orders, factors, strict=True):

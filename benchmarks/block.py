@@ -1,4 +1,4 @@
-"""What a sweep of the block solver costs, and a whole fit.
+"""What a sweep of the variational solver costs, and a whole fit.
 
 ``make bench-block`` prints the table and writes benchmarks/results/block.csv and block.json. A sweep is compared with
 gradient passes over the same rows at the same ranks, with itself at other sizes, and with the NumPy reference; a fit of
@@ -20,7 +20,7 @@ import numpy as np
 from ahofm import AHOFMRegressor
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.fit.block.rows import BlockRows
+from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.kernels import BlockKernel, ColumnMoments, NativeBlockKernel, NativeKernel, ReferenceBlockKernel, Tables
 from ahofm.rows import ArraySource, ThreadExecutor, fold
 from benchmarks.table import Row, finish, require, show
@@ -45,18 +45,18 @@ def sweep_of(
         ColumnMoments(j, 0.3 * rng.normal(size=(size, width)), 0.1 * rng.exponential(size=(size, width)))
         for j, size in enumerate(codes.sizes)
     ]
-    rows = BlockRows(ArraySource(codes), ThreadExecutor(n_threads), kernel, ranks)
+    rows = RowStates(ArraySource(codes), ThreadExecutor(n_threads), kernel, ranks)
     weight = np.ones(codes.n_rows)
-    rows.set_work(weight, rng.normal(size=codes.n_rows))
+    rows.set_working_response(weight, rng.normal(size=codes.n_rows))
     for one in moments:
-        rows.put_in(one)
+        rows.add_column(one)
 
     def sweep() -> None:
         waiting: ColumnMoments | None = None
         for one in moments:
-            rows.exchange(waiting, one)
+            rows.swap_columns(waiting, one)
             waiting = one
-        rows.put_in(moments[-1])
+        rows.add_column(moments[-1])
 
     return sweep
 
@@ -128,7 +128,7 @@ def fits() -> list[Row]:
         return time.perf_counter() - begun
 
     seconds(AHOFMRegressor(order=1, n_members=1))  # whatever is loaded or started on first use
-    one = min(seconds(AHOFMRegressor(interactions="mixed", n_members=1, random_state=k)) for k in range(3))
+    one = min(seconds(AHOFMRegressor(interactions="spline_iid", n_members=1, random_state=k)) for k in range(3))
     whole = min(seconds(AHOFMRegressor(random_state=k)) for k in range(2))
     table = [
         require("fit, one member, interactions given", one, "s", most=1),

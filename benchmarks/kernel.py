@@ -46,7 +46,7 @@ class Problem:
 
     def run(self, orders: tuple[int, ...], rank: int, kernel: Kernel, executor: Executor) -> Callable[[], object]:
         """A full pass, ready to be timed."""
-        task = partial(kernel.value_and_gradient, predictors=[self.tables(orders, rank)], loss="gaussian")
+        task = partial(kernel.value_and_gradient, linear_predictors=[self.tables(orders, rank)], loss="gaussian")
         return partial(fold, task, self.source, executor)
 
 
@@ -109,8 +109,8 @@ def measure_speed(rows: int, seconds: float) -> list[Row]:
     ]
     for order in (2, 3, 4):
         # forward: d multiply-adds a cell and factor (the first is an addition); backward: 1 at order 2, else d
-        work = 2.0 * COLUMNS * RANK * (order + (1 if order == 2 else order)) * rate[f"order {order}, 1 thread"]
-        table.append(Row(f"order {order}: share of the multiply-add peak", work / peak, "of 1"))
+        problem = 2.0 * COLUMNS * RANK * (order + (1 if order == 2 else order)) * rate[f"order {order}, 1 thread"]
+        table.append(Row(f"order {order}: share of the multiply-add peak", problem / peak, "of 1"))
     table.append(Row("multiply-add peak of one core", peak / 1e9, "Gflop/s"))
     return table
 
@@ -160,7 +160,7 @@ def measure_error(rows: int) -> list[Row]:
         kernels: tuple[Kernel, Kernel] = (NativeKernel(), ReferenceKernel())
         found, exact = [
             fold(
-                partial(kernel.value_and_gradient, predictors=[tables], loss="gaussian"),
+                partial(kernel.value_and_gradient, linear_predictors=[tables], loss="gaussian"),
                 problem.source,
                 ThreadExecutor(),
             )

@@ -17,7 +17,7 @@ from interpret.glassbox import ExplainableBoostingRegressor
 from lightgbm import LGBMRegressor
 from numpy.typing import NDArray
 
-from ahofm import AHOFMRegressor, Spline, Walk
+from ahofm import AHOFMRegressor, RandomWalk, Spline
 from ahofm.columns import ColumnKind
 from benchmarks.table import Row, finish, require, show
 from benchmarks.timing import race
@@ -52,7 +52,7 @@ def candidates(quick: bool) -> dict[str, Predict]:
     ebm = ExplainableBoostingRegressor(n_jobs=THREADS, **({"max_rounds": 20} if quick else {})).fit(X[:few], y[:few])
     return {
         "ahofm, Spline()": ours(Spline()).predict,
-        "ahofm, Walk()": ours(Walk()).predict,
+        "ahofm, Walk()": ours(RandomWalk()).predict,
         "LightGBM": lightgbm.predict,
         "EBM": ebm.predict,
     }

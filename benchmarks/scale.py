@@ -79,20 +79,20 @@ def child_fit(folder: Path) -> dict[str, float]:
 
 
 def tables_of(sizes: tuple[int, ...]) -> tuple[Tables, ...]:
-    """A predictor at codes of that many columns."""
+    """A linear predictor at codes of that many columns."""
     rng, n_codes = np.random.default_rng(0), sum(sizes)
     return (Tables(0.1, 0.1 * rng.normal(size=n_codes), {2: 0.1 * rng.normal(size=(n_codes, RANK))}),)
 
 
 def task_of(sizes: tuple[int, ...]) -> Any:
     """A pass's work on a chunk."""
-    return partial(loss_sums, predictors=tables_of(sizes), kernel=NativeKernel("float32"), family=Gaussian())
+    return partial(loss_sums, linear_predictors=tables_of(sizes), kernel=NativeKernel("float32"), family=Gaussian())
 
 
 def child_passes(folder: Path, seconds: float) -> dict[str, float]:
     """Passes over a store and over the same codes in memory, in turns."""
     from ahofm.scale import CodeStore  # noqa: PLC0415 - of an extra
-    from ahofm.scale.piece import joined_chunks  # noqa: PLC0415 - of an extra
+    from ahofm.scale.batch import joined_chunks  # noqa: PLC0415 - of an extra
 
     store = CodeStore.open(folder / "codes", memory_limit=LIMIT).source
     whole = joined_chunks([store.chunk(index) for index in range(store.n_chunks)])

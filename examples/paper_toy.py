@@ -68,7 +68,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     signal = truth({name: X[name].to_numpy() for name in NAMES}, coefficients)
     model = AHOFMRegressor(order=3, random_state=0)
     if quick:
-        model.set_params(interactions="smooth", n_members=1)
+        model.set_params(interactions="spline", n_members=1)
     model.fit(X, signal + NOISE * rng.normal(size=ROWS))
     fresh = pd.DataFrame(rng.uniform(size=(ROWS, 4)), columns=NAMES)
     wanted = truth({name: fresh[name].to_numpy() for name in NAMES}, coefficients)
@@ -86,7 +86,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
                 continue
             at = triple.index(name)
             mean_true, spread_true = true_marginals(cube, triple, name)
-            mean, spread = found.mean[at], found.spread[at]
+            mean, spread = found.mean[at], found.std[at]
             ax.vlines(grid - 0.006, mean - spread, mean + spread, color=BLUE, alpha=0.4)
             ax.vlines(grid + 0.006, mean_true - spread_true, mean_true + spread_true, color=ORANGE, alpha=0.4)
             ax.plot(grid, mean, color=BLUE, label="model")

@@ -44,7 +44,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     y = truth(*X.to_numpy().T) + NOISE * rng.normal(size=len(X))
     model = AHOFMRegressor(order=3, columns={"hour": Cyclic(period=24)}, random_state=0)
     if quick:
-        model.set_params(interactions="smooth", n_members=1)
+        model.set_params(interactions="spline", n_members=1)
     model.fit(X, y)
 
     fresh = sample(10_000, rng)
@@ -59,7 +59,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     found, true = [], []
     for hour in HOURS:
         surface = effect(model, ["lon", "lat"], {"lon": grid, "lat": grid}, at={"hour": hour}, alone=False)
-        found.append(surface.value.T + model.model_.predictors[0].intercept)
+        found.append(surface.value.T + model.model_.linear_predictors[0].intercept)
         lon, lat = np.meshgrid(grid, grid)
         true.append(truth(lat, lon, np.full_like(lat, hour)))
     low, high = min(map(np.min, true)), max(map(np.max, true))

@@ -36,7 +36,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     X, fresh = (pd.DataFrame(rng.uniform(-1, 1, (size, COLUMNS)), columns=names) for size in (2_000, 20_000))
     y, wanted = truth(X) + NOISE * rng.normal(size=len(X)), truth(fresh)
 
-    model = AHOFMRegressor(order=2, interactions="smooth" if quick else "auto", n_members=1, random_state=0).fit(X, y)
+    model = AHOFMRegressor(order=2, interactions="spline" if quick else "auto", n_members=1, random_state=0).fit(X, y)
     boosted = HistGradientBoostingRegressor(random_state=0).fit(X, y)
     errors = {
         "constant": np.full(len(fresh), y.mean()),
@@ -48,7 +48,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     print("error of the mean:", ", ".join(f"{name} {error:.3f}" for name, error in errors.items()))
     top = top_interactions(model, 10)
     print(top.to_frame().round(4).to_string(index=False))
-    print(f"{len(model.removed_.columns)} of {COLUMNS} columns carry next to nothing")
+    print(f"{len(model.negligible_.columns)} of {COLUMNS} columns carry next to nothing")
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
     right.barh(list(errors), list(errors.values()), color=[GREY, GREY, BLUE, BLUE])

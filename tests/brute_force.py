@@ -20,8 +20,8 @@ def table_rows(codes):
     return np.stack([starts[j] + column.astype(int) for j, column in enumerate(codes.columns)], axis=1)
 
 
-def eta(codes, predictors):
-    return np.array([[eta_of_row(rows, tables) for tables in predictors] for rows in table_rows(codes)])
+def eta(codes, linear_predictors):
+    return np.array([[eta_of_row(rows, tables) for tables in linear_predictors] for rows in table_rows(codes)])
 
 
 def newton_girard(phi, degree):

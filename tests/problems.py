@@ -21,20 +21,20 @@ def random_tables(rng, n_codes, ranks, scale=1.0):
     return Tables(float(rng.normal()), rng.normal(size=n_codes), factors)
 
 
-def random_target(rng, loss, n, n_predictors):
+def random_target(rng, loss, n, n_eta):
     return {
         "gaussian": lambda: rng.normal(size=n),
         "bernoulli": lambda: rng.integers(0, 2, n).astype(float),
         "poisson": lambda: rng.poisson(2.0, n).astype(float),
         "gamma": lambda: rng.gamma(2.0, size=n),
-        "multinomial": lambda: rng.integers(0, n_predictors, n).astype(float),
+        "multinomial": lambda: rng.integers(0, n_eta, n).astype(float),
     }[loss]()
 
 
-def random_chunk(rng, n, sizes, *, loss="gaussian", n_predictors=1, weighted=False, offset=False):
+def random_chunk(rng, n, sizes, *, loss="gaussian", n_eta=1, weighted=False, offset=False):
     return Chunk(
         random_codes(rng, n, sizes),
-        random_target(rng, loss, n, n_predictors),
+        random_target(rng, loss, n, n_eta),
         rng.uniform(0.0, 3.0, n) if weighted else None,
-        rng.normal(size=(n, n_predictors)) if offset else None,
+        rng.normal(size=(n, n_eta)) if offset else None,
     )

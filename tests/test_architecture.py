@@ -69,12 +69,12 @@ def test_few_files_touch_the_compiled_module(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_files_hold_one_idea(path):
-    assert len(path.read_text().splitlines()) <= 300
+    assert len(path.read_text().splitlines()) <= 400
 
 
 def test_public_names():
     estimators = ["AHOFMClassifier", "AHOFMRegressor"]
-    kinds = ["Categorical", "Cyclic", "Linear", "Mixed", "Spline", "Walk"]
+    kinds = ["Categorical", "Cyclic", "Linear", "RandomWalk", "Spline", "SplineIID"]
     assert ahofm.__all__ == [*estimators, *kinds, "__version__", "forecast", "load"]
     for name in ahofm.__all__:
         assert hasattr(ahofm, name)

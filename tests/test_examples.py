@@ -46,7 +46,7 @@ def loaded(path):
     return script
 
 
-@pytest.mark.filterwarnings("ignore:predictors are beyond 20")  # tumours that nobody would mistake
+@pytest.mark.filterwarnings("ignore:linear predictors are beyond 20")  # tumours that nobody would mistake
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_example(name, tmp_path, capsys):
     found = loaded(ROOT / "examples" / f"{name}.py").main(tmp_path, quick=True)

@@ -99,14 +99,14 @@ def _models_attempt(folder: Path) -> Attempt:
     originals = [path.read_bytes() for path in sorted(folder.glob("*.ahofm"))]
     X = _features(table(40, seed=1))
     expected = [_of_model(path, X) for path in sorted(folder.glob("*.ahofm"))]
-    work = Path(tempfile.mkdtemp(dir=folder))
+    problem = Path(tempfile.mkdtemp(dir=folder))
 
     def attempt(case: int) -> tuple[str, str]:
         rng = np.random.default_rng([1, case])
         which = case % len(originals)
         change = edited_header if rng.random() < 0.3 else damaged
-        (work / "model").write_bytes(change(originals[which], rng))
-        return _compared(lambda: _of_model(work / "model", X), expected[which], ModelFileError)
+        (problem / "model").write_bytes(change(originals[which], rng))
+        return _compared(lambda: _of_model(problem / "model", X), expected[which], ModelFileError)
 
     return attempt
 
@@ -139,18 +139,18 @@ def _stores_attempt(folder: Path) -> Attempt:
         {path.name: path.read_bytes() for path in sorted((folder / name).iterdir())} for name in ("one", "other")
     )
     expected = _of_store(folder / "one")
-    work = Path(tempfile.mkdtemp(dir=folder)) / "codes"
+    problem = Path(tempfile.mkdtemp(dir=folder)) / "codes"
 
     def attempt(case: int) -> tuple[str, str]:
         files = _damaged_store(one, other, np.random.default_rng([2, case]))
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
+        shutil.rmtree(problem, ignore_errors=True)
+        problem.mkdir()
         for name, data in files.items():
-            (work / name).write_bytes(data)
-        outcome, seen = _compared(lambda: _of_store(work), expected, StoreError)
+            (problem / name).write_bytes(data)
+        outcome, seen = _compared(lambda: _of_store(problem), expected, StoreError)
         if outcome != IDENTICAL:
             return outcome, seen
-        return _compared(lambda: _of_fit(work), _of_fit(folder / "one"), StoreError)
+        return _compared(lambda: _of_fit(problem), _of_fit(folder / "one"), StoreError)
 
     return attempt
 
@@ -207,7 +207,7 @@ def _of_store(folder: Path) -> str:
 def _of_fit(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return digest_of(AHOFMRegressor(**_FIT).fit(CodeStore.open(folder)).model_.predictors)
+        return digest_of(AHOFMRegressor(**_FIT).fit(CodeStore.open(folder)).model_.linear_predictors)
 
 
 def _save_checkpoints(folder: Path) -> None:
@@ -231,20 +231,20 @@ def _save_checkpoints(folder: Path) -> None:
 def _checkpoints_attempt(folder: Path) -> Attempt:
     original = (folder / "checkpoint").read_bytes()
     rows = table()
-    work = Path(tempfile.mkdtemp(dir=folder)) / "checkpoint"
+    problem = Path(tempfile.mkdtemp(dir=folder)) / "checkpoint"
 
     def fitted(path: Path | None) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = AHOFMRegressor(checkpoint=path, **_FIT).fit(_features(rows), rows["y"]).model_
-        return digest_of(model.predictors, [record.objective for record in model.trace.records])
+        return digest_of(model.linear_predictors, [record.objective for record in model.trace.records])
 
     expected = fitted(None)
 
     def attempt(case: int) -> tuple[str, str]:
         rng = np.random.default_rng([3, case])
         change = edited_header if rng.random() < 0.3 else damaged
-        work.write_bytes(change(original, rng))
-        return _compared(lambda: fitted(work), expected, CheckpointError)
+        problem.write_bytes(change(original, rng))
+        return _compared(lambda: fitted(problem), expected, CheckpointError)
 
     return attempt

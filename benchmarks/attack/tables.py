@@ -24,17 +24,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm import AHOFMRegressor, Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.explain import contributions, shapley_values
-from ahofm.fit.block.member import Member
-from ahofm.fit.block.weigh import predict
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.stacking.weights import predict
 from benchmarks.attack.outcome import IDENTICAL, REJECTED, SILENT, UNDOCUMENTED, Counts
 from benchmarks.attack.workers import Attempt, run_cases
 
 LEAKED = ("invalid value", "divide by zero", "overflow", "underflow", "ill-conditioned", "Degrees of freedom")
 """In warnings that NumPy or SciPy give: they say nothing to a user."""
 
-_KINDS = (Spline(), Spline(n_basis=5), Mixed(), Walk(), Linear(), Categorical(), None)
+_KINDS = (Spline(), Spline(n_basis=5), SplineIID(), RandomWalk(), Linear(), Categorical(), None)
 
 _TWO = np.array([[1.0, 0.0], [2.0, 1.0], [2020.0, 2019.0], [1e6 + 1.0, 1e6], [-5.0, 5.0]])
 
@@ -196,19 +196,19 @@ def _nasty_target(rng: np.random.Generator, n: int, family: str) -> NDArray[np.f
 def recorded() -> Iterator[list[float]]:
     """Of every ensemble member of fits inside: how far its model is from its own state, in standard deviations."""
     gaps: list[float] = []
-    run = Member.run
+    run = StagedFit.run
 
-    def watched(member: Member, report: Any) -> Any:
+    def watched(member: StagedFit, report: Any) -> Any:
         fits = run(member, report)
         books = [column.book for column in member.columns]
         if all(book.support.exact for book in books):  # else codes stand for several values
-            state = member._state.touch.eta
+            state = member._state.derivatives.eta
             columns = [_representatives(book, codes) for book, codes in zip(books, member.codes.columns, strict=True)]
             model = predict(fits[-1], books, columns)
             gaps.append(float(np.abs(model - state).max() / max(float(state.std()), 1e-3)))
         return fits
 
-    with patch.object(Member, "run", watched):
+    with patch.object(StagedFit, "run", watched):
         yield gaps
 
 

@@ -1,10 +1,10 @@
 """Estimation and prediction (the paper's 5.1 and 5.2): surfaces of all pairs of five columns against mgcv's exact fit.
 
 Five uniform columns, a surface for each of ten pairs, twice as much noise variance as signal. mgcv has a main effect
-per column and ``ti`` terms for all pairs, cubic splines of eight functions a column, strengths by fREML (``bam``;
-``gam`` with REML gives the same surfaces in twenty times the time). This library has splines of as many functions and
-one member; and, since the size of a basis costs it next to nothing, with its usual 20 functions. Its rule for how much
-to prune under much noise was settled on seeds 200 and above.
+per column and ``ti`` terms for all pairs, cubic splines of eight functions a column, smoothing parameters by fREML
+(``bam``; ``gam`` with REML gives the same surfaces in twenty times the time). This library has splines of as many
+functions and one member; and, since the size of a basis costs it next to nothing, with its usual 20 functions. Its rule
+for how much to prune under much noise was settled on seeds 200 and above.
 """
 
 from __future__ import annotations

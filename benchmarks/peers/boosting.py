@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 
 from ahofm.columns import Encoder, Linear, Spline
 from ahofm.columns.basis import Floats
-from ahofm.fit.smoothing import strength_of
+from ahofm.fit.smoothing.df import smoothing_parameter_of
 from ahofm.model import eigenvalues
 from ahofm.model.coordinates import Coordinates, coordinates
 from benchmarks.data import numbers
@@ -42,17 +42,17 @@ class Learners:
             found.append(coordinates(book, center=True))
             s = eigenvalues(book) if book.size else np.zeros(0)
             free = np.count_nonzero(s == 0.0)
-            strength = 0.0
+            lam = 0.0
             if isinstance(kind, Spline) and len(s) > DF > free:
-                strength = strength_of(DF, s, len(X), "hat") / len(X)
-            shrink.append(1.0 / (1.0 + strength * found[-1].penalty))
+                lam = smoothing_parameter_of(DF, s, len(X), "hat") / len(X)
+            shrink.append(1.0 / (1.0 + lam * found[-1].penalty))
         return Learners(encoder, tuple(found), tuple(shrink))
 
     def design(self, X: pd.DataFrame) -> Floats:
         """All functions of all columns at rows: (n, functions)."""
         columns = self.encoder.check(X).columns
         blocks = [
-            book.evaluate(column) @ of.to_basis + of.level
+            book.evaluate(column) @ of.to_basis + of.centring
             for book, of, column in zip(self.encoder.codebooks, self.coordinates, columns, strict=True)
         ]
         return np.hstack(blocks)

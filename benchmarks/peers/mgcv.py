@@ -43,7 +43,8 @@ def fit(
 ) -> Fit:
     """Fit, predict, and evaluate the surfaces of a design.
 
-    Cubic regression splines; strengths by REML for gam and by fREML for bam. ``discrete`` is bam with binned columns.
+    Cubic regression splines; smoothing parameters by REML for gam and by fREML for bam. ``discrete`` is bam with binned
+    columns.
     """
     if shutil.which("Rscript") is None:
         raise MissingPeerError("R with mgcv is not installed; make bench-deps installs it from Debian's packages")

@@ -19,7 +19,7 @@ MOST_ROWS = 1_000
 
 
 def pygam(task: Task) -> Predict:
-    """pyGAM: a spline of 20 functions per column of numbers, levels as factors; its own grid search of one strength."""
+    """pyGAM: a spline of 20 functions per column of numbers, levels as factors; its own grid search of one lambda."""
     import pygam as package  # noqa: PLC0415 - an optional peer
 
     X, like = numbers(task.train.X), task.train.X

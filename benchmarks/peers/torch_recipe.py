@@ -13,7 +13,7 @@ import torch
 
 from ahofm.columns import Encoder, Spline
 from ahofm.columns.basis import Floats
-from ahofm.fit.smoothing import strength_of
+from ahofm.fit.smoothing.df import smoothing_parameter_of
 from ahofm.model import eigenvalues
 from ahofm.model.coordinates import Coordinates, coordinates
 from benchmarks.bench_torch import TorchModel
@@ -28,7 +28,7 @@ def afm(task: Task) -> Predict:
     encoder = Encoder.learn(task.train.X, Spline(n_basis=N_BASIS))
     columns = [coordinates(book, center=True) for book in encoder.codebooks]
     n = len(task.train.y)
-    shares = [strength_of(DF, eigenvalues(book), n) / n for book in encoder.codebooks]
+    shares = [smoothing_parameter_of(DF, eigenvalues(book), n) / n for book in encoder.codebooks]
     penalty = torch.tensor(
         np.stack([share * of.penalty for share, of in zip(shares, columns, strict=True)]), dtype=torch.float32
     )
@@ -55,7 +55,7 @@ def evaluated(
     """Every function at every cell: (n, columns, functions)."""
     values = encoder.check(X).columns
     blocks = [
-        (book.evaluate(column) @ of.to_basis + of.level).astype(np.float32)
+        (book.evaluate(column) @ of.to_basis + of.centring).astype(np.float32)
         for book, of, column in zip(encoder.codebooks, columns, values, strict=True)
     ]
     return np.stack(blocks, axis=1)

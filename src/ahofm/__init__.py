@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor, forecast
 from ahofm.model import load
 
@@ -14,9 +14,9 @@ __all__ = [
     "Categorical",
     "Cyclic",
     "Linear",
-    "Mixed",
+    "RandomWalk",
     "Spline",
-    "Walk",
+    "SplineIID",
     "__version__",
     "forecast",
     "load",

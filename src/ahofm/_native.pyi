@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
-_Predictor = tuple[float, _Floats, _Floats | None, list[tuple[int, _Floats, _Floats | None]]]
+_LinearPredictor = tuple[float, _Floats, _Floats | None, list[tuple[int, _Floats, _Floats | None]]]
 
 def instruction_sets() -> list[str]: ...
 def compiler() -> str: ...
@@ -15,7 +15,7 @@ def eta(
     float64: bool,
     codes: list[NDArray[Any]],
     sizes: list[int],
-    predictors: list[_Predictor],
+    linear_predictors: list[_LinearPredictor],
     offset: NDArray[Any] | None,
     out: _Floats,
 ) -> None: ...
@@ -24,7 +24,7 @@ def value_and_gradient(
     float64: bool,
     codes: list[NDArray[Any]],
     sizes: list[int],
-    predictors: list[_Predictor],
+    linear_predictors: list[_LinearPredictor],
     loss: str,
     y: NDArray[Any] | None,
     weight: NDArray[Any] | None,
@@ -35,7 +35,7 @@ def pull_back(
     float64: bool,
     codes: list[NDArray[Any]],
     sizes: list[int],
-    predictors: list[_Predictor],
+    linear_predictors: list[_LinearPredictor],
     g: _Floats,
 ) -> list[float]: ...
 def column(
@@ -43,7 +43,7 @@ def column(
     float64: bool,
     codes: list[NDArray[Any]],
     sizes: list[int],
-    predictor: list[_Predictor],
+    linear_predictor: list[_LinearPredictor],
     which: int,
     g: _Floats | None,
     h: _Floats | None,
@@ -58,7 +58,7 @@ def curves(
     isa: str,
     columns: list[NDArray[Any]],
     places: list[tuple[_Floats, _Floats, _Floats, int, float, float] | int],
-    predictors: list[tuple[float, _Floats, list[tuple[int, _Floats, _Floats]]]],
+    linear_predictors: list[tuple[float, _Floats, list[tuple[int, _Floats, _Floats]]]],
     out: _Floats,
 ) -> None: ...
 def encode_numbers(values: _Floats, edges: _Floats, missing: int, out: NDArray[Any]) -> None: ...
@@ -76,8 +76,8 @@ def block(
     state: NDArray[Any],
     n: int,
     ranks: list[tuple[int, int]],
-    put_in: _Moments | None,
-    take_out: _Moments | None,
+    add_column: _Moments | None,
+    remove_column: _Moments | None,
     gram: _Floats | None,
     rhs: _Floats | None,
 ) -> None: ...
@@ -90,9 +90,37 @@ def chain(
     gram: _Floats,
     rhs: _Floats,
     edges: _Floats,
-    steps: _Floats,
-    sizes: _Floats,
+    lam_difference: _Floats,
+    lam_value: _Floats,
     mean: _Floats,
     variance: _Floats,
     differences: _Floats,
 ) -> None: ...
+def solve_prior(
+    isa: str, prior: dict[str, Any], gram: _Floats, rhs: _Floats, lam: _Floats, outputs: list[_Floats]
+) -> bool: ...
+
+class Engine:
+    noise: float
+    careful: bool
+    majorises: bool
+    threads: int
+    damped: int
+    def __init__(
+        self,
+        isa: str,
+        float64: bool,
+        rows: dict[str, Any],
+        columns: list[Any],
+        ranks: list[tuple[int, int]],
+        mains: dict[str, Any],
+        etas: list[Any],
+        loss: Any,
+        majorant: Any,
+    ) -> None: ...
+    def build(self, tempering: float) -> None: ...
+    def sweep(self, learn: bool, learn_mains: bool, backwards: bool, floor: float) -> None: ...
+    def evaluate(self) -> None: ...
+    def linear_predictor(self, k: int) -> tuple[float, float, float, int, list[int]]: ...
+    def set_loss(self, loss: Any) -> None: ...
+    def largest(self) -> float: ...

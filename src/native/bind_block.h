@@ -81,15 +81,15 @@ struct Moments {
     }
 };
 
-void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const std::optional<nb::tuple>& put_in,
-           const std::optional<nb::tuple>& take_out, const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
+void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const std::optional<nb::tuple>& add_column,
+           const std::optional<nb::tuple>& remove_column, const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
     const ahofm::Passes& passes = passes_named(isa);
     State parsed(state, n, ranks);
     ahofm::BlockTask& task = parsed.task;
     Moments in, out;
-    if (put_in) in = Moments(*put_in, task.n, task.width);
-    if (take_out) {
-        out = Moments(*take_out, task.n, task.width);
+    if (add_column) in = Moments(*add_column, task.n, task.width);
+    if (remove_column) {
+        out = Moments(*remove_column, task.n, task.width);
         if (!gram || !rhs) refuse("a column that is taken out needs gram and rhs to sum into");
         const int64_t size = out.moments.size;
         expect_shape(*gram, {size, task.width, task.width}, "gram");
@@ -97,8 +97,8 @@ void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ran
         task.gram = gram->data();
         task.rhs = rhs->data();
     }
-    task.put_in = in.moments;
-    task.take_out = out.moments;
+    task.add_column = in.moments;
+    task.remove_column = out.moments;
     ahofm::BadCode bad;
     {
         nb::gil_scoped_release release;
@@ -135,7 +135,7 @@ void inverses(const std::string& isa, const DoublesOut& matrices) {
     raise_if_singular(failed);
 }
 
-void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges, const Doubles& steps, const Doubles& sizes,
+void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges, const Doubles& lam_difference, const Doubles& lam_value,
            const DoublesOut& mean, const DoublesOut& variance, const DoublesOut& differences) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(rhs, 3, "rhs", "(codes, functions, count)");
@@ -143,12 +143,12 @@ void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, cons
     if (codes < 1 || width < 1 || count < 1) refuse("rhs must have at least one code, one function and one right-hand side");
     expect_shape(gram, {codes, width, width}, "gram");
     expect_shape(edges, {codes - 1}, "edges");
-    expect_shape(steps, {width}, "steps");
-    expect_shape(sizes, {width}, "sizes");
+    expect_shape(lam_difference, {width}, "lam_difference");
+    expect_shape(lam_value, {width}, "lam_value");
     expect_shape(mean, {codes, width, count}, "mean");
     expect_shape(variance, {codes, width}, "variance");
     expect_shape(differences, {width}, "differences");
-    const ahofm::ChainTask task{codes, width, count, gram.data(), rhs.data(), edges.data(), steps.data(), sizes.data(), mean.data(), variance.data(), differences.data()};
+    const ahofm::ChainTask task{codes, width, count, gram.data(), rhs.data(), edges.data(), lam_difference.data(), lam_value.data(), mean.data(), variance.data(), differences.data()};
     int64_t failed;
     {
         nb::gil_scoped_release release;

@@ -1,4 +1,4 @@
-// Bindings of the passes over codes: predictors with losses and sums, and one column.
+// Bindings of the passes over codes: linear predictors with losses and sums, and one column.
 #pragma once
 
 #include "checks.h"
@@ -41,10 +41,10 @@ struct Predictors {
     std::vector<ahofm::Predictor> list;
 
     Predictors(const nb::list& given, int64_t n_codes, bool with_sums) {
-        if (given.size() == 0) refuse("predictors: at least one is needed");
+        if (given.size() == 0) refuse("linear predictors: at least one is needed");
         factors.resize(given.size());
         for (size_t k = 0; k < given.size(); k++) {
-            const nb::tuple item = tuple_of(given[k], 4, "predictor " + std::to_string(k), "(intercept, main, main sums or None, [factors, ...])");
+            const nb::tuple item = tuple_of(given[k], 4, "linear predictor " + std::to_string(k), "(intercept, main, main sums or None, [factors, ...])");
             kept.push_back(doubles(item[1], "main"));
             const double* main = kept.back().data();
             expect_shape(kept.back(), {n_codes}, "main");
@@ -117,7 +117,7 @@ std::pair<double, std::vector<double>> value_and_gradient(
     while (which < ahofm::kLosses && loss != names[which]) which++;
     if (which == ahofm::kLosses) refuse("loss '" + loss + "' is not built in");
     task.loss = static_cast<ahofm::Loss>(which);
-    if (task.loss != ahofm::Loss::multinomial && K != 1) refuse("loss '" + loss + "' has one predictor, got " + std::to_string(K));
+    if (task.loss != ahofm::Loss::multinomial && K != 1) refuse("loss '" + loss + "' has one linear predictor, got " + std::to_string(K));
     if (!y) refuse("y: a target is needed");
     task.y = reals(y, {n}, "y");
     task.weight = reals(weight, {n}, "weight");
@@ -144,7 +144,7 @@ void column(const std::string& isa, bool float64, const std::vector<AnyArray>& c
     const ahofm::Passes& passes = passes_named(isa);
     const Table table(codes, sizes);
     Predictors parsed(predictor, table.rows.n_codes, false);
-    if (parsed.count() != 1) refuse("one predictor is needed, got " + std::to_string(parsed.count()));
+    if (parsed.count() != 1) refuse("one linear predictor is needed, got " + std::to_string(parsed.count()));
     if (which < 0 || which >= table.rows.n_columns)
         refuse("column " + std::to_string(which) + " is out of range: there are " + std::to_string(table.rows.n_columns));
     const int64_t n = table.rows.n, own = table.columns[static_cast<size_t>(which)].size;

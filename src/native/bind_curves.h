@@ -77,9 +77,9 @@ struct CurveParts {
     std::vector<ahofm::CurvePanel> panels;
 
     CurveParts(const nb::list& predictors, int64_t n_rows, int64_t n_columns) {
-        if (predictors.size() == 0) refuse("predictors: at least one is needed");
+        if (predictors.size() == 0) refuse("linear predictors: at least one is needed");
         for (size_t k = 0; k < predictors.size(); k++) {
-            const nb::tuple item = tuple_of(predictors[k], 3, "predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
+            const nb::tuple item = tuple_of(predictors[k], 3, "linear predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
             intercepts.push_back(number(item[0], "intercept"));
             mains.push_back(keep(item[1], {n_rows}, "main"));
             for (nb::handle entry : list(item[2], "panels")) add(entry, static_cast<int>(k), n_rows, n_columns);
@@ -109,17 +109,17 @@ struct CurveParts {
     }
 };
 
-// out: predictors (n, predictors), or shares of the columns (n, predictors, columns).
+// out: linear predictors (n, linear predictors), or shares of the columns (n, linear predictors, columns).
 void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors, const DoublesOut& out) {
     const ahofm::Passes& passes = passes_named(isa);
     const Places parsed(columns, places);
-    const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_predictors = static_cast<int64_t>(predictors.size());
+    const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_eta = static_cast<int64_t>(predictors.size());
     const CurveParts parts(predictors, parsed.n_rows, n_columns);
     expect_array(out, "out");
     const bool shares = out.ndim() == 3;
-    if (shares) expect_shape(out, {parsed.n, n_predictors, n_columns}, "out");
-    else expect_shape(out, {parsed.n, n_predictors}, "out");
-    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_predictors), parts.intercepts.data(), parts.mains.data(),
+    if (shares) expect_shape(out, {parsed.n, n_eta, n_columns}, "out");
+    else expect_shape(out, {parsed.n, n_eta}, "out");
+    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_eta), parts.intercepts.data(), parts.mains.data(),
                                 parts.panels.data(), static_cast<int>(parts.panels.size()), shares ? nullptr : out.data(), shares ? out.data() : nullptr};
     ahofm::BadCode bad;
     {

@@ -70,7 +70,7 @@ struct Moments {
         return sum;
     }
 
-    void put_in(Vector m, Vector s) {
+    void add_column(Vector m, Vector s) {
         AHOFM_UNROLL_ALL
         for (int a = Order; a >= 1; a--) {
             AHOFM_UNROLL_ALL
@@ -80,7 +80,7 @@ struct Moments {
         for (int a = Order; a >= 1; a--) t[a - 1] += m * mean(a - 1);
     }
 
-    void take_out(Vector m, Vector s) {
+    void remove_column(Vector m, Vector s) {
         AHOFM_UNROLL_ALL
         for (int a = 1; a <= Order; a++) t[a - 1] -= m * mean(a - 1);
         AHOFM_UNROLL_ALL
@@ -118,11 +118,11 @@ void panel_step(const PanelStep<T>& step) {
         Moments<T, Order> moments(record);
         if (step.in != nullptr) {
             const T* row = step.in + static_cast<int64_t>(step.in_rows[r]) * 2 * lanes;
-            moments.put_in(load(row), load(row + lanes));
+            moments.add_column(load(row), load(row + lanes));
         }
         if (step.out != nullptr) {
             const T* row = step.out + static_cast<int64_t>(step.out_rows[r]) * 2 * lanes;
-            moments.take_out(load(row), load(row + lanes));
+            moments.remove_column(load(row), load(row + lanes));
             const Lanes<T> variance = moments.covariance(Order - 1, Order - 1);
             Share<T>& share = step.shares[static_cast<int64_t>(r) * step.n_panels];
             share.g = moments.mean(Order - 1);
@@ -183,18 +183,18 @@ class BlockPass {
     static constexpr int lanes = state_lanes<T>;
 
     explicit BlockPass(const BlockTask& task)
-        : task_(task), in_(task, task.put_in), out_(task, task.take_out), state_(static_cast<T*>(task.state)), shares_(static_cast<int64_t>(kBlock) * task.n_panels),
-          bin_size_(size_of_bin(task)), bins_(out_.empty() ? 0 : bin_size_ * task.take_out.size) {
+        : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)), shares_(static_cast<int64_t>(kBlock) * task.n_panels),
+          bin_size_(size_of_bin(task)), bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
         clear_bins();
     }
 
     BadCode run() {
-        const int64_t between = flush_every(8 * static_cast<int64_t>(task_.take_out.size));
+        const int64_t between = flush_every(8 * static_cast<int64_t>(task_.remove_column.size));
         int64_t since_flush = 0;
         for (int64_t row = 0; row < task_.n; row += kBlock) {
             const int n = static_cast<int>(task_.n - row < kBlock ? task_.n - row : kBlock);
-            BadCode bad = in_.empty() ? BadCode{} : read_codes(task_.put_in, row, n, in_rows_);
-            if (bad.column < 0 && !out_.empty()) bad = read_codes(task_.take_out, row, n, out_rows_);
+            BadCode bad = in_.empty() ? BadCode{} : read_codes(task_.add_column, row, n, in_rows_);
+            if (bad.column < 0 && !out_.empty()) bad = read_codes(task_.remove_column, row, n, out_rows_);
             if (bad.column >= 0) return bad;
             step(row, n);
             if (out_.empty()) continue;
@@ -277,7 +277,7 @@ class BlockPass {
 
     void flush() {
         const int64_t width = task_.width;
-        for (int64_t c = 0; c < task_.take_out.size; c++) {
+        for (int64_t c = 0; c < task_.remove_column.size; c++) {
             const T* bin = bins_.get() + c * bin_size_;
             double *gram = task_.gram + c * width * width, *rhs = task_.rhs + c * width;
             gram[0] += bin[0];
@@ -310,7 +310,7 @@ class BlockPass {
     }
 
     void clear_bins() {
-        if (!out_.empty()) std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.take_out.size) * sizeof(T));
+        if (!out_.empty()) std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.remove_column.size) * sizeof(T));
     }
 
     const BlockTask& task_;
@@ -323,7 +323,7 @@ class BlockPass {
     Lanes<T> fitted_[kBlock];
 };
 
-// Mean and variance of each row's predictor, from the columns that are in.
+// Mean and variance of each row's linear predictor, from the columns that are in.
 template <class T>
 void read_state_of(const BlockTask& task, double* mean, double* variance) {
     constexpr int lanes = state_lanes<T>;

@@ -1,6 +1,6 @@
-// Small dense problems, one per code, alone or in a chain: the exact solves of level and walk effects.
+// Small dense problems, one per code, alone or in a chain: the exact solves of independent and random-walk effects.
 //
-// Walk: blocks A_b = gram_b + diag(t1 (h_{b-1} + h_b) + t0) on the diagonal and -diag(t1 h_b) beside it. The forward
+// Random walk: blocks A_b = gram_b + diag(t1 (h_{b-1} + h_b) + t0) on the diagonal and -diag(t1 h_b) beside it. The forward
 // recursion is block Gaussian elimination, the backward one gives the means and those parts of the inverse that are
 // wanted: its diagonal, and the variance of each difference of neighbours.
 #pragma once
@@ -77,13 +77,13 @@ inline int64_t run_chain(const ChainTask& task) {
         double* A = inverse.get() + b * K * K;
         const double before = b > 0 ? task.edges[b - 1] : 0.0, after = b + 1 < B ? task.edges[b] : 0.0;
         std::memcpy(A, task.gram + b * K * K, block);
-        for (int64_t f = 0; f < K; f++) A[f * K + f] += task.steps[f] * (before + after) + task.sizes[f];
+        for (int64_t f = 0; f < K; f++) A[f * K + f] += task.lam_difference[f] * (before + after) + task.lam_value[f];
         if (before > 0.0) {
             const double* P = A - K * K;
             for (int64_t f = 0; f < K; f++)
                 for (int64_t l = 0; l < K; l++) {
-                    gain[f * K + l] = task.steps[f] * before * P[f * K + l];
-                    A[f * K + l] -= gain[f * K + l] * task.steps[l] * before;
+                    gain[f * K + l] = task.lam_difference[f] * before * P[f * K + l];
+                    A[f * K + l] -= gain[f * K + l] * task.lam_difference[l] * before;
                 }
             multiply_add(gain.get(), right.get() + (b - 1) * K * m, K, m, right.get() + b * K * m);
         }
@@ -98,12 +98,12 @@ inline int64_t run_chain(const ChainTask& task) {
         const double after = b + 1 < B ? task.edges[b] : 0.0;
         if (after > 0.0)
             for (int64_t f = 0; f < K; f++)
-                for (int64_t j = 0; j < m; j++) r[f * m + j] += task.steps[f] * after * x[(K + f) * m + j];
+                for (int64_t j = 0; j < m; j++) r[f * m + j] += task.lam_difference[f] * after * x[(K + f) * m + j];
         multiply_add(P, r, K, m, x);
         std::memcpy(var, P, block);
         if (after > 0.0) {  // var = P + gain var_next gain', across = gain var_next
             for (int64_t f = 0; f < K; f++)
-                for (int64_t l = 0; l < K; l++) gain[f * K + l] = P[f * K + l] * task.steps[l] * after;
+                for (int64_t l = 0; l < K; l++) gain[f * K + l] = P[f * K + l] * task.lam_difference[l] * after;
             std::memset(across.get(), 0, block);
             multiply_add(gain.get(), var_next, K, K, across.get());
             for (int64_t f = 0; f < K; f++)

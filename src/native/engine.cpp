@@ -146,10 +146,10 @@ void Engine::swap(size_t k, int add, int remove, bool sums) {
     Pool::run(static_cast<int>(ranges_.size()), threads, [&](int r) {
         const Range& range = ranges_[static_cast<size_t>(r)];
         BlockTask task = task_of(k, range);
-        if (add >= 0) task.put_in = moments_of(k, static_cast<size_t>(add), range);
+        if (add >= 0) task.add_column = moments_of(k, static_cast<size_t>(add), range);
         if (remove >= 0) {
             std::vector<double>& own = partial_[static_cast<size_t>(r)];
-            task.take_out = moments_of(k, static_cast<size_t>(remove), range);
+            task.remove_column = moments_of(k, static_cast<size_t>(remove), range);
             if (ranges_.size() > 1) own.assign(size, 0.0);
             task.gram = ranges_.size() > 1 ? own.data() : gram_.data();
             task.rhs = ranges_.size() > 1 ? own.data() + grams : rhs_.data();

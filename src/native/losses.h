@@ -50,7 +50,7 @@ inline double log1p_of(double z) {
     return 2.0 * s * p;
 }
 
-// eta and g are (predictors, kBlock). Returns the weighted sum; writes weighted g.
+// eta and g are (linear predictors, kBlock). Returns the weighted sum; writes weighted g.
 template <Loss kind>
 inline double loss_of_block(int rows, int predictors, const double* y, const double* weight,
                             const double* eta, double* g) {

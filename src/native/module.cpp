@@ -76,20 +76,20 @@ NB_MODULE(_native, m) {
         return names;
     }, "Names of the usable instruction sets, narrowest first.");
     m.def("compiler", [] { return std::string(AHOFM_COMPILER); }, "Compiler the module was built with.");
-    m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"),
+    m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("linear_predictors"),
           nb::arg("offset").none(), nb::arg("out").noconvert());
     m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
-          nb::arg("predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(), nb::arg("offset").none());
-    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"), nb::arg("g"));
-    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictor"),
+          nb::arg("linear_predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(), nb::arg("offset").none());
+    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("linear_predictors"), nb::arg("g"));
+    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("linear_predictor"),
           nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").noconvert().none(),
           nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
-    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"), nb::arg("out").noconvert());
+    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("linear_predictors"), nb::arg("out").noconvert());
     m.attr("CURVE_LANES") = ahofm::kCurveLanes;
-    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"), nb::arg("put_in").none(), nb::arg("take_out").none(),
+    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"), nb::arg("add_column").none(), nb::arg("remove_column").none(),
           nb::arg("gram").noconvert().none(), nb::arg("rhs").noconvert().none());
     m.def("inverses", &inverses, nb::arg("isa"), nb::arg("matrices").noconvert());
-    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("steps"), nb::arg("sizes"),
+    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("lam_difference"), nb::arg("lam_value"),
           nb::arg("mean").noconvert(), nb::arg("variance").noconvert(), nb::arg("differences").noconvert());
     m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert());
     m.def("state_size", &state_size, nb::arg("ranks"), nb::arg("float64"), "Numbers of one row's state.");

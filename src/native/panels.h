@@ -46,17 +46,17 @@ struct Panel {
     bool careful;
 };
 
-// All panels of some predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
+// All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
 // column needs only the polynomials of the others.
 template <class T>
 class Panels {
   public:
-    Panels(Predictor* predictors, int n_predictors, int64_t n_codes, int below, bool with_bins)
-        : size_(count(predictors, n_predictors)), list_(size_), tables_(n_codes * lanes(predictors, n_predictors)),
-          bins_(with_bins ? n_codes * lanes(predictors, n_predictors) : 0) {
+    Panels(Predictor* predictors, int n_eta, int64_t n_codes, int below, bool with_bins)
+        : size_(count(predictors, n_eta)), list_(size_), tables_(n_codes * lanes(predictors, n_eta)),
+          bins_(with_bins ? n_codes * lanes(predictors, n_eta) : 0) {
         T *table = tables_.get(), *bins = bins_.get();
         Panel<T>* panel = list_.get();
-        for (int k = 0; k < n_predictors; k++)
+        for (int k = 0; k < n_eta; k++)
             for (int q = 0; q < predictors[k].n_factors; q++) {
                 Factors& group = predictors[k].factors[q];
                 for (int64_t first = 0; first < group.rank; first += panel++->lanes) {
@@ -99,21 +99,21 @@ class Panels {
     static constexpr int width(int64_t left) { return left > 8 ? 16 : 8; }
 
     template <class Visit>
-    static void each_width(const Predictor* predictors, int n_predictors, Visit visit) {
-        for (int k = 0; k < n_predictors; k++)
+    static void each_width(const Predictor* predictors, int n_eta, Visit visit) {
+        for (int k = 0; k < n_eta; k++)
             for (int q = 0; q < predictors[k].n_factors; q++)
                 for (int64_t left = predictors[k].factors[q].rank; left > 0; left -= width(left)) visit(width(left));
     }
 
-    static int count(const Predictor* predictors, int n_predictors) {
+    static int count(const Predictor* predictors, int n_eta) {
         int total = 0;
-        each_width(predictors, n_predictors, [&](int) { total++; });
+        each_width(predictors, n_eta, [&](int) { total++; });
         return total;
     }
 
-    static int64_t lanes(const Predictor* predictors, int n_predictors) {
+    static int64_t lanes(const Predictor* predictors, int n_eta) {
         int64_t total = 0;
-        each_width(predictors, n_predictors, [&](int lanes) { total += lanes; });
+        each_width(predictors, n_eta, [&](int lanes) { total += lanes; });
         return total;
     }
 

@@ -4,16 +4,16 @@
 #include "chain.h"
 #include "column.h"
 #include "predict.h"
-#include "predictors.h"
+#include "linear_predictors.h"
 #include "priors.h"
 #include "row_losses.h"
 
 namespace ahofm {
 namespace {
 
-BadCode run_predictors(const Rows& rows, Predictor* predictors, int n_predictors, Task& task, bool float64) {
-    return float64 ? PredictorPass<double>(rows, predictors, n_predictors, task).run()
-                   : PredictorPass<float>(rows, predictors, n_predictors, task).run();
+BadCode run_predictors(const Rows& rows, Predictor* predictors, int n_eta, Task& task, bool float64) {
+    return float64 ? PredictorPass<double>(rows, predictors, n_eta, task).run()
+                   : PredictorPass<float>(rows, predictors, n_eta, task).run();
 }
 
 BadCode run_column(const Rows& rows, Predictor& predictor, const ColumnTask& task, bool float64) {

@@ -65,9 +65,9 @@ struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
     Reals y, weight;
-    Reals offset;                   // (n, predictors)
-    double* eta = nullptr;          // out, (n, predictors)
-    const double* g = nullptr;      // in, (n, predictors)
+    Reals offset;                   // (n, linear predictors)
+    double* eta = nullptr;          // out, (n, linear predictors)
+    const double* g = nullptr;      // in, (n, linear predictors)
     double loss_sum = 0.0;
 };
 
@@ -120,13 +120,13 @@ struct CurveTask {
     int64_t n;
     const Place* places;
     int n_columns;
-    int n_predictors;
+    int n_eta;
     const double* intercepts;
-    const double* const* mains;  // one table (rows of all columns,) per predictor
+    const double* const* mains;  // one table (rows of all columns,) per linear predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;     // out, (n, predictors); nullptr: shares are asked for
-    double* shares;  // out, (n, predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
+    double* eta;     // out, (n, linear predictors); nullptr: shares are asked for
+    double* shares;  // out, (n, linear predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
@@ -163,23 +163,23 @@ struct BlockTask {
     int64_t numbers;  // of a row; a block of kBlock rows has its heads first, then its panels
     const StatePanel* panels;
     int n_panels;
-    ColumnMoments put_in, take_out;
-    double* gram = nullptr;  // out, (codes taken out, width, width)
-    double* rhs = nullptr;   // out, (codes taken out, width)
+    ColumnMoments add_column, remove_column;
+    double* gram = nullptr;  // out, (codes of the removed column, width, width)
+    double* rhs = nullptr;   // out, (codes of the removed column, width)
 };
 
-// A walk's ridge problem (chain.h): everything float64, codes in the order of the walk.
+// The problem of a random walk (chain.h): everything float64, codes in the order of the random walk.
 struct ChainTask {
     int64_t codes, width;
-    int64_t count;        // of right-hand sides
-    const double* gram;   // (codes, width, width)
-    const double* rhs;    // (codes, width, count)
-    const double* edges;  // (codes - 1,): weight of each difference of neighbours
-    const double* steps;  // (width,): penalty of squared differences
-    const double* sizes;  // (width,): penalty of squares
-    double* mean;         // out, (codes, width, count): the inverse times each right-hand side
-    double* variance;     // out, (codes, width)
-    double* differences;  // out, (width,): sum over edges of weight * variance of the difference
+    int64_t count;                 // of right-hand sides
+    const double* gram;            // (codes, width, width)
+    const double* rhs;             // (codes, width, count)
+    const double* edges;           // (codes - 1,): weight of each difference of neighbours
+    const double* lam_difference;  // (width,): smoothing parameters of squared differences
+    const double* lam_value;       // (width,): smoothing parameters of squares
+    double* mean;                  // out, (codes, width, count): the inverse times each right-hand side
+    double* variance;              // out, (codes, width)
+    double* differences;           // out, (width,): sum over edges of weight * variance of the difference
 };
 
 // The Gaussian prior of a column's functions (priors.h); what a kind of prior does not have is nullptr or 0.
@@ -245,7 +245,7 @@ struct LossTask {
 // The entry points of one instruction set.
 struct Passes {
     const char* name;
-    BadCode (*predictors)(const Rows&, Predictor*, int n_predictors, Task&, bool float64);
+    BadCode (*predictors)(const Rows&, Predictor*, int n_eta, Task&, bool float64);
     BadCode (*column)(const Rows&, Predictor&, const ColumnTask&, bool float64);
     BadCode (*curves)(const CurveTask&);
     BadCode (*block)(const BlockTask&);

@@ -163,7 +163,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
     CurveVector* before = after + static_cast<int64_t>(columns + 1) * length;
-    const auto put_in = [&](CurveVector* e, const CurveVector* value) {
+    const auto add_column = [&](CurveVector* e, const CurveVector* value) {
         for (int q = order - 1; q >= 1; q--)
             for (int v = 0; v < count; v++) e[q * count + v] += value[v] * e[(q - 1) * count + v];
     };
@@ -178,7 +178,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
                        broadcast<CurveVector>(t[j]), cells.degrees[j], value);
             for (int v = 0; v < count; v++) phi[j * count + v] = value[v];
             for (int k = 0; k < length; k++) after[j * length + k] = after[(j + 1) * length + k];
-            put_in(after + j * length, value);
+            add_column(after + j * length, value);
         }
         clear(before);
         for (int j = 0; j < columns; j++) {
@@ -190,7 +190,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
                 sum += weights[v] * phi[j * count + v] * others;
             }
             shares[j] += sum_lanes<double, CurveShape::lanes>(sum);
-            put_in(before, phi + j * count);
+            add_column(before, phi + j * count);
         }
     }
 }
@@ -199,7 +199,7 @@ class CurvePass {
   public:
     explicit CurvePass(const CurveTask& task)
         : task_(task), blocks_(blocks_of_a_batch(task.n_columns)), rows_(blocks_ * kBlock * task.n_columns),
-          t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_predictors),
+          t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_eta),
           state_(state_size(task)), phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
         degree_ = task.places[0].degree;
         for (int j = 0; j < task.n_columns; j++) {
@@ -213,7 +213,7 @@ class CurvePass {
         const int64_t batch = blocks_ * kBlock;
         for (int64_t row = 0; row < task_.n; row += batch) {
             const int64_t n = task_.n - row < batch ? task_.n - row : batch;
-            for (int k = 0; k < task_.n_predictors; k++)
+            for (int k = 0; k < task_.n_eta; k++)
                 for (int64_t r = 0; r < batch; r++) eta_[k * batch + r] = task_.intercepts[k];
             for (int64_t first = 0; first < n; first += kBlock)
                 for (int j = 0; j < task_.n_columns; j++) {
@@ -227,7 +227,7 @@ class CurvePass {
                 else add(panel, cells, n, eta_.get() + panel.predictor * batch);
             }
             for (int64_t r = 0; task_.eta != nullptr && r < n; r++)
-                for (int k = 0; k < task_.n_predictors; k++) task_.eta[(row + r) * task_.n_predictors + k] = eta_[k * batch + r];
+                for (int k = 0; k < task_.n_eta; k++) task_.eta[(row + r) * task_.n_eta + k] = eta_[k * batch + r];
         }
         return bad;
     }
@@ -268,7 +268,7 @@ class CurvePass {
             rows_out[r * columns] = at[r];
             t_out[r * columns] = t[r];
         }
-        for (int k = 0; k < task_.n_predictors; k++) {
+        for (int k = 0; k < task_.n_eta; k++) {
             const double* main = task_.mains[k] + place.degree;
             double value[kBlock];
             for (int r = 0; r < kBlock; r++) value[r] = main[at[r]];
@@ -276,7 +276,7 @@ class CurvePass {
                 for (int r = 0; r < kBlock; r++) value[r] = value[r] * t[r] + (main - m)[at[r]];
             double* eta = eta_.get() + k * blocks_ * kBlock + first;
             for (int r = 0; r < kBlock; r++) eta[r] += value[r];
-            for (int r = 0; task_.shares != nullptr && r < n; r++) task_.shares[((row + r) * task_.n_predictors + k) * columns + j] = value[r];
+            for (int r = 0; task_.shares != nullptr && r < n; r++) task_.shares[((row + r) * task_.n_eta + k) * columns + j] = value[r];
         }
         return {};
     }
@@ -338,7 +338,7 @@ class CurvePass {
 
     template <int Degree>
     void share_of_degree(const CurvePanel& panel, const Cells& cells, int64_t n, int64_t row) {
-        const int64_t columns = task_.n_columns, stride = columns * task_.n_predictors;
+        const int64_t columns = task_.n_columns, stride = columns * task_.n_eta;
         double* shares = task_.shares + row * stride + panel.predictor * columns;
         CurveVector* phi = reinterpret_cast<CurveVector*>(phi_.get());
         switch (panel.order) {
@@ -353,7 +353,7 @@ class CurvePass {
     Buffer<uint32_t> rows_;
     Buffer<double> t_;
     Buffer<int> degrees_;
-    Buffer<double> eta_;  // (predictors, rows of a batch)
+    Buffer<double> eta_;  // (linear predictors, rows of a batch)
     Buffer<double> state_;
     Buffer<double> phi_;  // of one row in one panel
     int degree_;  // of all columns; -1: they differ

@@ -57,7 +57,7 @@ def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
     first = ahofm.load(folder / "model.ahofm")
     assert [type(book.kind).__name__ for book in first.encoder.codebooks] == [
         "Cyclic",
-        "Mixed",
+        "SplineIID",
         "Categorical",
         "Categorical",
     ]

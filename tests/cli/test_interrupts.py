@@ -44,8 +44,8 @@ def names(folder):
 PHASES = {
     "reading": ("ahofm.cli.fit_command.job_of", ()),
     "coding": ("ahofm.cli.fit_command.stored_job", ("--out-of-core",)),
-    "encoding": ("ahofm.fit.train.prepared", ()),
-    "forecast": ("ahofm.fit.forecast.timed", ("--dry-run",)),
+    "encoding": ("ahofm.fit.api.prepared", ()),
+    "forecast": ("ahofm.fit.cost.forecast.timed", ("--dry-run",)),
 }
 
 
@@ -146,7 +146,7 @@ def test_other_commands(folder, capsys, monkeypatch, words, place, said):
     assert names(folder) <= {"train.csv", "m", "demo"}
 
 
-@pytest.mark.parametrize("slow", ["ahofm.cli.fit_command.job_of", "ahofm.fit.train.prepared"])
+@pytest.mark.parametrize("slow", ["ahofm.cli.fit_command.job_of", "ahofm.fit.api.prepared"])
 def test_a_real_signal(folder, slow):
     module, name = slow.rsplit(".", 1)
     program = f"""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline
 from ahofm.columns.encode import ConstantColumnWarning
 from ahofm.columns.support import _capped, learn_numbers
 
@@ -35,10 +35,10 @@ def test_kinds_are_chosen_by_the_data(frame):
 
 
 def test_kinds_can_be_given_by_name_position_or_all_at_once(frame):
-    books = Encoder.learn(frame, {"size": Walk(), -1: Linear()}).codebooks
-    assert [type(book.kind) for book in books] == [Walk, Linear, Categorical, Linear]
-    books = Encoder.learn(frame.drop(columns="town"), Walk()).codebooks
-    assert [type(book.kind) for book in books] == [Walk, Linear, Walk]
+    books = Encoder.learn(frame, {"size": RandomWalk(), -1: Linear()}).codebooks
+    assert [type(book.kind) for book in books] == [RandomWalk, Linear, Categorical, Linear]
+    books = Encoder.learn(frame.drop(columns="town"), RandomWalk()).codebooks
+    assert [type(book.kind) for book in books] == [RandomWalk, Linear, RandomWalk]
 
 
 def test_levels_are_sorted_and_unseen_ones_neutral(frame):
@@ -84,7 +84,7 @@ def test_distinct_values_up_to_max_codes_are_exact():
 
 def test_max_codes_of_a_column_overrides_the_tables():
     X = np.random.default_rng(0).normal(size=(500, 2))
-    books = Encoder.learn(X, {0: Walk(max_codes=400)}, max_codes=30).codebooks
+    books = Encoder.learn(X, {0: RandomWalk(max_codes=400)}, max_codes=30).codebooks
     assert [book.support.size for book in books] == [400, 30]
 
 
@@ -182,12 +182,12 @@ def test_a_level_column_may_be_all_missing_at_prediction(frame):
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
-        ({"sise": Walk()}, ValueError, "names 'sise', which is not in X; did you mean 'size'?"),
-        ({9: Walk()}, ValueError, "names position 9, but X has 4 columns"),
-        ({"size": Walk(), 0: Walk()}, ValueError, "column 'size' twice"),
+        ({"sise": RandomWalk()}, ValueError, "names 'sise', which is not in X; did you mean 'size'?"),
+        ({9: RandomWalk()}, ValueError, "names position 9, but X has 4 columns"),
+        ({"size": RandomWalk(), 0: RandomWalk()}, ValueError, "column 'size' twice"),
         ({"size": "spline"}, TypeError, r"columns\['size'\] must be a column kind"),
-        ([Walk()], TypeError, "columns must be a dict"),
-        ({"town": Walk()}, TypeError, r"column 'town' holds text and cannot be Walk\(\); use Categorical\(\)"),
+        ([RandomWalk()], TypeError, "columns must be a dict"),
+        ({"town": RandomWalk()}, TypeError, r"column 'town' holds text and cannot be Walk\(\); use Categorical\(\)"),
         ({"size": Cyclic(period=-1)}, ValueError, "period must be a positive number"),
     ],
 )

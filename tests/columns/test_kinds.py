@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.interpolate import BSpline
 
-from ahofm.columns import Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.columns import Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 
 
 def book_of(kind, x, **settings):
@@ -80,7 +80,7 @@ def test_quantile_knots_follow_distinct_values_not_rows():
 
 
 def test_walk_is_the_identity_on_its_codes_and_lines_between():
-    book = book_of(Walk(), [0.0, 1.0, 4.0])
+    book = book_of(RandomWalk(), [0.0, 1.0, 4.0])
     np.testing.assert_array_equal(book.functions.evaluate(book.support.values).toarray(), np.eye(3))
     np.testing.assert_allclose(book.evaluate(np.array([2.0])).toarray(), [[0.0, 2 / 3, 1 / 3]])
     coef = np.array([1.0, 4.0, 2.0])
@@ -92,7 +92,7 @@ def test_walk_is_the_identity_on_its_codes_and_lines_between():
 
 def test_mixed_is_a_spline_and_a_level_per_code():
     x = np.repeat(np.arange(30.0), 2)
-    mixed, spline = book_of(Mixed(n_basis=8), x), book_of(Spline(n_basis=8), x)
+    mixed, spline = book_of(SplineIID(n_basis=8), x), book_of(Spline(n_basis=8), x)
     matrix = mixed.functions.evaluate(np.arange(30.0)).toarray()
     np.testing.assert_array_equal(matrix[:, :8], spline.functions.evaluate(np.arange(30.0)).toarray())
     np.testing.assert_array_equal(matrix[:, 8:], np.eye(30))
@@ -134,8 +134,8 @@ def test_linear_is_x():
         (Spline(degree=1, knots=(4.0,) * 3), "a knot is repeated more than 2 times"),
         (Spline(outside="repeat"), "outside must be 'clamp' or 'linear', got 'repeat'"),
         (Spline(max_codes=1), "max_codes must be an integer of at least 2"),
-        (Mixed(degree=0), "degree must be"),
-        (Walk(outside="nan"), "outside must be"),
+        (SplineIID(degree=0), "degree must be"),
+        (RandomWalk(outside="nan"), "outside must be"),
         (Linear(outside="nan"), "outside must be"),
         (Cyclic(period=0.0), "period must be a positive number"),
     ],

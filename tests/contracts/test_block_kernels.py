@@ -49,7 +49,7 @@ class Problem:
     def state(self, kernel, columns=None):
         """With these columns in; all by default."""
         state = kernel.state(Chunk(self.codes), self.ranks)
-        state.set_work(self.weight, self.weight * self.y)
+        state.set_working_response(self.weight, self.weight * self.y)
         for j in range(len(self.sizes)) if columns is None else columns:
             state.step(self.moments[j], None)
         return state
@@ -248,7 +248,7 @@ def test_weights_and_targets_can_change_in_between(kernel, tolerance):
     problem = Problem({2: 3})
     state = problem.state(kernel)
     problem.weight, problem.y = problem.weight[::-1] ** 2, problem.y + 1.0
-    state.set_work(problem.weight, problem.weight * problem.y)
+    state.set_working_response(problem.weight, problem.weight * problem.y)
     assert_sums_close(state.step(None, problem.moments[3]), expected_sums(problem, 3), tolerance)
 
 
@@ -359,9 +359,9 @@ def test_codes_out_of_range_are_named(kernel, tolerance, row):
 def test_moments_of_wrong_shape_are_refused(kernel, tolerance, mean, variance, message):
     state = Problem({2: 3}).state(kernel)
     moments = ColumnMoments(0, np.zeros(mean), np.zeros(variance))
-    for put_in, take_out in ((moments, None), (None, moments)):
+    for add_column, remove_column in ((moments, None), (None, moments)):
         with pytest.raises(ValueError, match=message):
-            state.step(put_in, take_out)
+            state.step(add_column, remove_column)
 
 
 @native
@@ -369,9 +369,9 @@ def test_moments_of_wrong_shape_are_refused(kernel, tolerance, mean, variance, m
 def test_work_of_wrong_length_is_refused(kernel, tolerance, length):
     state = Problem({2: 3}).state(kernel)
     with pytest.raises(ValueError, match="shape"):
-        state.set_work(np.ones(length), np.ones(12))
+        state.set_working_response(np.ones(length), np.ones(12))
     with pytest.raises(ValueError, match="shape"):
-        state.set_work(np.ones(12), np.ones(length))
+        state.set_working_response(np.ones(12), np.ones(length))
 
 
 @native

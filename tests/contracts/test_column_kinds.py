@@ -6,17 +6,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ahofm.columns import Basis, Categorical, ColumnKind, Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.columns import Basis, Categorical, ColumnKind, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 
 KINDS = [
     Spline(),
     Spline(n_basis=8, degree=2, penalty_order=1, knots="uniform", outside="linear"),
     Spline(knots=(0.0, 0.0, 0.5), outside="linear"),
     Spline(knots=(0.0, 0.0, 0.0, 0.0, 0.3), outside="linear"),
-    Walk(),
-    Walk(outside="linear"),
-    Mixed(n_basis=6),
-    Mixed(n_basis=6, outside="linear"),
+    RandomWalk(),
+    RandomWalk(outside="linear"),
+    SplineIID(n_basis=6),
+    SplineIID(n_basis=6, outside="linear"),
     Cyclic(),
     Cyclic(period=7.0, n_basis=9, degree=2, penalty_order=1),
     Categorical(),
@@ -131,7 +131,7 @@ def test_outside_the_training_range(kind, x):
         np.testing.assert_array_equal(values[[4, 5]], values[[3, 3]])
     else:
         near = book.evaluate(np.array([low + 1e-7, high - 1e-7])).toarray()
-        smooth = slice(None, book.functions.smooth.size) if isinstance(kind, Mixed) else slice(None)
+        smooth = slice(None, book.functions.smooth.size) if isinstance(kind, SplineIID) else slice(None)
         for outer, middle, border, inner, sign in ((0, 1, 2, near[0], -1), (5, 4, 3, near[1], 1)):
             steps = values[outer] - values[middle], values[middle] - values[border]
             np.testing.assert_allclose(steps[0], steps[1], atol=1e-9)
@@ -254,6 +254,6 @@ def test_pieces_of_any_numbers(kind, x):
     size = np.abs(expected).max()
     assert np.isfinite(actual).all()
     # Knots that rounding can hardly tell apart: the basis itself is then known no better.
-    smooth = book.functions.smooth if isinstance(kind, Mixed) else book.functions
-    gap = np.diff(np.unique(smooth.knots)).min() if isinstance(kind, Spline | Mixed) else 1.0
+    smooth = book.functions.smooth if isinstance(kind, SplineIID) else book.functions
+    gap = np.diff(np.unique(smooth.knots)).min() if isinstance(kind, Spline | SplineIID) else 1.0
     np.testing.assert_allclose(actual / size, expected / size, rtol=0, atol=min(1e-12 + 1e-14 / gap, 1.0))

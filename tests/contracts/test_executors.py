@@ -42,7 +42,7 @@ def test_results_come_in_chunk_order(executor, source):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_sums_are_the_same_to_the_bit(executor, source, precision):
     tables = [random_tables(np.random.default_rng(1), 69, {2: 5, 3: 9}, scale=0.2)]
-    task = partial(NativeKernel(precision).value_and_gradient, predictors=tables, loss="bernoulli")
+    task = partial(NativeKernel(precision).value_and_gradient, linear_predictors=tables, loss="bernoulli")
     serial = fold(task, source, SerialExecutor())
     for _ in range(3):
         total = fold(task, source, executor)
@@ -92,7 +92,7 @@ def test_an_error_in_a_chunk_is_raised_and_leaves_nothing_running(executor, sour
 def test_threads_survive_a_fork(source):
     """Worker processes made by fork inherit no threads and must start their own."""
     tables = [random_tables(np.random.default_rng(1), 69, {2: 2})]
-    task = partial(NativeKernel().value_and_gradient, predictors=tables, loss="gaussian")
+    task = partial(NativeKernel().value_and_gradient, linear_predictors=tables, loss="gaussian")
     expected = fold(task, source, ThreadExecutor(2)).value
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads, which is the point

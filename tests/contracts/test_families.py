@@ -71,7 +71,7 @@ def normal_of_any_spread(family, eta):
     return stats.norm(family.mean(eta), family.scale(eta))
 
 
-# family, the distribution of targets at given predictors whose log-likelihood it is (None: there is none in SciPy)
+# family, distribution of targets at given linear predictors whose log-likelihood it is (None: there is none in SciPy)
 FAMILIES_UNDER_TEST = [
     (Gaussian(), normal),
     (Gaussian(link="log"), normal),
@@ -118,12 +118,12 @@ def positive_predictors(family):
 
 def draw_eta(family, rng, n):
     if positive_predictors(family):
-        return rng.uniform(0.4, 2.5, (n, family.n_predictors))
-    return rng.normal(size=(n, family.n_predictors))
+        return rng.uniform(0.4, 2.5, (n, family.n_eta))
+    return rng.normal(size=(n, family.n_eta))
 
 
 def draw(family, law, n=60, seed=0, constant=False):
-    """Targets and predictors that belong together; the predictors the same in every row when ``constant``."""
+    """Targets and linear predictors that belong together; these are the same in every row when ``constant``."""
     rng = np.random.default_rng(seed)
     eta = draw_eta(family, rng, n)
     eta = np.broadcast_to(eta[0], eta.shape).copy() if constant else eta
@@ -159,38 +159,38 @@ def test_shapes(family, law):
     y, eta = draw(family, law)
     value, g, h = family.loss(y, eta)
     assert value.shape == y.shape
-    assert g.shape == h.shape == eta.shape == (len(y), family.n_predictors)
+    assert g.shape == h.shape == eta.shape == (len(y), family.n_eta)
     assert family.mean(eta).shape in (y.shape, eta.shape)
-    assert family.guess(y, np.ones_like(y)).shape == (family.n_predictors,)
+    assert family.guess(y, np.ones_like(y)).shape == (family.n_eta,)
 
 
 @every_family
 def test_g_is_the_slope_of_the_loss(family, law):
     y, eta = draw(family, law)
     g = family.loss(y, eta)[1]
-    for k in range(family.n_predictors):
-        step = 1e-6 * np.eye(family.n_predictors)[k]
+    for k in range(family.n_eta):
+        step = 1e-6 * np.eye(family.n_eta)[k]
         slope = (family.loss(y, eta + step)[0] - family.loss(y, eta - step)[0]) / 2e-6
         np.testing.assert_allclose(g[:, k], slope, rtol=1e-6, atol=1e-6)
 
 
 def second_derivative(family, y, eta):
-    """By each predictor, from differences of g: (n, K)."""
-    steps = 1e-6 * np.eye(family.n_predictors)
+    """By each linear predictor, from differences of g: (n, K)."""
+    steps = 1e-6 * np.eye(family.n_eta)
     columns = [(family.loss(y, eta + s)[1] - family.loss(y, eta - s)[1])[:, k] / 2e-6 for k, s in enumerate(steps)]
     return np.stack(columns, axis=1)
 
 
 @every_family
 def test_expected_losses(family, law):
-    """Of known predictors they are the losses; their slopes are theirs whatever the variance."""
+    """Of known linear predictors they are the losses; their slopes are theirs whatever the variance."""
     y, eta = draw(family, law)
     for given, expected in zip(family.loss(y, eta), family.expected(y, eta, np.zeros_like(eta)), strict=True):
         np.testing.assert_array_equal(given, expected)
     variance = np.random.default_rng(1).exponential(size=eta.shape)
     g = family.expected(y, eta, variance)[1]
-    for k in range(family.n_predictors):
-        step = 1e-6 * np.eye(family.n_predictors)[k]
+    for k in range(family.n_eta):
+        step = 1e-6 * np.eye(family.n_eta)[k]
         ends = [family.expected(y, eta + sign * step, variance)[0] for sign in (1, -1)]
         np.testing.assert_allclose(g[:, k], (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-6)
 
@@ -209,7 +209,7 @@ def test_h_is_what_curvature_says(family, law):
             everywhere = second_derivative(family, law(family, rows).ppf(chances), rows)
             np.testing.assert_allclose(everywhere.mean(axis=0), mine, rtol=2e-3)
     else:
-        assert family.n_predictors == 1
+        assert family.n_eta == 1
         for step in np.random.default_rng(1).standard_cauchy(200):
             parabola = value + (g * step + 0.5 * h * step**2)[:, 0]
             assert (family.loss(y, eta + step)[0] <= parabola + 1e-12 * (1 + parabola)).all()
@@ -243,8 +243,8 @@ def test_extremes_give_infinity_but_never_nan_nor_a_warning(family, law):
     y = edges(family.target)
     ends = [-1e4, -700.0, -1.0, 0.0, 1.0, 700.0, 1e4]
     for real in (np.float64, np.float32):
-        for eta in itertools.product(ends, repeat=family.n_predictors):
-            rows = np.broadcast_to(np.array(eta, dtype=real), (len(y), family.n_predictors))
+        for eta in itertools.product(ends, repeat=family.n_eta):
+            rows = np.broadcast_to(np.array(eta, dtype=real), (len(y), family.n_eta))
             targets = y.clip(-1e30, 1e30).astype(real) if real is np.float32 else y
             value, g, h = family.loss(targets, rows)
             assert not np.isnan(value).any()
@@ -315,7 +315,7 @@ def test_start_is_the_best_constant(family, law, shifted):
     offset = 0.5 * rng.normal(size=eta.shape) if shifted else np.zeros_like(eta)
     start = family.start(y, weight, offset if shifted else None)
     expected, value = best_constant(family, y, weight, offset)
-    assert start.shape == (family.n_predictors,)
+    assert start.shape == (family.n_eta,)
     assert value(start) <= value(expected) + 1e-11 * (1 + abs(value(expected)))
     g = weight @ family.loss(y, start + offset)[1] / weight.sum()
     assert np.abs(g).max() < 1e-7
@@ -346,7 +346,7 @@ def test_a_weight_is_that_many_rows(family, law, shifted):
 def test_rows_without_weight_do_not_count(family, law):
     """Not even with a loss that overflows."""
     y, _ = draw(family, law, n=50, constant=True)
-    offset = np.zeros((50, family.n_predictors))
+    offset = np.zeros((50, family.n_eta))
     offset[7] = -1e5
     weight = np.ones(50)
     weight[7] = 0.0
@@ -384,19 +384,19 @@ def test_single_precision(family, law):
         family.start(y, weight, eta), family.start(same[0], weight.astype(float), same[1]), rtol=1e-5, atol=1e-5
     )
     units, expected = family.standardised(y, weight)[1], family.standardised(same[0], weight.astype(float))[1]
-    np.testing.assert_allclose([units.centre, units.spread], [expected.centre, expected.spread], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose([units.centre, units.scale], [expected.centre, expected.spread], rtol=1e-5, atol=1e-6)
 
 
 @families_that(lambda family, law: family.builtin is not None)
 def test_built_in_loss_is_the_kernels(family, law):
     rng = np.random.default_rng(0)
-    sizes, K = (3, 4), family.n_predictors
-    chunk = random_chunk(rng, 50, sizes, loss=family.builtin, n_predictors=K, weighted=True)
-    predictors = [random_tables(rng, sum(sizes), {2: 2}, scale=0.3) for _ in range(K)]
-    eta = NativeKernel().eta(chunk, predictors)
+    sizes, K = (3, 4), family.n_eta
+    chunk = random_chunk(rng, 50, sizes, loss=family.builtin, n_eta=K, weighted=True)
+    linear_predictors = [random_tables(rng, sum(sizes), {2: 2}, scale=0.3) for _ in range(K)]
+    eta = NativeKernel().eta(chunk, linear_predictors)
     for mine, theirs in zip(family.loss(chunk.y, eta), LOSSES[family.builtin](chunk.y, eta), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    value = NativeKernel().value_and_gradient(chunk, predictors, family.builtin).value
+    value = NativeKernel().value_and_gradient(chunk, linear_predictors, family.builtin).value
     assert chunk.weight @ family.loss(chunk.y, eta)[0] == pytest.approx(value, rel=1e-5)
 
 
@@ -419,7 +419,7 @@ def test_deviance_is_zero_at_the_best_eta_and_nowhere_below(family, law):
     np.testing.assert_allclose(family.deviance(y, best), 0.0, atol=1e-5)
 
 
-@families_that(lambda family, law: family.n_predictors == 1)
+@families_that(lambda family, law: family.n_eta == 1)
 def test_deviance_of_large_targets_is_not_negative(family, law):
     """Near its zero, where loss and floor cancel."""
     y = edges(family.target)
@@ -462,9 +462,9 @@ def test_a_majorant_touches_and_is_nowhere_below(family, law):
     if h is None:
         return
     value, g, _ = family.loss(y, eta)
-    for k in range(family.n_predictors):
+    for k in range(family.n_eta):
         for step in (-9.0, -1.0, -1e-3, 1e-3, 0.5, 30.0):
-            moved = eta + step * (np.arange(family.n_predictors) == k)
+            moved = eta + step * (np.arange(family.n_eta) == k)
             above = value + g[:, k] * step + 0.5 * h[:, k] * step**2
             assert (family.loss(y, moved)[0] <= above + 1e-12).all()
     assert (family.majorant(eta, np.ones_like(eta)) < h).all()
@@ -481,7 +481,7 @@ def test_a_family_of_ones_own():
     rng = np.random.default_rng(0)
     y, weight, offset = rng.normal(3.0, 2.0, 100), rng.uniform(0.5, 2.0, 100), rng.normal(size=(100, 1))
     family = LogCosh()
-    assert (family.name, family.n_predictors, family.builtin, family.convex) == ("LogCosh", 1, None, True)
+    assert (family.name, family.n_eta, family.builtin, family.convex) == ("LogCosh", 1, None, True)
     expected, _ = best_constant(family, y, weight, offset)
     np.testing.assert_allclose(family.start(y, weight, offset), expected, atol=1e-6)
     np.testing.assert_allclose(family.deviance(y, y[:, None] + 1.0), 2 * np.log(np.cosh(1.0)))

@@ -93,14 +93,14 @@ def test_pull_back_is_the_derivative(kernel, tolerance, order, rank):
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_value_and_gradient(kernel, tolerance, loss, weighted, real):
     rng = np.random.default_rng(7)
-    n_predictors = 4 if loss == "multinomial" else 1
-    chunk = random_chunk(rng, 101, SIZES, loss=loss, n_predictors=n_predictors, weighted=weighted, offset=True)
+    n_eta = 4 if loss == "multinomial" else 1
+    chunk = random_chunk(rng, 101, SIZES, loss=loss, n_eta=n_eta, weighted=weighted, offset=True)
     chunk = Chunk(chunk.codes, *[None if a is None else a.astype(real) for a in (chunk.y, chunk.weight, chunk.offset)])
-    predictors = [random_tables(rng, chunk.codes.n_codes, {2: 3, 3: 9}, scale=0.3) for _ in range(n_predictors)]
-    expected = ReferenceKernel().value_and_gradient(chunk, predictors, loss)
-    actual = kernel.value_and_gradient(chunk, predictors, loss)
+    linear_predictors = [random_tables(rng, chunk.codes.n_codes, {2: 3, 3: 9}, scale=0.3) for _ in range(n_eta)]
+    expected = ReferenceKernel().value_and_gradient(chunk, linear_predictors, loss)
+    actual = kernel.value_and_gradient(chunk, linear_predictors, loss)
     assert_close(actual.value, expected.value, tolerance)
-    assert len(actual.gradient) == n_predictors
+    assert len(actual.gradient) == n_eta
     for mine, theirs in zip(actual.gradient, expected.gradient, strict=True):
         assert_tables_close(mine, theirs, 10 * tolerance)
 
@@ -110,10 +110,10 @@ def test_value_and_gradient(kernel, tolerance, loss, weighted, real):
 def test_gradient_is_the_slope_of_the_value(kernel, tolerance, loss):
     """Central differences along a random direction, on the reference's value."""
     rng = np.random.default_rng(3)
-    n_predictors = 3 if loss == "multinomial" else 1
-    chunk = random_chunk(rng, 64, SIZES, loss=loss, n_predictors=n_predictors, weighted=True)
-    predictors = [random_tables(rng, chunk.codes.n_codes, {2: 2, 4: 3}, scale=0.4) for _ in range(n_predictors)]
-    direction = [random_tables(rng, chunk.codes.n_codes, {2: 2, 4: 3}) for _ in range(n_predictors)]
+    n_eta = 3 if loss == "multinomial" else 1
+    chunk = random_chunk(rng, 64, SIZES, loss=loss, n_eta=n_eta, weighted=True)
+    linear_predictors = [random_tables(rng, chunk.codes.n_codes, {2: 2, 4: 3}, scale=0.4) for _ in range(n_eta)]
+    direction = [random_tables(rng, chunk.codes.n_codes, {2: 2, 4: 3}) for _ in range(n_eta)]
 
     def value(step):
         moved = [
@@ -122,12 +122,12 @@ def test_gradient_is_the_slope_of_the_value(kernel, tolerance, loss):
                 t.main + step * d.main,
                 {o: t.factors[o] + step * d.factors[o] for o in t.factors},
             )
-            for t, d in zip(predictors, direction, strict=True)
+            for t, d in zip(linear_predictors, direction, strict=True)
         ]
         return ReferenceKernel().value_and_gradient(chunk, moved, loss).value
 
     slope = (value(1e-5) - value(-1e-5)) / 2e-5
-    gradient = kernel.value_and_gradient(chunk, predictors, loss).gradient
+    gradient = kernel.value_and_gradient(chunk, linear_predictors, loss).gradient
     inner = sum(
         t.intercept * d.intercept + t.main @ d.main + sum((t.factors[o] * d.factors[o]).sum() for o in t.factors)
         for t, d in zip(gradient, direction, strict=True)
@@ -262,7 +262,7 @@ def test_bad_tables_and_losses_are_errors(kernel, tolerance):
         kernel.eta(chunk, [])
     with pytest.raises(ValueError, match="'cauchy' is not built in"):
         kernel.value_and_gradient(chunk, [good], "cauchy")
-    with pytest.raises(ValueError, match="'poisson' has one predictor, got 2"):
+    with pytest.raises(ValueError, match="'poisson' has one linear predictor, got 2"):
         kernel.value_and_gradient(chunk, [good, good], "poisson")
     with pytest.raises(ValueError, match="a target is needed"):
         kernel.value_and_gradient(Chunk(chunk.codes), [good], "gaussian")

@@ -89,7 +89,10 @@ def test_weights_and_offsets(kind, given, message):
         ({"df": 2}, "more than 2 and at most 20"),
         ({"df_kind": "trace"}, "df_kind must be one of 'residual', 'hat'"),
         ({"smoothing": "gcv"}, "smoothing must be one of 'auto', 'df', got 'gcv'"),
-        ({"solver": "sgd"}, "solver must be one of 'auto', 'block', 'newton', 'lbfgs', 'bcd', 'adam', got 'sgd'"),
+        (
+            {"solver": "sgd"},
+            "solver must be one of 'auto', 'variational', 'subsample', 'lbfgs', 'bcd', 'adam', got 'sgd'",
+        ),
         ({"solver": 3}, "solver must be a name or have `init` and `step`"),
         ({"ridge": -1}, "ridge must be a number of at least 0, got -1"),
         ({"max_codes": 1}, "max_codes must be an integer of at least 2"),

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
-from ahofm.fit.block import ensemble, search
+from ahofm.fit.stacking import cross_validate, ensemble
 from ahofm.model import Reason
 from tests.fit.fits import simulated
 
@@ -64,8 +64,8 @@ def interrupted_once(monkeypatch, module, name):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (search, "_predicted"),  # the search is judged
-        (ensemble, "_shares"),  # within what follows it
+        (cross_validate, "_predicted"),  # the search is judged
+        (ensemble, "_stacking_weights"),  # within what follows it
         (ensemble, "_assemble"),  # members are merged
         (ensemble, "counted_alike"),
     ],

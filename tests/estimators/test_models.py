@@ -26,10 +26,10 @@ quiet = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
 
 def by_subsets(model, X):
     """eta from the columns' functions at the raw values, subset by subset."""
-    terms, books = model.predictors[0], model.encoder.codebooks
+    terms, books = model.linear_predictors[0], model.encoder.codebooks
     table = model.encoder.check(X)
     phi = []
-    for book, column, coef, level in zip(books, table.columns, terms.coef, terms.level, strict=True):
+    for book, column, coef, level in zip(books, table.columns, terms.coef, terms.centring, strict=True):
         known = book.encode(column) != book.neutral_code
         phi.append(book.evaluate(column) @ coef + np.outer(known, level))
     eta, start = terms.intercept + sum(part[:, 0] for part in phi), 1
@@ -68,11 +68,11 @@ def test_linear_columns_are_factorization_machines(order):
     model = (
         AHOFMRegressor(order=order, rank=4, columns=Linear(outside="linear"), center=False, **EXACT).fit(X, Y).model_
     )
-    terms = model.predictors[0]
+    terms = model.linear_predictors[0]
     w = np.array([coef[0, 0] for coef in terms.coef])
-    w0 = terms.intercept + sum(level[0] for level in terms.level)
+    w0 = terms.intercept + sum(level[0] for level in terms.centring)
     v = np.array([coef[0, 1:] for coef in terms.coef])
-    assert all((level[1:] == 0.0).all() for level in terms.level)
+    assert all((level[1:] == 0.0).all() for level in terms.centring)
     far = 3.0 * X
     eta, start = w0 + far @ w, 0
     for d in range(2, order + 1):
@@ -107,8 +107,8 @@ def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver, m
     absent = AHOFMRegressor(**settings).fit(X[times > 0], Y[times > 0], sample_weight=times[times > 0])
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-7, atol=1e-8)
     np.testing.assert_array_equal(weighted.predict(X), absent.predict(X))
-    for order_, strengths in weighted.model_.strengths.items():
-        np.testing.assert_allclose(strengths, repeated.model_.strengths[order_], rtol=1e-9)
+    for order_, smoothing_parameters in weighted.model_.smoothing_parameters.items():
+        np.testing.assert_allclose(smoothing_parameters, repeated.model_.smoothing_parameters[order_], rtol=1e-9)
 
 
 @quiet
@@ -137,10 +137,10 @@ def test_rows_and_columns_may_come_in_any_order():
 @quiet
 def test_factors_may_come_in_any_order():
     model = AHOFMRegressor(order=3, rank={2: 4, 3: 3}, **EXACT).fit(X, Y).model_
-    (terms,) = model.predictors
+    (terms,) = model.linear_predictors
     turn = [0, 3, 1, 2, 4, 7, 5, 6]
-    turned = Terms(terms.intercept, tuple(c[:, turn] for c in terms.coef), tuple(v[turn] for v in terms.level))
-    other = Model(**{**vars_of(model), "predictors": (turned,)})
+    turned = Terms(terms.intercept, tuple(c[:, turn] for c in terms.coef), tuple(v[turn] for v in terms.centring))
+    other = Model(**{**vars_of(model), "linear_predictors": (turned,)})
     np.testing.assert_allclose(other.eta(X), model.eta(X), rtol=1e-12, atol=1e-12)
 
 

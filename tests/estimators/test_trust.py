@@ -7,10 +7,10 @@ from benchmarks.attack import tables
 from benchmarks.attack.outcome import IDENTICAL, REJECTED
 from sklearn.metrics import r2_score
 
-from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Mixed, Spline
+from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Spline, SplineIID
 from ahofm.columns import Codes
 from ahofm.families import Bernoulli, Gaussian, Poisson
-from ahofm.fit.block import column as block_column
+from ahofm.fit.priors import column as column_priors
 from ahofm.fit.rows import Rows, by_relevance, row_counts
 
 
@@ -28,7 +28,7 @@ def year_and_noise(n=400, seed=0):
         {"order": 1},
         {"order": 1, "columns": Linear()},
         {"columns": {0: Spline()}},
-        {"columns": {0: Mixed()}},
+        {"columns": {0: SplineIID()}},
         {"solver": "lbfgs", "smoothing": "df"},
         {"solver": "lbfgs", "smoothing": "df", "center": False},
     ],
@@ -76,7 +76,7 @@ def test_tables_that_went_wrong(case, outcome):
 
 def test_the_oracle_sees_a_level_at_missing_values(monkeypatch):
     """The defect that it was written for: coordinates that keep the centring level where values are missing."""
-    right = block_column.smooth_coordinates
+    right = column_priors.smooth_coordinates
 
     def wrong(book, functions, *, center):
         found = right(book, functions, center=center)
@@ -84,7 +84,7 @@ def test_the_oracle_sees_a_level_at_missing_values(monkeypatch):
             found.to_basis[-1, : functions.size] = 0.0
         return found
 
-    monkeypatch.setattr(block_column, "smooth_coordinates", wrong)
+    monkeypatch.setattr(column_priors, "smooth_coordinates", wrong)
     X, y = year_and_noise()
     X[:, 1] = X[:, 1].round(1)  # a code for every value
     case = tables.Case(pd.DataFrame(X), y, None, None, {"order": 1, "random_state": 0})
@@ -102,7 +102,7 @@ def test_nasty_tables(seed):
 
 @pytest.mark.parametrize("family", ["poisson", "negative_binomial", "tweedie", "bernoulli"])
 @pytest.mark.parametrize("events", [1, 2, 3])
-@pytest.mark.filterwarnings("ignore:predictors are beyond:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:linear predictors are beyond:RuntimeWarning")
 def test_few_events_are_fitted(family, events):
     rng = np.random.default_rng(events)
     X, y = rng.normal(size=(100, 3)), np.zeros(100)
@@ -162,7 +162,7 @@ def test_additive_fits_end_at_their_optimum(family, monkeypatch):
     }[family]()
     short = AHOFMRegressor(order=1, family=family, random_state=0).fit(X, y)
     assert short.trace_.reason.name == "CONVERGED"
-    monkeypatch.setattr("ahofm.fit.block.member._SETTLED", 1e-9)
+    monkeypatch.setattr("ahofm.fit.solvers.variational.staged_fit._SETTLED", 1e-9)
     long = AHOFMRegressor(order=1, family=family, random_state=0, max_iter=1_000).fit(X, y)
     assert long.trace_.reason.name == "CONVERGED"
     assert long.n_iter_ > short.n_iter_
@@ -199,7 +199,7 @@ def test_a_code_of_one_heavy_row_is_one_row():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(60, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=60)
-    model = AHOFMRegressor(interactions="mixed", random_state=0).fit(X, y, sample_weight=rng.uniform(0.5, 2.0, 60))
+    model = AHOFMRegressor(interactions="spline_iid", random_state=0).fit(X, y, sample_weight=rng.uniform(0.5, 2.0, 60))
     assert model.score(X, y) < 0.985
 
 

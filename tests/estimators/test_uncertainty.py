@@ -33,7 +33,7 @@ from ahofm.fit.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model.band import jacobian, pulled_back, tables_at
 
-ONE = {"order": 2, "interactions": "smooth", "n_members": 1, "random_state": 0}
+ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
 
 
 def truth_of(X):
@@ -199,7 +199,7 @@ def test_intervals_of_many_levels_cover(monkeypatch):
     assert covered() < 0.7, "levels that are left out count as known"
 
 
-@pytest.mark.parametrize("solver", ["block", "lbfgs"])
+@pytest.mark.parametrize("solver", ["variational", "lbfgs"])
 def test_degrees_of_freedom_of_many_levels_are_those_of_all_levels(solver, monkeypatch):
     """Against the exact trace, of two columns of levels and a line; the band looks at 30 levels of each."""
     rng = np.random.default_rng(23)
@@ -209,10 +209,10 @@ def test_degrees_of_freedom_of_many_levels_are_those_of_all_levels(solver, monke
     monkeypatch.setattr(uncertainty, "MOST_LEVELS", 60)
     model = AHOFMRegressor(order=1, columns={"x": Linear()}, solver=solver, random_state=0).fit(X, y)
     frozen = model.model_
-    unit = y.var() if solver == "block" else 1.0  # smoothing parameters are those of a standardised target
-    first, second = (float(value) for value in frozen.strengths[1][:2])
+    unit = y.var() if solver == "variational" else 1.0  # smoothing parameters are those of a standardised target
+    first, second = (float(value) for value in frozen.smoothing_parameters[1][:2])
     design = np.hstack([np.ones((1500, 1)), np.eye(300)[a], np.eye(80)[b], x[:, np.newaxis]])
-    dispersion = frozen.dispersion if solver == "block" else 1.0
+    dispersion = frozen.dispersion if solver == "variational" else 1.0
     information = design.T @ design * unit / dispersion
     penalty = np.concatenate([[0.0], np.full(300, first), np.full(80, second), [0.0]])
     exact = np.diag(np.linalg.solve(information + np.diag(penalty), information))
@@ -395,7 +395,7 @@ EVERY = [
 
 @pytest.mark.parametrize(("family", "dispersion"), EVERY, ids=str)
 def test_draws_follow_the_distribution_function(family, dispersion):
-    eta = np.tile(np.linspace(-0.5, 0.5, family.n_predictors), (4, 1))
+    eta = np.tile(np.linspace(-0.5, 0.5, family.n_eta), (4, 1))
     found = family.distribution(eta, dispersion)
     draws = np.asarray(found.rvs(size=(40_000, 4), random_state=np.random.default_rng(9)), dtype=float)
     assert draws.shape == (40_000, 4)

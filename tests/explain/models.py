@@ -1,4 +1,4 @@
-"""Random models with few codes a column, and the decomposition of their predictors by brute force."""
+"""Random models with few codes a column, and the decomposition of their linear predictors by brute force."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,12 +6,12 @@ from itertools import combinations, product
 
 import numpy as np
 
-from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.columns.table import Table
 from ahofm.families import Gaussian
 from ahofm.model import Model, Reason, Terms, Trace
 
-KINDS = [Spline(n_basis=5), Walk(), Mixed(n_basis=5), Categorical(), Cyclic(n_basis=5), Linear(), None]
+KINDS = [Spline(n_basis=5), RandomWalk(), SplineIID(n_basis=5), Categorical(), Cyclic(n_basis=5), Linear(), None]
 
 
 def random_model(seed, ranks, n_columns=4, *, centred=False, family=None):
@@ -39,17 +39,16 @@ def random_model(seed, ranks, n_columns=4, *, centred=False, family=None):
             level[j] = -mass @ (book.basis @ coef[j])[:-1]
     family = family or Gaussian()
     terms = [
-        Terms(0.7 + k, tuple(c * (1 + k) for c in coef), tuple(v * (1 + k) for v in level))
-        for k in range(family.n_predictors)
+        Terms(0.7 + k, tuple(c * (1 + k) for c in coef), tuple(v * (1 + k) for v in level)) for k in range(family.n_eta)
     ]
-    strengths = {order: np.ones(n_columns) for order in (1, *ranks)}
+    smoothing_parameters = {order: np.ones(n_columns) for order in (1, *ranks)}
     trace = Trace("none", Reason.CONVERGED, ())
-    return Model(encoder, family, ranks, tuple(terms), None, strengths, float(n), trace)
+    return Model(encoder, family, ranks, tuple(terms), None, smoothing_parameters, float(n), trace)
 
 
 @dataclass(frozen=True)
 class BruteForce:
-    """All combinations of the codes of all columns, their probabilities, and the predictor there."""
+    """All combinations of the codes of all columns, their probabilities, and the linear predictor there."""
 
     model: Model
     k: int = 0
@@ -80,7 +79,7 @@ class BruteForce:
         return self.model.eta(self.table)[:, self.k]
 
     def mean_given(self, subset):
-        """The predictor's mean over the columns that are not in a set, at every combination."""
+        """The linear predictor's mean over the columns that are not in a set, at every combination."""
         keys = {tuple(row): None for row in self.codes[:, list(subset)]}
         number = {key: at for at, key in enumerate(keys)}
         group = np.array([number[tuple(row)] for row in self.codes[:, list(subset)]])

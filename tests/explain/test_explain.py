@@ -152,13 +152,13 @@ def test_marginals_average_over_the_other_columns(ranks, seed, centred):
         for alone in (True, False):
             found = marginals(model, columns, grid, alone=alone)
             function = brute.term(columns) if alone else brute.means[columns] - brute.probability @ brute.eta
-            for j, mean, spread in zip(columns, found.mean, found.spread, strict=True):
+            for j, mean, std in zip(columns, found.mean, found.std, strict=True):
                 for code in range(len(mean)):
                     rows = brute.codes[:, j] == code
                     weight = brute.probability[rows] / brute.probability[rows].sum()
                     centre = weight @ function[rows]
                     assert close(mean[code], centre)
-                    assert close(spread[code], np.sqrt(weight @ (function[rows] - centre) ** 2))
+                    assert close(std[code], np.sqrt(weight @ (function[rows] - centre) ** 2))
 
 
 @pytest.mark.parametrize("centred", [True, False])
@@ -215,10 +215,10 @@ def test_factors_of_pairs_do_not_depend_on_a_rotation():
 
     model = random_model(6, {2: 3}, centred=True)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    terms = model.predictors[0]
+    terms = model.linear_predictors[0]
     coef = tuple(np.hstack([c[:, :1], c[:, 1:] @ turn]) for c in terms.coef)
-    level = tuple(np.concatenate([v[:1], v[1:] @ turn]) for v in terms.level)
-    other = replace(model, predictors=(replace(terms, coef=coef, level=level),))
+    level = tuple(np.concatenate([v[:1], v[1:] @ turn]) for v in terms.centring)
+    other = replace(model, linear_predictors=(replace(terms, coef=coef, centring=level),))
     for a, b in zip(factors(model).curves, factors(other).curves, strict=True):
         assert close(a, b)
 
@@ -226,10 +226,10 @@ def test_factors_of_pairs_do_not_depend_on_a_rotation():
 def test_several_predictors():
     model = random_model(1, {2: 2}, family=GaussianLocationScale())
     brute = BruteForce(model, 1)
-    found = contributions(model, brute.table, predictor=1)
+    found = contributions(model, brute.table, linear_predictor=1)
     assert close(found.intercept + found.values.sum(axis=1), brute.eta)
-    with pytest.raises(ValueError, match="predictor must be between 0 and 1, got 2"):
-        contributions(model, brute.table, predictor=2)
+    with pytest.raises(ValueError, match="linear predictor must be between 0 and 1, got 2"):
+        contributions(model, brute.table, linear_predictor=2)
 
 
 def test_all_terms_above_an_order_are_the_rest():

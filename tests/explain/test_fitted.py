@@ -10,7 +10,7 @@ import pytest
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.explain import contributions, effect, shapley_values, summary, top_interactions
 
-SETTINGS = {"interactions": "smooth", "n_members": 1, "random_state": 0}
+SETTINGS = {"interactions": "spline", "n_members": 1, "random_state": 0}
 
 
 def rows(n=1500, seed=0):
@@ -76,13 +76,13 @@ def test_classes_are_named():
     scores = np.column_stack([eta, np.zeros(len(X)), -eta]) + rng.gumbel(size=(len(X), 3))
     y = np.array(["a", "b", "c"])[scores.argmax(axis=1)]
     model = AHOFMClassifier(order=2, **SETTINGS).fit(X, y)
-    with pytest.raises(ValueError, match="predictor: name one of the classes a, b, c"):
+    with pytest.raises(ValueError, match="linear predictor: name one of the classes a, b, c"):
         shapley_values(model, X)
     with pytest.raises(ValueError, match="'d' is not one of the classes a, b, c"):
-        shapley_values(model, X, predictor="d")
-    found = shapley_values(model, X, predictor="c")
+        shapley_values(model, X, linear_predictor="d")
+    found = shapley_values(model, X, linear_predictor="c")
     assert np.allclose(found.base + found.values.sum(axis=1), model.predict_eta(X)[:, 2])
-    curve = effect(model, "wind", 5, scale="response", predictor="a")
+    curve = effect(model, "wind", 5, scale="response", linear_predictor="a")
     assert ((curve.low > 0) & (curve.high < 1)).all()
     assert "edf 2" in str(summary(model))
 
@@ -104,7 +104,7 @@ def test_the_summary_says_what_matters(fitted):
     assert "deviance explained" in text
     assert "season" in text
     frame = found.to_frame()
-    assert frame["kind"].tolist() == ["mixed"] * 4 + ["categorical"]
+    assert frame["kind"].tolist() == ["spline_iid"] * 4 + ["categorical"]
     assert top_interactions(fitted, 1).terms == (("rain", "sun"),)
 
 

@@ -26,7 +26,7 @@ from ahofm.families import (
     find_family,
 )
 from ahofm.families.distributions import log_density_of_tweedie
-from ahofm.families.units import location_units, robust_spread, weighted_quantile
+from ahofm.families.units import location_units, robust_scale, weighted_quantile
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_open_settings_are_filled_from_the_target(family, rng):
     assert type(getattr(filled, setting)) is float
     assert filled.filled(2 * y, weight) == filled
     standard, units = family.standardised(y, weight)
-    assert getattr(standard, setting) * units.spread == pytest.approx(getattr(filled, setting))
-    assert units.spread == pytest.approx(3.0, rel=0.05)
+    assert getattr(standard, setting) * units.scale == pytest.approx(getattr(filled, setting))
+    assert units.scale == pytest.approx(3.0, rel=0.05)
 
 
 # -- targets
@@ -157,12 +157,12 @@ def test_weighted_quantile_is_that_of_repeated_rows(rng):
         assert weighted_quantile(y, weight.astype(float), level) == expected
 
 
-def test_robust_spread_and_its_fallbacks(rng):
+def test_robust_scale_and_its_fallbacks(rng):
     normal = rng.normal(0.0, 2.0, 20_000)
-    assert robust_spread(normal, np.ones(20_000)) == pytest.approx(2.0, rel=0.03)
+    assert robust_scale(normal, np.ones(20_000)) == pytest.approx(2.0, rel=0.03)
     mostly = np.array([0.0, 0.0, 0.0, 1.0])
-    assert robust_spread(mostly, np.ones(4)) == pytest.approx(np.sqrt(np.pi / 2) / 4)
-    assert robust_spread(np.full(5, 3.0), np.ones(5)) == 1.0
+    assert robust_scale(mostly, np.ones(4)) == pytest.approx(np.sqrt(np.pi / 2) / 4)
+    assert robust_scale(np.full(5, 3.0), np.ones(5)) == 1.0
     assert Huber().filled(mostly, np.ones(4)).delta > 0
 
 
@@ -322,7 +322,7 @@ def test_settings_are_replaced_not_changed():
     family = Huber(delta=2.0)
     standard, units = family.standardised(np.array([0.0, 10.0, 20.0]), np.ones(3))
     assert family.delta == 2.0
-    assert standard == replace(family, delta=2.0 / units.spread)
+    assert standard == replace(family, delta=2.0 / units.scale)
 
 
 # -- parameters of their own

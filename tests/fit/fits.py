@@ -4,7 +4,7 @@ import numpy as np
 
 from ahofm.columns import Encoder
 from ahofm.families import Gaussian
-from ahofm.fit import Objective, random_start, strengths_of
+from ahofm.fit import Objective, random_start, smoothing_parameters_of
 from ahofm.kernels import NativeKernel
 from ahofm.model import Layout
 from ahofm.rows import ArraySource, SerialExecutor
@@ -28,10 +28,10 @@ def objective_of(
     encoder = Encoder.learn(X, kinds, sample_weight=weight)
     layout = Layout.of(encoder.codebooks, ranks, center=center)
     total = float(len(y) if weight is None else weight.sum())
-    by_order = strengths_of(encoder.codebooks, [1, *ranks], df)
-    strength = np.tile(layout.strengths(by_order, ridge * total), family.n_predictors)
+    by_order = smoothing_parameters_of(encoder.codebooks, [1, *ranks], df)
+    lam = np.tile(layout.smoothing_parameters(by_order, ridge * total), family.n_eta)
     source = ArraySource(encoder.encode(X), y, weight, offset, chunk_rows)
-    return Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, strength, total)
+    return Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, lam, total)
 
 
 def start_of(objective, y, seed=0):

@@ -11,8 +11,8 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
-from ahofm.fit.block import many
 from ahofm.fit.checkpoint import Checkpoint, CheckpointError
+from ahofm.fit.solvers.subsample import sampling
 from ahofm.model import Reason
 from ahofm.rows import dataset
 from tests.fit.fits import simulated
@@ -22,21 +22,21 @@ SETTINGS = {
     "lbfgs": {"smoothing": "df", "order": 2, "max_iter": 20},
     "bcd": {"smoothing": "df", "order": 2, "solver": "bcd", "max_iter": 6},
     "adam": {"smoothing": "df", "order": 2, "solver": "adam", "max_iter": 12},
-    "block": {"order": 2, "max_iter": 3, "n_members": 2},
-    "newton": {"order": 2, "max_iter": 8, "solver": "newton", "interactions": "smooth"},
+    "variational": {"order": 2, "max_iter": 3, "n_members": 2},
+    "subsample": {"order": 2, "max_iter": 8, "solver": "subsample", "interactions": "spline"},
 }
-KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "block": 45, "newton": 55}
+KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "variational": 45, "subsample": 55}
 
 PROGRAM = """
 import os, signal, sys, warnings
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
-from ahofm.fit.block import many
+from ahofm.fit.solvers.subsample import sampling
 from tests.fit.fits import simulated
 from tests.fit.test_checkpoint import KILL_AT, SETTINGS
 warnings.simplefilter("ignore")
-checkpoint.SECONDS, many.SAMPLE_ROWS = 0.0, 300
+checkpoint.SECONDS, sampling.SAMPLE_ROWS = 0.0, 300
 X, y, _ = simulated()
 def kill(record):
     if record.iteration == KILL_AT[name]:
@@ -65,7 +65,7 @@ def killed(tmp_path_factory):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_killed_fit_goes_on(name, killed, monkeypatch):
     path = killed / name
-    monkeypatch.setattr(many, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 300)
     X, y, _ = simulated()
     whole = AHOFMRegressor(random_state=0, **SETTINGS[name]).fit(X, y)
     seen = []
@@ -150,11 +150,11 @@ def interrupted(path, rows, y=None, **settings):
 def test_every_row_counts(tmp_path, monkeypatch):
     """Also those whose true values are not kept: of many rows a sample is."""
     for module in (dataset, data):
-        monkeypatch.setattr(module, "KNOWN_ROWS", 100)
+        monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 100)
     monkeypatch.setattr(data, "MERGED_ROWS", 100)
     X, y, _ = simulated()
     again = interrupted(tmp_path / "c", X, y)
-    known = dataset.known_rows(len(y))
+    known = dataset.raw_sample_rows(len(y))
     row = int(np.setdiff1d(np.arange(len(y)), known)[7])
     changed = np.where(np.arange(len(y)) == row, y + 1e-9, y)
     swapped = X.copy()
@@ -190,7 +190,7 @@ def test_every_row_of_a_store_counts(tmp_path, monkeypatch):
     from tests.scale.rows import simulated as rows_of_store  # noqa: PLC0415 - with it
 
     for module in (dataset, data):
-        monkeypatch.setattr(module, "KNOWN_ROWS", 100)
+        monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 100)
     table = rows_of_store(500)
     stores = []
     for name in ("one", "other"):
@@ -198,7 +198,7 @@ def test_every_row_of_a_store_counts(tmp_path, monkeypatch):
         stores.append(
             CodeStore.build(tmp_path / name, tmp_path / f"{name}.parquet", target="y", drop=["count", "sold", "grade"])
         )
-        row = int(np.setdiff1d(np.arange(500), dataset.known_rows(500))[3])
+        row = int(np.setdiff1d(np.arange(500), dataset.raw_sample_rows(500))[3])
         table.loc[row, "y"] += 1e-9
     again = interrupted(tmp_path / "c", stores[0])
     with pytest.raises(CheckpointError, match="is of other data or settings"):

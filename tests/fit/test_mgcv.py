@@ -1,7 +1,7 @@
-"""Order 1 with given strengths is mgcv's `gam(..., sp=...)` on the same basis and penalty.
+"""Order 1 with given smoothing parameters is mgcv's `gam(..., sp=...)` on the same basis and penalty.
 
-The numbers are printed by this (R 4.2, mgcv 1.8-41); mgcv divides its penalties by `S.scale`, hence strength =
-sp / S.scale.
+The numbers are printed by this (R 4.2, mgcv 1.8-41); mgcv divides its penalties by `S.scale`, hence smoothing parameter
+= sp / S.scale.
 
     library(mgcv)
     i <- 0:199
@@ -110,9 +110,9 @@ def fitted(solver, family, y, weight, columns):
     encoder = Encoder.learn(X[:, :columns], {j: KINDS[j] for j in range(columns)}, sample_weight=weight)
     assert encoder.codebooks[0].support.exact, "200 distinct values are kept"
     layout = Layout.of(encoder.codebooks, {})
-    strength = layout.strengths({1: STRENGTHS[:columns]})
+    lam = layout.smoothing_parameters({1: STRENGTHS[:columns]})
     source = ArraySource(encoder.encode(X[:, :columns]), y, weight)
-    objective = Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, strength, weight.sum())
+    objective = Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, lam, weight.sum())
     start = random_start(objective, family.start(y, weight), encoder.names, 0)
     theta, _ = minimise(solver, objective, start, max_iter=500, tol=1e-15)
     eta = objective.kernel.eta(source.chunk(0), objective.tables(theta))

@@ -8,7 +8,7 @@ import pytest
 
 from ahofm.columns import Encoder
 from ahofm.families import Bernoulli, Gaussian, GaussianLocationScale, Huber, Multinomial, NegativeBinomial, Poisson
-from ahofm.fit import strengths_of
+from ahofm.fit import smoothing_parameters_of
 from tests.fit.fits import objective_of, simulated, start_of
 
 TARGETS = {
@@ -28,7 +28,7 @@ def problem(family, ranks, *, center=True, weighted=True, ridge=0.01):
     X, _, _ = simulated(300)
     y = TARGETS[family](rng, 300)
     weight = rng.uniform(0.2, 2.0, 300) if weighted else None
-    offset = 0.1 * rng.normal(size=(300, family.n_predictors))
+    offset = 0.1 * rng.normal(size=(300, family.n_eta))
     return X, y, objective_of(X, y, ranks, family=family, weight=weight, offset=offset, center=center, ridge=ridge)
 
 
@@ -53,15 +53,15 @@ def test_value_is_the_papers_objective(center):
     layout, rng = objective.layout, np.random.default_rng(1)
     theta = 2.0 * np.sqrt(objective.total) * objective.scale * rng.normal(size=objective.size)
     books = Encoder.learn(X, sample_weight=objective.source.weight).codebooks
-    strengths = strengths_of(books, [1, 2, 3], 5)
+    smoothing_parameters = smoothing_parameters_of(books, [1, 2, 3], 5)
     phi, penalty = [], 0.0
     for j, book in enumerate(books):
         beta = layout.mains[j].to_basis @ layout.main(theta, j)
         gamma = layout.factors[j].to_basis @ layout.factor(theta, j)
         P = sum(part.matrix.toarray() for part in book.penalties)
-        penalty += strengths[1][j] * beta @ P @ beta
+        penalty += smoothing_parameters[1][j] * beta @ P @ beta
         for f in range(4):
-            penalty += strengths[2 if f < 2 else 3][j] * gamma[:, f] @ P @ gamma[:, f]
+            penalty += smoothing_parameters[2 if f < 2 else 3][j] * gamma[:, f] @ P @ gamma[:, f]
         B = book.basis[book.encode(X[:, j])].toarray()
         phi.append(np.column_stack([B @ beta, B @ gamma]))
     eta = theta[0] + sum(part[:, 0] for part in phi) + objective.source.offset[:, 0]
@@ -74,7 +74,7 @@ def test_value_is_the_papers_objective(center):
 def test_ridge_is_on_the_free_directions_of_factors_only():
     _, _, plain = problem(Gaussian(), {2: 2}, ridge=0.0)
     _, _, ridged = problem(Gaussian(), {2: 2}, ridge=0.5)
-    layout, extra = plain.layout, ridged.strength - plain.strength
+    layout, extra = plain.layout, ridged.lam - plain.lam
     assert extra[0] == 0.0
     for j, part in enumerate(layout.factors):
         np.testing.assert_array_equal(layout.main(extra, j), 0.0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.families import Gamma, Gaussian, NegativeBinomial, Quantile, Tweedie
 from tests.golden.tables import NEW_ROWS, draw, target
 
@@ -23,16 +23,16 @@ CLASSES = ("binary", "rare", "class")
 
 KINDS = {
     "plain": Spline(n_basis=8, outside="linear"),
-    "tied": Mixed(n_basis=6),
-    "step": Walk(),
+    "tied": SplineIID(n_basis=6),
+    "step": RandomWalk(),
     "hour": Cyclic(period=24.0, n_basis=6),
     "tree": Categorical(),
     "flag": Linear(),
     "gap": Spline(n_basis=6, knots="uniform"),
 }
 """One of each. Levels and cycles have penalties with equal eigenvalues, whose eigenvectors are any basis of a space:
-where strengths are given, factors start at random in coordinates that LAPACK has picked, and another one leads to
-another optimum. Main effects have one optimum, and learned strengths another start."""
+where smoothing parameters are given, factors start at random in coordinates that LAPACK has picked, and another one
+leads to another optimum. Main effects have one optimum, and learned smoothing parameters another start."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Fit:
         return estimator, X[n:], None if offset is None else offset[n:]
 
 
-ONE = {"n_members": 1, "interactions": "smooth", "order": 2, "rank": 2}
-"""Learned strengths without a search: one member."""
+ONE = {"n_members": 1, "interactions": "spline", "order": 2, "rank": 2}
+"""Learned smoothing parameters without a search: one member."""
 
 GIVEN = {"order": 2, "rank": 2}
-"""For solvers with given strengths."""
+"""For solvers with given smoothing parameters."""
 
 FITS = {
-    # the default, which tries smooth, walk and mixed interactions and mixes members; its candidates
+    # the default, which tries spline, random-walk and spline-plus-iid interactions and mixes members; its candidates
     "default": Fit({"rank": 2}, n=150, band=True),
     "default, text and gaps": Fit({"rank": 2, "max_iter": 20}, table=("plain", "tied", "tree", "gap"), n=120),
     "default, few rows": Fit({}, n=40),
@@ -99,11 +99,11 @@ FITS = {
     "default, three classes": Fit({"order": 2, "rank": 2}, "class", ("plain", "tree")),
     "default, rare events": Fit({"order": 2}, "rare", ("plain", "tied"), 600),
     "default, order chosen": Fit({"order": "auto", "rank": 1}, n=150),
-    "smooth": Fit({"interactions": "smooth"}, band=True),
-    "walk": Fit({"interactions": "walk"}),
-    "mixed": Fit({"interactions": "mixed"}, n=150),
-    "four members": Fit({"n_members": 4, "interactions": "smooth", "order": 2}),
-    # orders, and settings of learned strengths
+    "spline": Fit({"interactions": "spline"}, band=True),
+    "random walk": Fit({"interactions": "random_walk"}),
+    "spline plus iid": Fit({"interactions": "spline_iid"}, n=150),
+    "four members": Fit({"n_members": 4, "interactions": "spline", "order": 2}),
+    # orders, and settings of learned smoothing parameters
     "additive": Fit({"order": 1}, table=EVERY, band=True),
     "order 2": Fit(ONE, table=EVERY),
     "order 3": Fit(ONE | {"order": 3}, table=EVERY, band=True),
@@ -112,31 +112,35 @@ FITS = {
     "not centred, pruned, binned": Fit(ONE | {"center": False, "prune": True, "max_codes": 12}),
     # kinds of columns, with missing values
     "kinds": Fit(ONE | {"columns": KINDS}, table=EVERY),
-    "kinds, given strengths": Fit({"order": 1, "columns": KINDS, "solver": "lbfgs", "tol": 1e-8}, table=EVERY),
+    "kinds, given smoothing parameters": Fit(
+        {"order": 1, "columns": KINDS, "solver": "lbfgs", "tol": 1e-8}, table=EVERY
+    ),
     "factorization machine": Fit(ONE | {"columns": Linear()}),
     # weights and offsets
     "weights that count": Fit(ONE, weight="counts"),
     "weights that are relative": Fit(ONE, weight="relative", offset=True, band=True),
-    "weights and offset, given strengths": Fit(GIVEN | {"solver": "lbfgs"}, weight="relative", offset=True),
-    # other solvers; newton fits a sample of the rows, then refines on all
+    "weights and offset, given smoothing parameters": Fit(GIVEN | {"solver": "lbfgs"}, weight="relative", offset=True),
+    # other solvers; subsample fits a sample of the rows, then refines on all
     "lbfgs": Fit(GIVEN | {"solver": "lbfgs", "order": 3}),
     "lbfgs, degrees of freedom": Fit(GIVEN | {"smoothing": "df", "df": {1: 6.0, 2: 3.0}, "df_kind": "hat"}),
     "bcd": Fit(GIVEN | {"solver": "bcd"}, table=UNIQUE),
     "bcd, levels": Fit({"order": 1, "solver": "bcd"}, table=EVERY),
     "adam": Fit(GIVEN | {"solver": "adam", "max_iter": 60}),
-    "newton": Fit({"solver": "newton", "rank": 2, "max_iter": 15}, table=("plain", "tied", "tree"), n=300),
-    "newton, counts": Fit({"solver": "newton", "order": 2, "rank": 2}, "count", n=400),
-    "newton, more rows than a sample": Fit(ONE | {"solver": "newton", "max_iter": 8}, table=("tied", "step"), n=50_400),
+    "subsample": Fit({"solver": "subsample", "rank": 2, "max_iter": 15}, table=("plain", "tied", "tree"), n=300),
+    "subsample, counts": Fit({"solver": "subsample", "order": 2, "rank": 2}, "count", n=400),
+    "subsample, more rows than a sample": Fit(
+        ONE | {"solver": "subsample", "max_iter": 8}, table=("tied", "step"), n=50_400
+    ),
     "two pieces": Fit(GIVEN | {"solver": "lbfgs"}, table=UNIQUE, pieces=True),
-    "two pieces, learned strengths": Fit(ONE, table=EVERY, pieces=True),
+    "two pieces, learned smoothing parameters": Fit(ONE, table=EVERY, pieces=True),
     # families
     "gaussian, log link": Fit(ONE | {"family": Gaussian("log")}, "positive"),
     "bernoulli": Fit(ONE, "binary", band=True),
     "quasi binomial": Fit(ONE | {"family": "quasi_binomial"}, "share"),
     "multinomial": Fit(ONE, "class"),
-    "multinomial, given strengths": Fit(GIVEN | {"solver": "lbfgs"}, "class"),
+    "multinomial, given smoothing parameters": Fit(GIVEN | {"solver": "lbfgs"}, "class"),
     "poisson": Fit(ONE | {"family": "poisson"}, "count", offset=True, band=True),
-    "poisson, given strengths": Fit(GIVEN | {"family": "poisson", "solver": "bcd"}, "count", offset=True),
+    "poisson, given smoothing parameters": Fit(GIVEN | {"family": "poisson", "solver": "bcd"}, "count", offset=True),
     "quasi poisson": Fit(ONE | {"family": "quasi_poisson"}, "wide count"),
     "negative binomial": Fit(ONE | {"family": "negative_binomial"}, "wide count"),
     "negative binomial, given size": Fit(ONE | {"family": NegativeBinomial(2.0)}, "wide count", weight="counts"),

@@ -16,20 +16,20 @@ from ahofm.explain import contributions, summary
 FITS_FILE = Path(__file__).with_name("fits.npz")
 
 TOLERANCE = {"eta": 1e-6, "mean": 1e-6, "parts": 1e-6, "below": 1e-6, "noise": 1e-6, "family": 1e-6, "std": 1e-6}
-TOLERANCE |= {"edf": 1e-6, "model": 1e-5, "strengths": 1e-5, "gains": 1e-5, "choices": 0.011}
+TOLERANCE |= {"edf": 1e-6, "model": 1e-5, "smoothing_parameters": 1e-5, "gains": 1e-5, "choices": 0.011}
 """Largest distance from what is stored.
 
 Rounding differs between platforms, and a fit takes thousands of steps. On one x86-64 machine, with OpenBLAS kernels for
 SkylakeX, Haswell and Prescott, both instruction sets of the compiled code, and NumPy with and without AVX, what users
-see of a fit moved by at most 5e-10, coefficients by 5e-8 (flat directions), strengths by 1e-7 and gains by 2e-7
-(differences of errors); most moved by less than 1e-11. One thread or two made no difference at all. Choices are
+see of a fit moved by at most 5e-10, coefficients by 5e-8 (flat directions), smoothing parameters by 1e-7 and gains by
+2e-7 (differences of errors); most moved by less than 1e-11. One thread or two made no difference at all. Choices are
 percentages without decimals. Nothing here was close enough to a tie for a search to choose otherwise; on a platform
 where one does, the distance is infinite and the fit needs other rows.
 """
 
-LOOSER = {"multinomial, given strengths": 1e-5, "two pieces": 2e-5}
-"""For every array of these. Solvers with given strengths stop by a tolerance, not at the optimum, and what lies between
-is amplified rounding: 8e-8 and 2e-7 were seen."""
+LOOSER = {"multinomial, given smoothing parameters": 1e-5, "two pieces": 2e-5}
+"""For every array of these. Solvers with given smoothing parameters stop by a tolerance, not at the optimum, and what
+lies between is amplified rounding: 8e-8 and 2e-7 were seen."""
 
 MOST_NUMBERS = 3_000
 """Of coefficients that are kept one by one; of larger models the norm of each of their arrays."""
@@ -42,7 +42,7 @@ def recorded(fit):
     parts : (rows, predictors, orders), the sum of all terms of each order
     below : (rows, predictors, orders below the highest), where they were kept: the fits that came on the way
     model : (numbers,), coefficients of all predictors, or norms of them
-    strengths : (orders, columns)
+    smoothing_parameters : (orders, columns)
     noise : (2,), dispersion and Pearson's statistic, NaN where there is none; family : its settings
     gains : (comparisons, 3), what validation rows said of orders, its error and the number of these rows
     choices : text, see :func:`shares`
@@ -55,11 +55,11 @@ def recorded(fit):
     below = [model.at_order(order).eta(X, offset) for order in range(1, model.order) if model.lower]
     found["below"] = np.stack(below, axis=-1) if below else np.zeros(0)
     tensors = _tensors(model)
-    coef = {name: array for name, array in tensors.items() if name.startswith("model.predictors.")}
+    coef = {name: array for name, array in tensors.items() if name.startswith("model.linear_predictors.")}
     whole = sum(array.size for array in coef.values()) <= MOST_NUMBERS
     found["model"] = np.concatenate([array.ravel() if whole else _norm(array) for _, array in sorted(coef.items())])
-    strengths = sorted(name for name in tensors if name.startswith("model.strengths."))
-    found["strengths"] = np.stack([tensors[name] for name in strengths])
+    smoothing_parameters = sorted(name for name in tensors if name.startswith("model.smoothing_parameters."))
+    found["smoothing_parameters"] = np.stack([tensors[name] for name in smoothing_parameters])
     noise = (model.dispersion, model.pearson_dispersion)
     found["noise"] = np.array([np.nan if value is None else value for value in noise])
     settings = [value for value in vars(model.family).values() if isinstance(value, (int, float))]
@@ -74,8 +74,8 @@ def recorded(fit):
 
 def _parts(model, X, predictor):
     """Sums of the terms of each order: (rows, orders)."""
-    label = model.classes[predictor] if model.classes is not None and model.family.n_predictors > 1 else predictor
-    terms = contributions(model, X, predictor=label)
+    label = model.classes[predictor] if model.classes is not None and model.family.n_eta > 1 else predictor
+    terms = contributions(model, X, linear_predictor=label)
     sizes = np.array([len(term) for term in terms.terms])
     return np.stack([terms.values[:, sizes == order].sum(axis=1) for order in range(1, model.order + 1)], axis=1)
 
@@ -93,7 +93,7 @@ def _norm(array):
 
 
 def shares(choices):
-    """Percentages in what a fit has chosen, such as "55% mixed at order 3, 45% walk at order 2", by what they count."""
+    """Percentages in what a fit has chosen, e.g. "55% spline_iid at order 3, 45% constant", by what they count."""
     parts = [part for choice in choices for part in str(choice).split(", ")]
     split = [re.fullmatch(r"(?:(\d+)% )?(.*)", part) for part in parts]
     return {found[2]: float(found[1] or 0.0) for found in split}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ahofm
-from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.families import FAMILIES
 from tests.golden.fits import FITS
 from tests.golden.make import compared, main
@@ -29,21 +29,21 @@ def test_all_that_is_stored_is_fitted():
 
 def test_every_solver_and_family_and_kind_is_there():
     options = [fit.options for fit in FITS.values()]
-    assert {"lbfgs", "bcd", "adam", "newton"} <= {given.get("solver") for given in options}
-    assert {"smooth", "walk", "mixed", None} <= {given.get("interactions") for given in options}
+    assert {"lbfgs", "bcd", "adam", "subsample"} <= {given.get("solver") for given in options}
+    assert {"spline", "random_walk", "spline_iid", None} <= {given.get("interactions") for given in options}
     families = {ahofm.families.find_family(given["family"]) for given in options if "family" in given}
     targets = {fit.target for fit in FITS.values()}
     assert {"gaussian", "binary", "class"} <= targets  # gaussian, bernoulli and multinomial by default
     classes = {FAMILIES[name] for name in ("gaussian", "bernoulli", "multinomial")}
     assert classes | {type(family) for family in families} == set(FAMILIES.values())
     kinds = next(given["columns"] for given in options if isinstance(given.get("columns"), dict))
-    assert {type(kind) for kind in kinds.values()} == {Categorical, Cyclic, Linear, Mixed, Spline, Walk}
+    assert {type(kind) for kind in kinds.values()} == {Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk}
 
 
 def test_a_small_change_is_noticed():
     found = dict(STORED["kinds"])
     assert compared("kinds", found, STORED["kinds"]) == (True, "")
-    for array in ("eta", "model", "strengths"):
+    for array in ("eta", "model", "smoothing_parameters"):
         changed = found | {array: found[array] * (1.0 + 1e-4)}
         assert not compared("kinds", changed, STORED["kinds"])[0]
     assert not compared("kinds", {"eta": found["eta"]}, STORED["kinds"])[0]
@@ -55,10 +55,10 @@ def test_distances():
     assert distance(old, old) == 0.0
     assert distance(np.array([1.0, -3.0, np.nan]), old) == 0.25
     assert distance(np.array([1.0, -4.0, 0.0]), old) == distance(old[:2], old) == np.inf
-    mixture = np.array(["55% mixed at order 3, 45% walk at order 2", "4 at order 2"])
-    other = np.array(["45% walk at order 2, 54% mixed at order 3", "4 at order 2"])
+    mixture = np.array(["55% spline_iid at order 3, 45% random_walk at order 2", "4 at order 2"])
+    other = np.array(["45% random_walk at order 2, 54% spline_iid at order 3", "4 at order 2"])
     assert distance(other, mixture) == pytest.approx(0.01)
-    assert distance(np.array(["100% mixed at order 3", "4 at order 2"]), mixture) == np.inf
+    assert distance(np.array(["100% spline_iid at order 3", "4 at order 2"]), mixture) == np.inf
     assert distance(np.array([mixture[0], "5 at order 2"]), mixture) == np.inf
 
 

@@ -21,8 +21,8 @@ def codes():
     return [rng.integers(0, 3, N).astype(np.uint8), rng.integers(0, 300, N).astype(np.uint16)]
 
 
-def predictor(with_sums):
-    """One predictor of several orders, as the passes over codes take it."""
+def linear_predictor(with_sums):
+    """One linear predictor of several orders, as the passes over codes take it."""
     rng, rows = np.random.default_rng(1), sum(SIZES)
     tables = [(order, rng.normal(size=(rows, rank))) for order, rank in ORDERS]
     factors = [(order, table, np.zeros_like(table) if with_sums else None) for order, table in tables]
@@ -75,13 +75,13 @@ def outputs():
 
 # Valid arguments of every function, made anew for each call: some are written to.
 CALLS = {
-    "eta": lambda isa: [*rows(isa), [predictor(False)] * 2, np.zeros((N, 2), np.float32), np.zeros((N, 2))],
+    "eta": lambda isa: [*rows(isa), [linear_predictor(False)] * 2, np.zeros((N, 2), np.float32), np.zeros((N, 2))],
     "value_and_gradient": lambda isa: [
-        *[*rows(isa), [predictor(True)], "poisson"], np.ones(N), np.ones(N), np.zeros((N, 1))
+        *[*rows(isa), [linear_predictor(True)], "poisson"], np.ones(N), np.ones(N), np.zeros((N, 1))
     ],
-    "pull_back": lambda isa: [*rows(isa), [predictor(True)], np.ones((N, 1))],
+    "pull_back": lambda isa: [*rows(isa), [linear_predictor(True)], np.ones((N, 1))],
     "column": lambda isa: [
-        *[*rows(isa), [predictor(False)], 1], np.ones(N), np.ones(N), np.zeros((N, WIDTH)), *column_sums()
+        *[*rows(isa), [linear_predictor(False)], 1], np.ones(N), np.ones(N), np.zeros((N, WIDTH)), *column_sums()
     ],
     "curves": lambda isa: [isa, *curve_call((N, 1))],
     "curves, shares": lambda isa: [isa, *curve_call((N, 1, 3))],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ahofm import _native
-from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.columns.table import Table
 from ahofm.kernels import (
     INSTRUCTION_SETS,
@@ -25,9 +25,9 @@ KINDS = [
     Spline(),
     Spline(n_basis=7, degree=2, outside="linear"),
     Spline(knots=(0.0, 0.0, 0.0, 0.0, 0.3)),
-    Walk(),
-    Walk(outside="linear"),
-    Mixed(n_basis=6),
+    RandomWalk(),
+    RandomWalk(outside="linear"),
+    SplineIID(n_basis=6),
     Cyclic(),
     Cyclic(period=0.7, degree=2),
     Linear(),
@@ -69,9 +69,9 @@ def functions(book, values, coef, level):
     return book.evaluate(values) @ coef + known[:, np.newaxis] * level
 
 
-def brute_force(books, columns, predictors):
-    eta = np.empty((len(columns[0]), len(predictors)))
-    for k, (curves, coefs, levels) in enumerate(predictors):
+def brute_force(books, columns, linear_predictors):
+    eta = np.empty((len(columns[0]), len(linear_predictors)))
+    for k, (curves, coefs, levels) in enumerate(linear_predictors):
         phi = np.stack([functions(*parts) for parts in zip(books, columns, coefs, levels, strict=True)], axis=1)
         for i, row in enumerate(phi):
             factors = {order: row[:, part] for order, part in curves.slices.items()}
@@ -95,10 +95,10 @@ def places_of(books, columns):
 def test_one_column_of_every_kind(kind, missing):
     rng = np.random.default_rng(1)
     books, columns = learned(rng, [kind], missing=missing)
-    predictor = random_predictor(rng, books, {}, scale=30.0)
-    expected = brute_force(books, columns, [predictor])
+    linear_predictor = random_predictor(rng, books, {}, scale=30.0)
+    expected = brute_force(books, columns, [linear_predictor])
     for kernel in (ReferenceCurves, NativeCurves):
-        assert_close(kernel((predictor[0],)).eta(places_of(books, columns)), expected)
+        assert_close(kernel((linear_predictor[0],)).eta(places_of(books, columns)), expected)
 
 
 @pytest.mark.parametrize("isa", INSTRUCTION_SETS)
@@ -108,9 +108,9 @@ def test_orders_with_large_values_and_several_predictors(ranks, isa):
     rng = np.random.default_rng(2)
     books, columns = learned(rng, KINDS)
     columns = [column[:40] for column in columns]
-    predictors = [random_predictor(rng, books, r, scale=30.0) for r in (ranks, {2: 1}, ranks)]
-    expected = brute_force(books, columns, predictors)
-    curves = tuple(predictor[0] for predictor in predictors)
+    linear_predictors = [random_predictor(rng, books, r, scale=30.0) for r in (ranks, {2: 1}, ranks)]
+    expected = brute_force(books, columns, linear_predictors)
+    curves = tuple(linear_predictor[0] for linear_predictor in linear_predictors)
     for kernel in (ReferenceCurves(curves), NativeCurves(curves, isa)):
         assert isinstance(kernel, CurveKernel)
         actual = kernel.eta(places_of(books, columns))
@@ -119,7 +119,9 @@ def test_orders_with_large_values_and_several_predictors(ranks, isa):
 
 
 @pytest.mark.parametrize("isa", INSTRUCTION_SETS)
-@pytest.mark.parametrize("kinds", [[Spline()] * 4, [Walk()] * 3, [Spline(), Walk(), Categorical()]], ids=str)
+@pytest.mark.parametrize(
+    "kinds", [[Spline()] * 4, [RandomWalk()] * 3, [Spline(), RandomWalk(), Categorical()]], ids=str
+)
 @pytest.mark.parametrize("rank", [0, 1, 5, 16, 33])
 def test_ranks(rank, kinds, isa):
     rng = np.random.default_rng(rank)
@@ -130,25 +132,25 @@ def test_ranks(rank, kinds, isa):
 
 
 @pytest.mark.parametrize("isa", INSTRUCTION_SETS)
-@pytest.mark.parametrize("kinds", [[Spline()] * 4, [Walk()] * 3, KINDS], ids=str)
+@pytest.mark.parametrize("kinds", [[Spline()] * 4, [RandomWalk()] * 3, KINDS], ids=str)
 @pytest.mark.parametrize("ranks", [{}, {2: 3}, {3: 9}, {4: 2, 2: 1}, {5: 2}, {6: 1}], ids=str)
 def test_shares_of_columns(ranks, kinds, isa):
     rng = np.random.default_rng(5)
     books, columns = learned(rng, kinds, n=33)
-    predictors = tuple(random_predictor(rng, books, ranks)[0] for _ in range(2))
-    weights = [{order: rng.normal(size=rank) for order, rank in ranks.items()} for _ in predictors]
+    linear_predictors = tuple(random_predictor(rng, books, ranks)[0] for _ in range(2))
+    weights = [{order: rng.normal(size=rank) for order, rank in ranks.items()} for _ in linear_predictors]
     places = places_of(books, columns)
-    expected = ReferenceCurves(predictors).shares(places, weights)
-    assert_close(NativeCurves(predictors, isa).shares(places, weights), expected, tolerance=1e-10)
+    expected = ReferenceCurves(linear_predictors).shares(places, weights)
+    assert_close(NativeCurves(linear_predictors, isa).shares(places, weights), expected, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 1000, 1025])
 def test_any_number_of_rows(n):
     rng = np.random.default_rng(n)
     books, columns = learned(rng, KINDS, n=1025)
-    predictors = tuple(random_predictor(rng, books, {2: 9, 3: 2})[0] for _ in range(2))
+    linear_predictors = tuple(random_predictor(rng, books, {2: 9, 3: 2})[0] for _ in range(2))
     places = [place[:n] for place in places_of(books, columns)]
-    assert_close(NativeCurves(predictors).eta(places), ReferenceCurves(predictors).eta(places))
+    assert_close(NativeCurves(linear_predictors).eta(places), ReferenceCurves(linear_predictors).eta(places))
 
 
 def test_columns_of_a_matrix_are_read_where_they_are():
@@ -169,8 +171,8 @@ def test_columns_of_a_matrix_are_read_where_they_are():
 def test_threads_change_nothing():
     rng = np.random.default_rng(4)
     books, columns = learned(rng, [*KINDS, Spline()], n=70_000)
-    predictors = tuple(random_predictor(rng, books, {2: 5, 3: 2})[0] for _ in range(2))
-    places, native = places_of(books, columns), NativeCurves(predictors)
+    linear_predictors = tuple(random_predictor(rng, books, {2: 5, 3: 2})[0] for _ in range(2))
+    places, native = places_of(books, columns), NativeCurves(linear_predictors)
     expected = native.eta(places, n_threads=1)
     for n_threads in (2, 5, None):
         np.testing.assert_array_equal(native.eta(places, n_threads=n_threads), expected)
@@ -186,10 +188,10 @@ def test_many_breaks_and_numbers_at_breaks():
         values = rng.normal(size=(n_breaks + 1, 1, 1))
         curves = NumberCurves(breaks, np.zeros(n_breaks + 1), np.zeros(n_breaks + 1), values, np.array([7.0]))
         near = [breaks, np.nextafter(breaks, -9.0), np.nextafter(breaks, 9.0), 2.0 * rng.normal(size=40), [np.nan]]
-        predictor, x = Curves(0.0, {}, (curves,)), np.concatenate(near)
+        linear_predictor, x = Curves(0.0, {}, (curves,)), np.concatenate(near)
         expected = np.append(values[np.searchsorted(breaks, x[:-1], side="right"), 0, 0], 7.0)
-        np.testing.assert_array_equal(NativeCurves((predictor,)).eta([x])[:, 0], expected)
-        np.testing.assert_array_equal(ReferenceCurves((predictor,)).eta([x])[:, 0], expected)
+        np.testing.assert_array_equal(NativeCurves((linear_predictor,)).eta([x])[:, 0], expected)
+        np.testing.assert_array_equal(ReferenceCurves((linear_predictor,)).eta([x])[:, 0], expected)
 
 
 def test_turns_far_away():
@@ -217,8 +219,11 @@ def test_constant_and_empty_columns():
     with pytest.warns(UserWarning, match="constant"):
         books = Encoder.learn(Table(("a", "b", "c"), columns, named=False)).codebooks
     rng = np.random.default_rng(8)
-    predictor = random_predictor(rng, books, {2: 2}, scale=20.0)
-    assert_close(NativeCurves((predictor[0],)).eta(places_of(books, columns)), brute_force(books, columns, [predictor]))
+    linear_predictor = random_predictor(rng, books, {2: 2}, scale=20.0)
+    assert_close(
+        NativeCurves((linear_predictor[0],)).eta(places_of(books, columns)),
+        brute_force(books, columns, [linear_predictor]),
+    )
 
 
 def test_pickles():
@@ -250,9 +255,9 @@ def number_curves(**change):
         (lambda: Curves(0.0, {2: -1}, (number_curves(),)), "got order 2 of rank -1"),
         (lambda: Curves(0.0, {2: 3}, ()), "columns is empty"),
         (lambda: Curves(0.0, {2: 4}, (number_curves(),)), "column 0 has 4 functions, but intercept and ranks need 5"),
-        (lambda: NativeCurves(()), "predictors is empty"),
+        (lambda: NativeCurves(()), "linear predictors is empty"),
         (lambda: NativeCurves((two_columns(),), "mmx"), "instruction_set must be one of"),
-        (lambda: ReferenceCurves((two_columns(), one_column())), "predictor 1 has 1 columns, predictor 0 has 2"),
+        (lambda: ReferenceCurves((two_columns(), one_column())), "linear predictor 1 has 1 columns"),
         (lambda: NativeCurves((two_columns(), two_columns(breaks=np.ones(1)))), "column 0 has other pieces in"),
         (lambda: NativeCurves((two_columns(), two_columns(period=2.0))), "column 0 has other pieces"),
         (lambda: NativeCurves((two_columns(), two_columns(codes=6))), "column 1 has other pieces"),
@@ -308,8 +313,8 @@ PLACE = (np.zeros(1), np.ones(2), np.ones(2), 2, 0.0, 0.0)
         ({"places": [(*PLACE[:2], np.ones(3), *PLACE[3:]), 5]}, ValueError, "column 0: shifts has shape"),
         ({"places": [(*PLACE[:3], -1, 0.0, 0.0), 5]}, ValueError, "degree must be between 0 and 1000, got -1"),
         ({"places": [PLACE, 0]}, ValueError, "between 1 and 2.31 codes, got 0"),
-        ({"predictors": []}, ValueError, "at least one is needed"),
-        ({"predictors": [(0.0, np.zeros(13), [])]}, ValueError, r"main has shape \(13\), expected \(14\)"),
+        ({"linear_predictors": []}, ValueError, "at least one is needed"),
+        ({"linear_predictors": [(0.0, np.zeros(13), [])]}, ValueError, r"main has shape \(13\), expected \(14\)"),
         ({"order": 1}, ValueError, "must be at least 2, got 1"),
         ({"panels": np.zeros((14, 8))}, ValueError, "three dimensions"),
         ({"panels": np.zeros((1, 14, 7))}, ValueError, r"panels has shape \(1, 14, 7\), expected \(1, 14, 8\)"),
@@ -326,6 +331,6 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
     }  # fmt: skip
     given.update(change)
     group = (given["order"], given["panels"], given.get("weights", np.zeros((1, 8))))
-    predictors = given.get("predictors", [(0.0, np.zeros(14), [group])])
+    linear_predictors = given.get("linear_predictors", [(0.0, np.zeros(14), [group])])
     with pytest.raises(error, match=message):
-        _native.curves(given["isa"], given["columns"], given["places"], predictors, given["out"])
+        _native.curves(given["isa"], given["columns"], given["places"], linear_predictors, given["out"])

@@ -109,14 +109,16 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
         "weight": None, "offset": None,
     }  # fmt: skip
     given.update(change)
-    predictors = [(0.0, given["main"], np.zeros(len(given["main"])), [(given["order"], given["table"], given["sums"])])]
+    linear_predictors = [
+        (0.0, given["main"], np.zeros(len(given["main"])), [(given["order"], given["table"], given["sums"])])
+    ]
     with pytest.raises(error, match=message):
         _native.value_and_gradient(
             given["isa"],
             False,
             given["codes"],
             given["sizes"],
-            predictors,
+            linear_predictors,
             given["loss"],
             given["y"],
             given["weight"],
@@ -137,17 +139,17 @@ def test_the_compiled_module_keeps_what_it_converts_and_writes_only_where_it_is_
 
 
 def test_the_compiled_module_checks_column_calls():
-    codes, sizes, predictor = (
+    codes, sizes, linear_predictor = (
         [np.zeros(3, np.uint8)] * 2,
         [2, 2],
         [(0.0, np.zeros(4), None, [(2, np.zeros((4, 3)), None)])],
     )
     with pytest.raises(ValueError, match="column 2 is out of range"):
-        _native.column("baseline", False, codes, sizes, predictor, 2, None, None, np.zeros((3, 4)), None, None)
+        _native.column("baseline", False, codes, sizes, linear_predictor, 2, None, None, np.zeros((3, 4)), None, None)
     with pytest.raises(ValueError, match="together or not at all"):
-        _native.column("baseline", False, codes, sizes, predictor, 0, np.zeros(3), None, None, None, None)
+        _native.column("baseline", False, codes, sizes, linear_predictor, 0, np.zeros(3), None, None, None, None)
     with pytest.raises(ValueError, match="u has shape"):
-        _native.column("baseline", False, codes, sizes, predictor, 0, None, None, np.zeros((3, 3)), None, None)
+        _native.column("baseline", False, codes, sizes, linear_predictor, 0, None, None, np.zeros((3, 3)), None, None)
 
 
 def test_arrays_at_any_address():

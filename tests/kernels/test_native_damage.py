@@ -8,7 +8,7 @@ import pytest
 
 from ahofm import _native
 from ahofm.kernels import INSTRUCTION_SETS
-from tests.kernels.damaged_calls import CALLS, ORDERS, block_call, codes, curve_call, predictor
+from tests.kernels.damaged_calls import CALLS, ORDERS, block_call, codes, curve_call, linear_predictor
 
 
 def test_every_function_is_called():
@@ -36,7 +36,7 @@ def moments(column=0, size=3, code=0):
 
 
 def call_block(**changes):
-    names = ["state", "n", "ranks", "put_in", "take_out", "gram", "rhs"]
+    names = ["state", "n", "ranks", "add_column", "remove_column", "gram", "rhs"]
     given = {**dict(zip(names, block_call(), strict=True)), **changes}
     _native.block("baseline", *given.values())
 
@@ -44,17 +44,18 @@ def call_block(**changes):
 BIG = 2**63 - 1
 
 REFUSED = {
-    "a short predictor": (lambda: _native.pull_back("baseline", True, codes(), [3, 300], [(0.5,)], np.ones((70, 1))),
-        r"predictor 0: expected \(intercept, main, main sums or None, \[factors, ...\]\)"),
-    "short factors": (lambda: _native.eta("baseline", True, codes(), [3, 300], [(*predictor(False)[:3], [(2,)])], None,
-        np.zeros((70, 1))), r"factors: expected \(order, table, sums or None\)"),
-    "sizes that overflow": (lambda: _native.eta("baseline", True, codes(), [3, BIG], [predictor(False)], None,
+    "too short": (lambda: _native.pull_back("baseline", True, codes(), [3, 300], [(0.5,)], np.ones((70, 1))),
+        r"linear predictor 0: expected \(intercept, main, main sums or None, \[factors, ...\]\)"),
+    "short factors": (lambda: _native.eta("baseline", True, codes(), [3, 300],
+        [(*linear_predictor(False)[:3], [(2,)])], None, np.zeros((70, 1))),
+        r"factors: expected \(order, table, sums or None\)"),
+    "sizes that overflow": (lambda: _native.eta("baseline", True, codes(), [3, BIG], [linear_predictor(False)], None,
         np.zeros((70, 1))), "more than 2\\^31 codes over all columns"),
     "an order beyond memory": (lambda: _native.eta("baseline", True, codes(), [3, 300],
-        [(*predictor(False)[:3], [(2**31 - 1, np.zeros((303, 2)), None)])], None, np.zeros((70, 1))),
+        [(*linear_predictor(False)[:3], [(2**31 - 1, np.zeros((303, 2)), None)])], None, np.zeros((70, 1))),
         "order of a factor table must be between 2 and 1000, got 2147483647"),
     "short curves": (lambda: _native.curves("baseline", *curve_call((70, 1))[:2], [(0.0,)], np.zeros((70, 1))),
-        r"predictor 0: expected \(intercept, main, \[panels, ...\]\)"),
+        r"linear predictor 0: expected \(intercept, main, \[panels, ...\]\)"),
     "short panels": (lambda: _native.curves("baseline", *curve_call((70, 1))[:2], [(0.0, np.zeros(31), [(2,)])],
         np.zeros((70, 1))), r"panels: expected \(order, panels, weights\)"),
     "a negative rank": (lambda: call_block(ranks=[(2, -3)]), "rank must be between 0 and 1048576, got -3"),
@@ -62,10 +63,10 @@ REFUSED = {
     "an order without a state": (lambda: _native.state_size([(10**6, 1)], True),
         "order must be between 2 and 8, got 1000000"),
     "rows that overflow": (lambda: call_block(n=BIG), r"state has shape \(3, \d+\), expected \(288230376151711744, "),
-    "a short column": (lambda: call_block(put_in=(0,)), r"expected \(column, codes, means, variances\)"),
-    "a negative column": (lambda: call_block(put_in=moments(column=-1, code=200)),
+    "a short column": (lambda: call_block(add_column=(0,)), r"expected \(column, codes, means, variances\)"),
+    "a negative column": (lambda: call_block(add_column=moments(column=-1, code=200)),
         "column must be between 0 and .*, got -1"),
-    "a code out of range": (lambda: call_block(put_in=moments(code=200)),
+    "a code out of range": (lambda: call_block(add_column=moments(code=200)),
         "code 200 in row 69 of column 0 is out of range"),
     "edges without end": (lambda: _native.encode_numbers(np.zeros(2), np.arange(300.0), 3, np.zeros(2, np.uint8)),
         "out holds codes up to 255, but there are 300 edges and missing is 3"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ahofm.columns import Categorical, Cyclic, Encoder, Linear, Mixed, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.kernels import Tables
 from ahofm.model import Layout, coordinates, eigenvalues
 from ahofm.model.coordinates import penalty_root
@@ -12,8 +12,8 @@ KINDS = [
     Spline(),
     Spline(n_basis=30),
     Spline(knots=(0.0, 0.0, 0.0, 0.0, 0.5)),
-    Walk(),
-    Mixed(n_basis=8),
+    RandomWalk(),
+    SplineIID(n_basis=8),
     Cyclic(),
     Categorical(),
     Linear(),
@@ -46,7 +46,7 @@ def test_data_are_orthonormal_and_the_penalty_is_diagonal(kind, center, missing)
     total = sum(penalty.matrix.toarray() for penalty in book.penalties)
     T = np.asarray(part.to_basis).copy()
     if book.constant is None and center and missing:  # what takes back the level of other functions costs nothing
-        T[-1] = (T[-1] + part.level) / (1.0 - share[book.missing_code])
+        T[-1] = (T[-1] + part.centring) / (1.0 - share[book.missing_code])
     scale = 1.0 + np.sqrt(np.multiply.outer(part.penalty, part.penalty))
     np.testing.assert_allclose((T.T @ total @ T) / scale, np.diag(part.penalty) / scale, atol=1e-6)
 
@@ -69,7 +69,7 @@ def test_coordinates_and_basis_are_the_same_functions(kind, center):
     part = coordinates(book, center=center)
     w = np.random.default_rng(1).normal(size=(part.size, 3))
     known = (np.arange(book.n_codes) != book.neutral_code)[:, None]
-    by_basis = book.basis @ (part.to_basis @ w) + known * (part.level @ w)
+    by_basis = book.basis @ (part.to_basis @ w) + known * (part.centring @ w)
     np.testing.assert_allclose(part.at_codes(w), by_basis, atol=1e-9 * np.abs(by_basis).max())
 
 
@@ -85,8 +85,8 @@ def test_adjoint_is_the_transpose(kind, center):
 
 @every_kind
 @missing
-@pytest.mark.parametrize("strength", [1e-3, 1.0, 1e4])
-def test_ridge_in_coordinates_equals_ridge_in_the_basis(kind, missing, strength):
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 1e4])
+def test_ridge_in_coordinates_equals_ridge_in_the_basis(kind, missing, lam):
     """The penalised least-squares fit of one column, computed both ways."""
     book = codebook(kind, missing)
     part = coordinates(book, center=False)
@@ -97,13 +97,13 @@ def test_ridge_in_coordinates_equals_ridge_in_the_basis(kind, missing, strength)
     direct = (
         B
         @ np.linalg.lstsq(
-            np.vstack([np.sqrt(mass)[:, None] * B, np.sqrt(strength) * penalty_root(book)]),
+            np.vstack([np.sqrt(mass)[:, None] * B, np.sqrt(lam) * penalty_root(book)]),
             np.concatenate([np.sqrt(mass) * target, np.zeros(len(penalty_root(book)))]),
             rcond=1e-13,
         )[0]
     )
     Z = functions_at_codes(book, part)[:-1]
-    w = (Z.T @ (mass * target)) / (mass.sum() + strength * part.penalty)
+    w = (Z.T @ (mass * target)) / (mass.sum() + lam * part.penalty)
     np.testing.assert_allclose(Z @ w, direct, atol=1e-7)
     np.testing.assert_allclose(penalty_root(book).T @ penalty_root(book), P, atol=1e-10 * max(np.abs(P).max(), 1.0))
 

@@ -18,7 +18,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from ahofm import AHOFMRegressor
-from ahofm.columns import Categorical, Cyclic, Linear, Mixed, Spline, Walk
+from ahofm.columns import Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.columns.linear import EmptyBasis
 from ahofm.families import (
     FAMILIES,
@@ -46,8 +46,8 @@ COLUMNS = {
     "spline": Spline(n_basis=7, outside="linear"),
     "knots": Spline(knots=(0.3, 0.6), degree=2, penalty_order=1),
     "binned": Spline(n_basis=5, max_codes=9),
-    "walk": Walk(outside="linear"),
-    "mixed": Mixed(n_basis=5),
+    "walk": RandomWalk(outside="linear"),
+    "mixed": SplineIID(n_basis=5),
     "cyclic": Cyclic(period=24.0, n_basis=6),
     "linear": Linear(),
     "names": Categorical(),
@@ -99,7 +99,7 @@ def table(seed=0):
 def target(family, seed=1):
     y = np.random.default_rng(seed).gamma(2.0, size=N) + 0.1
     if isinstance(family, (Bernoulli, Multinomial)):
-        return np.arange(N) % max(2, family.n_predictors)
+        return np.arange(N) % max(2, family.n_eta)
     return np.floor(y) if isinstance(family, (Poisson, NegativeBinomial)) else y
 
 
@@ -154,7 +154,7 @@ def test_every_kind_of_column_comes_back(tmp_path):
     back = round_trip(model, tmp_path)
     assert_same(back, model)
     kinds = {type(book.kind).__name__ for book in back.encoder.codebooks}
-    assert kinds == {"Spline", "Walk", "Mixed", "Cyclic", "Linear", "Categorical", "NoneType"}
+    assert kinds == {"Spline", "RandomWalk", "SplineIID", "Cyclic", "Linear", "Categorical", "NoneType"}
     assert any(isinstance(book.functions, EmptyBasis) for book in back.encoder.codebooks)
     X = table(seed=5)
     X.loc[3, "text"] = "unseen"
@@ -193,6 +193,20 @@ def test_files_of_version_1_are_read(tmp_path):
     assert back.band.widths == ()
 
 
+def test_files_of_version_2_are_read(tmp_path):
+    """Written before names changed: Walk and Mixed columns, predictors, strengths, freedom, solver block."""
+    model = load(DATA / "version_2.ahofm")
+    assert [book.kind.name for book in model.encoder.codebooks] == ["random_walk", "spline_iid", "spline_iid"]
+    assert (model.trace.solver, model.order) == ("variational", 2)
+    assert model.smoothing_parameters.keys() == {1, 2}
+    assert model.trace.records[-1].fraction is not None
+    assert model.band.edf[0][1].sum() == pytest.approx(7.111261282565059)
+    rows = [[1.0, 4.0, 1.0], [1.0, 2.0, 0.0], [3.0, 3.0, 1.0], [4.0, 3.0, 2.0]]
+    X = pd.DataFrame(rows, columns=["x0", "x1", "x2"])
+    assert model.predict(X) == pytest.approx(PREDICTED, abs=1e-12)
+    assert_same(round_trip(model, tmp_path), model)
+
+
 @pytest.mark.parametrize("family", FAMILY_SETTINGS, ids=repr)
 def test_every_family_comes_back(family, tmp_path):
     model = small_model(family)
@@ -202,7 +216,7 @@ def test_every_family_comes_back(family, tmp_path):
     X = table(seed=2)[["spline", "text"]]
     assert back.predict(X).tobytes() == model.predict(X).tobytes()
     assert back.trace == model.trace
-    assert list(back.strengths) == list(model.strengths)
+    assert list(back.smoothing_parameters) == list(model.smoothing_parameters)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +323,7 @@ class Own(Gaussian):
 
 
 @dataclass(frozen=True)
-class Jumps(Walk):
+class Jumps(RandomWalk):
     pass
 
 
@@ -322,7 +336,7 @@ class Jumps(Walk):
         (lambda: replace(small_model(Bernoulli()), classes=tuple(np.longdouble([0, 1]))), TypeError, "longdouble"),
         (lambda: replace(small_model(Bernoulli()), classes=("a",)), ValueError, "1 class labels"),
         (lambda: replace(small_model(), total=np.inf), ValueError, "model.total holds NaN or inf"),
-        (lambda: replace(small_model(), strengths={}), ValueError, "strengths"),
+        (lambda: replace(small_model(), smoothing_parameters={}), ValueError, "smoothing parameters"),
     ],
 )
 def test_what_no_file_holds(model, error, message, tmp_path):
@@ -405,7 +419,10 @@ def as_bytes(text):
     return lambda array: np.frombuffer(text, dtype=np.uint8)
 
 
-COEF = "predictors.0.coef.0"
+DATA = Path(__file__).parent / "data"
+PREDICTED = [1.5754996273882762, 0.26708484837293156, 2.6098464811255724, 3.292787786943594]
+
+COEF = "linear_predictors.0.coef.0"
 
 CORRUPTIONS = {
     "another format": (metadata_at("format", "pt"), "not one of ahofm"),
@@ -443,8 +460,8 @@ CORRUPTIONS = {
     "huge rank": (at("ranks", {"2": 10**30}), "expected"),
     "ranks in another order": (at("ranks", {"3": 2, "2": 2}), "expected"),
     "bad family setting": (at("family", {"type": "Tweedie", "power": 3.0, "open": False}), "power must be"),
-    "other family": (at("family", {"type": "Gaussian", "link": "identity"}), "predictor"),
-    "more classes": (at("family", "n_classes", 10**12), "predictor"),
+    "other family": (at("family", {"type": "Gaussian", "link": "identity"}), "linear predictor"),
+    "more classes": (at("family", "n_classes", 10**12), "linear predictor"),
     "one class less": (at("classes", ["x", "y"]), "2 class labels"),
     "class is a list": (at("classes", [["x"], "y", "z"]), "classes.0 should be"),
     "class of unknown type": (at("classes", [{"type": "numpy.void", "value": 3}, "y", "z"]), "classes.0 should be"),
@@ -476,7 +493,7 @@ CORRUPTIONS = {
     "numbers for levels": (book("text", "support", "values", {"type": "numbers"}), "wrong type"),
     "array inline": (book("walk", "edges", [1.0, 2.0]), "edges is missing or of the wrong type"),
     "no codebooks": (at("encoder", "codebooks", []), "coefficients for"),
-    "fewer predictors": (lambda tensors, metadata, tree: tree["predictors"].pop(), "predictor"),
+    "fewer linear predictors": (lambda tensors, metadata, tree: tree["linear_predictors"].pop(), "linear predictor"),
     "missing tensor": (lambda tensors, metadata, tree: tensors.pop(f"model.{COEF}"), "coef.0 is missing"),
     "leftover tensor": (lambda tensors, metadata, tree: tensors.update(more=np.zeros(1)), "belong to nothing: more"),
     "single precision": (tensor(COEF, lambda a: a.astype(np.float32)), "coef.0 is missing or of the wrong type"),
@@ -484,10 +501,10 @@ CORRUPTIONS = {
     "transposed": (tensor(COEF, np.transpose), "expected"),
     "flat": (tensor(COEF, np.ravel), "expected"),
     "NaN in coefficients": (tensor(COEF, with_nan), "coef.0 holds NaN"),
-    "NaN in strengths": (tensor("strengths.2", with_nan), "strengths.2 holds NaN"),
-    "negative strength": (tensor("strengths.2", lambda a: -a - 1.0), "strengths"),
-    "short strengths": (tensor("strengths.1", lambda a: a[1:]), "strengths"),
-    "no strengths": (at("strengths", {}), "belong to nothing"),
+    "NaN in smoothing parameters": (tensor("smoothing_parameters.2", with_nan), "smoothing_parameters.2 holds NaN"),
+    "negative smoothing parameter": (tensor("smoothing_parameters.2", lambda a: -a - 1.0), "smoothing parameters"),
+    "short smoothing parameters": (tensor("smoothing_parameters.1", lambda a: a[1:]), "smoothing parameters"),
+    "no smoothing parameters": (at("smoothing_parameters", {}), "belong to nothing"),
     "values unsorted": (tensor("support.values", lambda a: a[::-1], "spline"), "'spline'"),
     "values of two dimensions": (tensor("support.values", lambda a: a[:, np.newaxis], "spline"), "'spline'"),
     "values without dimension": (tensor("support.values", lambda a: a[0].reshape(()), "spline"), "not an intact"),
@@ -566,9 +583,9 @@ def loads_soundly_or_not_at_all(data, path):
         model = load(path)
     except ModelFileError:
         return
-    assert np.isfinite(model.predictors[0].intercept)
+    assert np.isfinite(model.linear_predictors[0].intercept)
     for k, codebook in enumerate(model.encoder.codebooks):
-        assert model.predictors[0].coef[k].shape[0] == codebook.size == codebook.basis.shape[1]
+        assert model.linear_predictors[0].coef[k].shape[0] == codebook.size == codebook.basis.shape[1]
     save(model, path)  # which checks
 
 

@@ -1,4 +1,4 @@
-"""Variances of a predictor's parts against explicit sums over all combinations of codes."""
+"""Variances of a linear predictor's parts against explicit sums over all combinations of codes."""
 
 from itertools import product
 

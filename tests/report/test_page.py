@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, Spline, Walk
+from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, RandomWalk, Spline
 from ahofm.explain import shapley_values
 from ahofm.report import page, write
 from tests.explain.models import random_model
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.filterwarnings("ignore::ahofm.columns.encode.ConstantColumnWarning")
-ONE = {"interactions": "smooth", "n_members": 1, "random_state": 0}
+ONE = {"interactions": "spline", "n_members": 1, "random_state": 0}
 
 
 def rows(n=500, seed=0):
@@ -59,7 +59,7 @@ MAKERS = {
     "default": lambda: gaussian(interactions="auto", n_members="auto"),
     "not centred": lambda: gaussian(center=False),
     "kinds": lambda: gaussian(
-        columns={"wind": Walk(outside="linear"), "hour": Cyclic(period=24), 'sun "&"': Spline(outside="linear")}
+        columns={"wind": RandomWalk(outside="linear"), "hour": Cyclic(period=24), 'sun "&"': Spline(outside="linear")}
     ),
     "main effects": lambda: gaussian(order=1),
     "counts": counts,
@@ -111,16 +111,16 @@ def test_a_page_is_whole_and_needs_no_network(fitted, tmp_path):
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_kind_of_model_has_one(fitted, name):
     data = content_of(page(model_named(fitted, name)))
-    assert len(data["predictors"]) == model_named(fitted, name).model_.family.n_predictors
+    assert len(data["linear_predictors"]) == model_named(fitted, name).model_.family.n_eta
     assert (data["diagnostics"] is None) == (name == "three classes")
-    assert all(len(one["effects"]) == 6 for one in data["predictors"])
+    assert all(len(one["effects"]) == 6 for one in data["linear_predictors"])
 
 
 def test_a_model_without_rows_says_less():
     data = content_of(page(random_model(1, {2: 2})))
     assert data["rows"] == []
     assert data["diagnostics"] is None
-    assert data["predictors"][0]["effects"][0]["low"] is None
+    assert data["linear_predictors"][0]["effects"][0]["low"] is None
 
 
 def test_large_models_keep_under_six_megabytes():
@@ -164,10 +164,10 @@ def nearly_additive():
     """A model with factors that are rounding."""
     model = random_model(1, {2: 2}, centred=True)
     tiny = []
-    for terms in model.predictors:
-        level = tuple(_shrunk(part[None])[0] for part in terms.level)
-        tiny.append(replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), level=level))
-    return replace(model, predictors=tuple(tiny))
+    for terms in model.linear_predictors:
+        level = tuple(_shrunk(part[None])[0] for part in terms.centring)
+        tiny.append(replace(terms, coef=tuple(_shrunk(part) for part in terms.coef), centring=level))
+    return replace(model, linear_predictors=tuple(tiny))
 
 
 def _shrunk(part):
@@ -177,9 +177,9 @@ def _shrunk(part):
 @pytest.mark.parametrize("additive", [nearly_additive, lambda: random_model(1, {})])
 def test_interactions_that_are_rounding_count_as_none(additive):
     data = content_of(page(additive()))
-    assert data["predictors"][0]["top"] == []
+    assert data["linear_predictors"][0]["top"] == []
     assert ["no", "interactions"] in data["facts"]
-    assert content_of(page(random_model(1, {2: 2})))["predictors"][0]["top"]
+    assert content_of(page(random_model(1, {2: 2})))["linear_predictors"][0]["top"]
 
 
 def test_a_report_obeys_the_umask_and_leaves_nothing_when_it_fails(tmp_path, monkeypatch):
@@ -262,7 +262,7 @@ def test_the_page_predicts_what_python_predicts(opened, fitted, name):
         parts = one.evaluate(
             "([k, rows]) => rows.map(row => ahofm.explain(k, row).shares)", [k, [cells(X, i) for i in range(30)]]
         )
-        values = shapley_values(model, X, predictor=label).values
+        values = shapley_values(model, X, linear_predictor=label).values
         assert np.abs(np.array(parts) - values).max() <= 1e-6 * max(1.0, np.abs(values).max())
 
 
@@ -323,7 +323,7 @@ def test_a_phone_in_the_dark(opened, fitted):
     one.click("#theme")
     assert one.evaluate("getComputedStyle(document.body).backgroundColor") != dark
     first = one.locator("#prediction").text_content()
-    one.select_option("#predictor", "2")
+    one.select_option("#linear-predictor", "2")
     assert one.locator("#prediction").text_content() != first
     one.keyboard.press("Tab")
     assert one.evaluate("document.activeElement.tagName") != "BODY"

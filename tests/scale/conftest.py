@@ -1,15 +1,15 @@
 import pytest
 
 from ahofm.fit import data
-from ahofm.fit.block import many
+from ahofm.fit.solvers.subsample import sampling
 from ahofm.rows import dataset
 
 
 @pytest.fixture
-def few_known(monkeypatch):
+def small_raw_sample(monkeypatch):
     """As if 1,500 rows were many."""
     for module in (dataset, data):
-        monkeypatch.setattr(module, "KNOWN_ROWS", 1_500)
+        monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 1_500)
     monkeypatch.setattr(data, "MERGED_ROWS", 1_500)
-    monkeypatch.setattr(many, "NEWTON_ROWS", 1_500)
-    monkeypatch.setattr(many, "SAMPLE_ROWS", 1_000)
+    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 1_500)
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 1_000)

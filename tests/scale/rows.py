@@ -26,8 +26,8 @@ FEATURES = ["x0", "x1", "x2", "town"]
 def coefficients(fitted):
     """All of them, one after another."""
     model = fitted.model_
-    parts = [np.ravel(part) for terms in model.predictors for part in (*terms.coef, *terms.level)]
-    return np.concatenate([[terms.intercept for terms in model.predictors], *parts])
+    parts = [np.ravel(part) for terms in model.linear_predictors for part in (*terms.coef, *terms.centring)]
+    return np.concatenate([[terms.intercept for terms in model.linear_predictors], *parts])
 
 
 def difference(one, other):

@@ -51,7 +51,7 @@ def fitted(table, kind=AHOFMRegressor, target="y", weight=None, offset=None, **s
 
 
 FITS = {
-    "newton": {"order": 2, "max_iter": 4, "interactions": "smooth"},
+    "subsample": {"order": 2, "max_iter": 4, "interactions": "spline"},
     "classes of text": {"kind": AHOFMClassifier, "smoothing": "df", "target": "sold"},
     "numbers as classes": {"kind": AHOFMClassifier, "smoothing": "df", "order": 1, "target": "grade"},
     "counts": {"smoothing": "df", "family": "poisson", "target": "count", "weight": "w", "offset": "exposure"},
@@ -60,7 +60,7 @@ FITS = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", FITS)
-def test_the_fit_in_memory(name, client, few_known, monkeypatch):
+def test_the_fit_in_memory(name, client, small_raw_sample, monkeypatch):
     monkeypatch.setattr("ahofm.scale.collection.default_chunk_rows", lambda *_: 300)
     whole = fitted(TABLE, **FITS[name])
     own = fitted(cut(TABLE, 100, 100, 1_700, 3_999), **FITS[name])
@@ -76,7 +76,7 @@ def test_few_rows_are_taken_into_memory(client):
     )
 
 
-def test_arrays_of_unknown_length(client, few_known):
+def test_arrays_of_unknown_length(client, small_raw_sample):
     X, y = TABLE[["x0", "x1", "x2"]].to_numpy(), TABLE["y"].to_numpy()
     whole = AHOFMRegressor(smoothing="df", order=1).fit(X, y)
     own = AHOFMRegressor(smoothing="df", order=1).fit(da.from_array(X, chunks=(700, 2)), da.from_array(y, chunks=700))
@@ -119,7 +119,7 @@ def test_predicted_classes_wait(client):
 
 
 @pytest.fixture
-def dataset(client, few_known, monkeypatch):
+def dataset(client, small_raw_sample, monkeypatch):
     monkeypatch.setattr("ahofm.scale.collection.default_chunk_rows", lambda *_: 300)
     frame = cut(TABLE, 100, 100, 1_700, 1_710, 3_999)
     return ClusterDataset(frame[FEATURES], frame["y"])
@@ -170,7 +170,7 @@ def test_columns_that_are_missing_in_a_partition(client):
         AHOFMRegressor(order=1).fit(table[FEATURES], table["y"]),
     )
     assert [column.missing for column in own.columns] == [book.missing_mass for book in whole.model_.encoder.codebooks]
-    assert own.known.table.columns[3][:100].tolist() == [None] * 100
+    assert own.raw_sample.table.columns[3][:100].tolist() == [None] * 100
 
 
 def bad_partition(change):
@@ -224,7 +224,7 @@ def test_without_a_cluster(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:distributed", "ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_worker_that_dies_changes_nothing(few_known):
+def test_a_worker_that_dies_changes_nothing(small_raw_sample):
     """Two processes; one is killed in the middle of a fit, with the codes that it holds."""
     killed = []
 

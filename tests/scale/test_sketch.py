@@ -5,7 +5,7 @@ import pytest
 
 from ahofm.columns import Categorical, Encoder
 from ahofm.columns.learned import learn_column
-from ahofm.rows import dataset, known_rows
+from ahofm.rows import dataset, raw_sample_rows
 from ahofm.scale import sketch
 from ahofm.scale.sketch import ColumnSketch, Numbers, add_up
 
@@ -150,13 +150,13 @@ def test_learned_columns_make_the_same_codebooks():
 
 
 def test_known_rows_are_spread_and_always_the_same(monkeypatch):
-    monkeypatch.setattr(dataset, "KNOWN_ROWS", 1_000)
+    monkeypatch.setattr(dataset, "RAW_SAMPLE_ROWS", 1_000)
     monkeypatch.setattr(dataset, "_AT_A_TIME", 777)
-    rows = known_rows(50_000)
+    rows = raw_sample_rows(50_000)
     assert len(rows) == len(np.unique(rows)) == 1_000
     assert (np.diff(rows) > 0).all()
     counts = np.bincount(rows // 5_000, minlength=10)
     assert (counts > 60).all()
     monkeypatch.setattr(dataset, "_AT_A_TIME", 1 << 22)
-    np.testing.assert_array_equal(known_rows(50_000), rows)
-    np.testing.assert_array_equal(known_rows(900), np.arange(900))
+    np.testing.assert_array_equal(raw_sample_rows(50_000), rows)
+    np.testing.assert_array_equal(raw_sample_rows(900), np.arange(900))

@@ -40,10 +40,10 @@ def build(tmp_path, data, name="codes", **given):
 
 
 FITS = {
-    "newton": (AHOFMRegressor, {"order": 2, "max_iter": 6}, {"target": "y"}),
+    "subsample": (AHOFMRegressor, {"order": 2, "max_iter": 6}, {"target": "y"}),
     "newton, classes of text": (
         AHOFMClassifier,
-        {"order": 2, "max_iter": 4, "interactions": "smooth"},
+        {"order": 2, "max_iter": 4, "interactions": "spline"},
         {"target": "sold"},
     ),
     "lbfgs, numbers as classes": (AHOFMClassifier, {"smoothing": "df"}, {"target": "grade"}),
@@ -68,9 +68,9 @@ def in_memory(kind, settings, roles):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:predictors are beyond 20:RuntimeWarning")  # after a few passes
+@pytest.mark.filterwarnings("ignore:linear predictors are beyond 20:RuntimeWarning")  # after a few passes
 @pytest.mark.parametrize("name", FITS)
-def test_many_rows_give_the_fit_in_memory(name, files, tmp_path, few_known):
+def test_many_rows_give_the_fit_in_memory(name, files, tmp_path, small_raw_sample):
     kind, settings, roles = FITS[name]
     store = build(tmp_path, files, max_codes=500, chunk_rows=487, **roles)
     assert isinstance(store, Dataset)
@@ -90,7 +90,7 @@ def test_few_rows_give_the_fit_in_memory_to_the_bit(tmp_path):
     table = TABLE.iloc[:300]
     table.to_csv(tmp_path / "t.csv", index=False)
     store = build(tmp_path, tmp_path / "t.csv", weight="w")
-    settings = {"order": 2, "interactions": "smooth", "n_members": 1, "max_iter": 4, "random_state": 0}
+    settings = {"order": 2, "interactions": "spline", "n_members": 1, "max_iter": 4, "random_state": 0}
     own = AHOFMRegressor(**settings).fit(store)
     whole = AHOFMRegressor(**settings).fit(table[FEATURES], table["y"], sample_weight=table["w"])
     np.testing.assert_array_equal(coefficients(own), coefficients(whole))
@@ -99,17 +99,17 @@ def test_few_rows_give_the_fit_in_memory_to_the_bit(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_adam_sets_rows_aside_in_every_chunk(files, tmp_path, few_known):
+def test_adam_sets_rows_aside_in_every_chunk(files, tmp_path, small_raw_sample):
     store = build(tmp_path, files, chunk_rows=487)
     own = AHOFMRegressor(solver="adam", order=2, max_iter=40, patience=40, random_state=0).fit(store)
     assert own.trace_.records[-1].validation < 0.5 * own.trace_.records[0].validation
     assert own.score(TABLE[FEATURES], TABLE["y"]) > 0.8
 
 
-def test_block_needs_all_true_values(files, tmp_path, few_known):
+def test_block_needs_all_true_values(files, tmp_path, small_raw_sample):
     store = build(tmp_path, files)
-    with pytest.raises(ValueError, match="solver='block' needs true values of all 4000 rows, which are known for 1500"):
-        AHOFMRegressor(solver="block").fit(store)
+    with pytest.raises(ValueError, match="solver='variational' needs true values of all 4000 rows, and has 1500"):
+        AHOFMRegressor(solver="variational").fit(store)
 
 
 def test_kinds_can_wait_for_the_fit(files, tmp_path):
@@ -195,8 +195,8 @@ def test_a_killed_build_goes_on_where_it_was(files, tmp_path, monkeypatch):
         np.testing.assert_array_equal(mine.y, theirs.y)
         for a, b in zip(mine.codes.columns, theirs.codes.columns, strict=True):
             np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(store.known.y, fresh.known.y)
-    np.testing.assert_array_equal(store.known.table.columns[1], fresh.known.table.columns[1])
+    np.testing.assert_array_equal(store.raw_sample.y, fresh.raw_sample.y)
+    np.testing.assert_array_equal(store.raw_sample.table.columns[1], fresh.raw_sample.table.columns[1])
 
 
 def test_a_full_disk(files, tmp_path, monkeypatch):
@@ -239,7 +239,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_found_and_named(name, files, tmp_path, few_known):
+def test_damage_is_found_and_named(name, files, tmp_path, small_raw_sample):
     damage, message = DAMAGE[name]
     build(tmp_path, files, chunk_rows=19)
     damage(tmp_path / "codes")
@@ -247,7 +247,7 @@ def test_damage_is_found_and_named(name, files, tmp_path, few_known):
         AHOFMRegressor(smoothing="df", order=1).fit(CodeStore.open(tmp_path / "codes"))
 
 
-def test_a_file_that_shrinks_while_it_is_read(files, tmp_path, few_known):
+def test_a_file_that_shrinks_while_it_is_read(files, tmp_path, small_raw_sample):
     store = build(tmp_path, files, chunk_rows=19)
     os.truncate(tmp_path / "codes" / "part-00002.arrow", 5_000)
     with pytest.raises(StoreError, match=r"part-00002.arrow is missing or damaged"):
@@ -314,7 +314,7 @@ def test_a_column_that_is_missing_in_one_file(tmp_path):
     store = CodeStore.build(tmp_path / "s", written(tmp_path, missing, GOOD, empty), target="y")
     assert [column.missing for column in store.columns] == [3.0, 3.0]
     assert store.n_rows == 6
-    assert store.known.table.columns[1].tolist() == [None] * 3 + ["a", "b", "a"]
+    assert store.raw_sample.table.columns[1].tolist() == [None] * 3 + ["a", "b", "a"]
 
 
 def test_a_column_without_any_value(tmp_path):
@@ -349,7 +349,7 @@ def test_no_files(name, tmp_path):
         CodeStore.build(tmp_path / "s", tmp_path / name, target="y")
 
 
-def test_what_estimators_refuse(files, tmp_path, few_known):
+def test_what_estimators_refuse(files, tmp_path, small_raw_sample):
     store = build(tmp_path, files, target="sold")
     with pytest.raises(ValueError, match="the target is text; use AHOFMClassifier"):
         AHOFMRegressor().fit(store)
@@ -362,7 +362,7 @@ def test_what_estimators_refuse(files, tmp_path, few_known):
         AHOFMRegressor(family="poisson").fit(numbers)
 
 
-def test_a_store_can_be_used_after_it_failed(files, tmp_path, few_known):
+def test_a_store_can_be_used_after_it_failed(files, tmp_path, small_raw_sample):
     store = build(tmp_path, files, chunk_rows=19)
 
     def stop(record):

@@ -150,19 +150,19 @@ def test_a_store_of_the_earlier_version(original, folder):
 def test_drafts_of_the_living_stay(tmp_path):
     """Two builds into the same folder do no harm; what nobody writes any more goes."""
     (tmp_path / ".part-00000.arrow.0123abcd").write_text("left behind")
-    written, removed = threading.Event(), threading.Event()
+    written, negligible = threading.Event(), threading.Event()
 
     def write():
         with replacing(tmp_path / "part-00001.arrow") as draft:
             draft.write_text("mine")
             written.set()
-            assert removed.wait(30)
+            assert negligible.wait(30)
 
     writer = threading.Thread(target=write)
     writer.start()
     assert written.wait(30)
     remove_drafts(tmp_path)
-    removed.set()
+    negligible.set()
     writer.join(30)
     assert [item.name for item in tmp_path.iterdir()] == ["part-00001.arrow"]
     assert (tmp_path / "part-00001.arrow").read_text() == "mine"

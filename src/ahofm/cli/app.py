@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ahofm.cli.start import INTERRUPTED, CommandError, Interrupted
+from ahofm.cli.errors import INTERRUPTED, CommandError, Interrupted
 from ahofm.model import ModelFileError
 
 app = typer.Typer(

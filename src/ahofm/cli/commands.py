@@ -11,9 +11,9 @@ import typer
 
 from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
 from ahofm.cli.demo import run_demo
+from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.outputs import check_outputs
 from ahofm.cli.predicting import Wanted, predict_file
-from ahofm.cli.start import CommandError, Interrupted
 from ahofm.cli.tables import Writer, existing, format_of
 from ahofm.explain import effect, summary, top_interactions, variance_shares
 from ahofm.model import Model, load
@@ -74,9 +74,9 @@ def explain(
     """What matters: columns, interactions; or one effect as a table."""
     check_outputs({"--out": out_path}, [model])
     fitted = _model(model)
-    predictor = _predictor(fitted, label)
+    linear_predictor = _linear_predictor(fitted, label)
     if columns is not None:
-        found = effect(fitted, columns.split(","), predictor=predictor)
+        found = effect(fitted, columns.split(","), linear_predictor=linear_predictor)
         table = found.to_frame(backend="pyarrow")
         if out_path is None:
             writer = Writer(sys.stdout.buffer, "csv")
@@ -89,8 +89,8 @@ def explain(
             writer.close()
         err.print(f"{table.num_rows} points: {out_path}", soft_wrap=True)
         return
-    shares = variance_shares(fitted, predictor=predictor)
-    best = top_interactions(fitted, top, predictor=predictor) if fitted.order > 1 else None
+    shares = variance_shares(fitted, linear_predictor=linear_predictor)
+    best = top_interactions(fitted, top, linear_predictor=linear_predictor) if fitted.order > 1 else None
     rows = shares.to_frame(backend="pyarrow").to_pylist()
     pairs = [] if best is None else best.to_frame(backend="pyarrow").to_pylist()
     if as_json:
@@ -163,10 +163,10 @@ def _model(path: Path) -> Model:
     return load(existing(path))
 
 
-def _predictor(model: Model, label: str | None) -> Any:
-    if model.family.n_predictors == 1:
+def _linear_predictor(model: Model, label: str | None) -> Any:
+    if model.family.n_eta == 1:
         return None
-    labels = list(model.classes or range(model.family.n_predictors))
+    labels = list(model.classes or range(model.family.n_eta))
     found = [own for own in labels if str(own) == label]
     if not found:
         raise CommandError(f"--class must be one of {', '.join(map(str, labels))}")

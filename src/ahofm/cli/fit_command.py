@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.outputs import check_outputs
-from ahofm.cli.start import CommandError, Interrupted
 from ahofm.explain import summary
 from ahofm.fit import Forecast
 
@@ -39,7 +39,7 @@ def fit(
     linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
-    offset: Annotated[str | None, typer.Option(help="A column that is added to the predictor.")] = None,
+    offset: Annotated[str | None, typer.Option(help="A column that is added to the linear predictor.")] = None,
     exposure: Annotated[
         str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
     ] = None,
@@ -143,7 +143,7 @@ def _fit(model: Any, job: Job, roles: Roles, path: Path, *, fast: bool) -> list[
 
 
 def _score(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
-    """Of rows set aside; nothing when it is interrupted: the model is saved by now."""
+    """Of validation rows; nothing when it is interrupted: the model is saved by now."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they have been said of the model
@@ -177,7 +177,7 @@ def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
     out.print(str(summary(model)), soft_wrap=True)
     if result["held out"]:
         said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
-        out.print(f"\nOn {holdout:.0%} of the rows, set aside for a fit to the others: {said}", soft_wrap=True)
+        out.print(f"\nOn {holdout:.0%} of the rows, validation rows of a fit to the others: {said}", soft_wrap=True)
     for text in result["warnings"]:
         out.print(f"warning: {text}", soft_wrap=True)
     report = "" if result["report"] is None else f"  Report: {result['report']}"
@@ -191,7 +191,7 @@ def _say_cost(cost: Forecast, holdout: float, as_json: bool) -> None:
         return
     out.print(str(cost), soft_wrap=True)
     if holdout:
-        out.print("The score on rows set aside takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
+        out.print("The score on validation rows takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
 
 
 def _integer(text: str, option: str) -> int:

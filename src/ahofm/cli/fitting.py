@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from ahofm.cli.start import CommandError
+from ahofm.cli.errors import CommandError
 from ahofm.cli.tables import mixed, read, refuse_mixed
 from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
@@ -193,7 +193,7 @@ def _is_zero_one(y: NDArray[Any]) -> bool:
 
 
 def held_out(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
-    """Scores on rows set aside, of a fit to the others."""
+    """Scores on validation rows, of a fit to the others."""
     rows = np.arange(len(job.y))
     train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=share, random_state=seed))
     train.fit(model)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from ahofm.cli.start import CommandError
+from ahofm.cli.errors import CommandError
 from ahofm.writing import check_writable
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ahofm.cli.start import CommandError
+from ahofm.cli.errors import CommandError
 from ahofm.cli.tables import Writer, batches, format_of
 from ahofm.cli.unseen import Unseen
 from ahofm.columns.basis import Floats
@@ -45,9 +45,9 @@ class Wanted:
 
 def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> tuple[int, Unseen]:
     """Write predictions to a file, or as CSV to the screen; how many rows, and what training had not seen of them."""
-    if wanted.interval is not None and (model.band is None or model.family.n_predictors > 1):
+    if wanted.interval is not None and (model.band is None or model.family.n_eta > 1):
         why = "was saved without its uncertainty: fit again without --fast"
-        raise CommandError(f"--interval: the model {why if model.band is None else 'has several predictors'}")
+        raise CommandError(f"--interval: the model {why if model.band is None else 'has several linear_predictors'}")
     if out is None:
         return _write(model, path, Writer(sys.stdout.buffer, "csv"), wanted)
     with replacing(out) as draft:
@@ -99,23 +99,21 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
         found["prediction"] = mean
     if wanted.interval is not None and model.band is not None:
         table = model.encoder.check(X)
-        eta, spread = with_std(model, model.band, table, shift)
+        eta, std = with_std(model, model.band, table, shift)
         if wanted.kind == "mean":
-            low, high = mean_interval(model, eta, spread, wanted.interval)
+            low, high = mean_interval(model, eta, std, wanted.interval)
         else:
-            low, high = new_interval(model, eta, spread, wanted.interval, seed=0)
+            low, high = new_interval(model, eta, std, wanted.interval, seed=0)
         found |= {"low": low, "high": high}
-    labels: list[Any] = (
-        [None] if model.family.n_predictors == 1 else list(model.classes or range(model.family.n_predictors))
-    )
+    labels: list[Any] = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     for label in labels if wanted.parts else []:
         ending = "" if label is None else f" ({label})"
         if wanted.parts == "shapley":
-            own = shapley_values(model, X, predictor=label)
+            own = shapley_values(model, X, linear_predictor=label)
             found[f"shapley base{ending}"] = np.full(len(own.values), own.base)
             found |= {f"shapley {name}{ending}": own.values[:, j] for j, name in enumerate(own.columns)}
         else:
-            terms = contributions(model, X, predictor=label)
+            terms = contributions(model, X, linear_predictor=label)
             found[f"term intercept{ending}"] = np.full(len(terms.values), terms.intercept)
             found |= {f"term {name}{ending}": terms.values[:, j] for j, name in enumerate(terms.names)}
     return found

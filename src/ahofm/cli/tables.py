@@ -13,7 +13,7 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet
 
-from ahofm.cli.start import CommandError
+from ahofm.cli.errors import CommandError
 from ahofm.scale.cells import MISSING, as_numbers, is_text, not_utf8, odd_cell, refuse_repeated, told
 
 _FORMATS = {

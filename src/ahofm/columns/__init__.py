@@ -9,11 +9,11 @@ from ahofm.columns.encode import ConstantColumnWarning, Encoder
 from ahofm.columns.kind import ColumnKind, Support
 from ahofm.columns.learned import Learned
 from ahofm.columns.linear import Linear
-from ahofm.columns.mixed import Mixed
-from ahofm.columns.pieces import Pieces
+from ahofm.columns.piecewise import Pieces
+from ahofm.columns.random_walk import RandomWalk
 from ahofm.columns.spline import Spline
+from ahofm.columns.spline_iid import SplineIID
 from ahofm.columns.support import MAX_CODES
-from ahofm.columns.walk import Walk
 
 __all__ = [
     "MAX_CODES",
@@ -27,10 +27,10 @@ __all__ = [
     "Encoder",
     "Learned",
     "Linear",
-    "Mixed",
     "Penalty",
     "Pieces",
+    "RandomWalk",
     "Spline",
+    "SplineIID",
     "Support",
-    "Walk",
 ]

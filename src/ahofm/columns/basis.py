@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ahofm.columns.pieces import Pieces
+from ahofm.columns.piecewise import Pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array; SciPy ships no types
@@ -19,7 +19,7 @@ Outside = Literal["clamp", "linear"]
 
 @dataclass(frozen=True)
 class Penalty:
-    """A quadratic penalty ``coef' matrix coef``; strengths are chosen per penalty, by name and column."""
+    """A quadratic penalty ``coef' matrix coef``; smoothing parameters are chosen per penalty, by name and column."""
 
     name: Literal["roughness", "ridge"]
     matrix: Sparse  # (size, size), positive semi-definite
@@ -46,7 +46,7 @@ class Basis(Protocol):
 
     @property
     def null_space(self) -> Floats:
-        """Coefficients that no penalty touches, one column each: (size, q)."""
+        """Coefficients without a penalty (the null space), one column each: (size, q)."""
         ...
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:

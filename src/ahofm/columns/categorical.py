@@ -73,7 +73,7 @@ class CategoricalBasis:
 
     @property
     def null_space(self) -> Floats:
-        """Nothing is free: the ridge touches all."""
+        """Empty: the ridge penalises all."""
         return np.zeros((self.size, 0))
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:

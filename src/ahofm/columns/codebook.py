@@ -19,7 +19,7 @@ from ahofm.columns.basis import Basis, Floats, Penalty, Sparse, pad_penalty, rid
 from ahofm.columns.categorical import find_levels
 from ahofm.columns.codes import code_type
 from ahofm.columns.kind import ColumnKind, Support
-from ahofm.columns.pieces import Pieces
+from ahofm.columns.piecewise import Pieces
 from ahofm.columns.table import is_numeric, missing_in
 
 
@@ -104,7 +104,7 @@ class Codebook:
 
     @property
     def null_space(self) -> Floats:
-        """Coefficients that no penalty touches, one column each."""
+        """Coefficients without a penalty (the null space), one column each."""
         free = self.functions.null_space
         return np.vstack([free, np.zeros((1, free.shape[1]))]) if self.learns_missing else free
 

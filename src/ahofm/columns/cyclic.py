@@ -12,7 +12,7 @@ from scipy.interpolate import BSpline
 
 from ahofm.columns.basis import Floats, Penalty, Sparse, circular_difference_penalty
 from ahofm.columns.kind import NumericKind, Support, check_at_least
-from ahofm.columns.pieces import Pieces, bspline_powers, exponent_of_width, scale_of_exponent, turn
+from ahofm.columns.piecewise import Pieces, bspline_powers, exponent_of_width, scale_of_exponent, turn
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,11 @@ class Support:
 
 class ColumnKind(ABC):
     """A column kind. Subclasses are frozen dataclasses: equal settings are equal kinds."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables and reports, e.g. "random_walk"."""
+        return re.sub("(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
 
     @abstractmethod
     def learn(self, support: Support) -> Basis:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, ridge_penalty
 from ahofm.columns.kind import NumericKind, Support, check_outside
-from ahofm.columns.pieces import Pieces, exponent_of_width, scale_of_exponent
+from ahofm.columns.piecewise import Pieces, exponent_of_width, scale_of_exponent
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LinearBasis:
 
     @property
     def null_space(self) -> Floats:
-        """Nothing is free: the ridge touches all."""
+        """Empty: the ridge penalises all."""
         return np.zeros((1, 0))
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:

@@ -13,7 +13,7 @@ from scipy.interpolate import BSpline
 
 from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, fraction
 from ahofm.columns.kind import NumericKind, Support, check_at_least, check_outside
-from ahofm.columns.pieces import Pieces, bspline_powers, exponent_of_width, scale_of_exponent
+from ahofm.columns.piecewise import Pieces, bspline_powers, exponent_of_width, scale_of_exponent
 
 _CLOSEST = 1e-50
 """Distance of knots, as a fraction of the range, whose inverse has finite powers up to the sixth."""

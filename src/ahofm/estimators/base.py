@@ -19,14 +19,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
-from ahofm.estimators.elsewhere import lazily, training_rows
-from ahofm.estimators.pieces import Pieces
+from ahofm.estimators.dask_input import lazily, training_rows
+from ahofm.estimators.partial_fit import Pieces
 from ahofm.families import Family
 from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.progress import Progress
 from ahofm.fit.uncertainty import band_of
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Band, Model, Reason, Record, Removed, Trace
+from ahofm.model import Band, Model, Negligible, Reason, Record, Trace
 from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask
@@ -40,7 +40,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     model_: Model
     trace_: Trace
-    removed_: Removed
+    negligible_: Negligible
     _pieces: Pieces | None
 
     def __init__(
@@ -54,7 +54,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         df_kind: Literal["residual", "hat"] = "residual",
         ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
-        interactions: Literal["auto", "smooth", "walk", "mixed"] = "auto",
+        interactions: Literal["auto", "spline", "random_walk", "spline_iid"] = "auto",
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
         prune: bool = False,
@@ -100,13 +100,13 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def predict_eta(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
     ) -> Floats | tuple[Floats, Floats]:
-        """Predictors before the link: (n,), or (n, predictors) for a family with several.
+        """Linear predictors before the link: (n,), or (n, linear predictors) for a family with several.
 
         With ``return_std`` also their standard deviations, in the same shape.
         """
         if is_dask(X):
             check_is_fitted(self, "model_")
-            count = self.model_.family.n_predictors
+            count = self.model_.family.n_eta
             width = None if count == 1 else count
             return lazily(self, "predict_eta", X, offset, width=width, return_std=return_std)
         table = self._read(X)
@@ -114,8 +114,8 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         eta = eta[:, 0] if eta.shape[1] == 1 else eta
         if not return_std:
             return eta
-        spread = self._band().eta(self.model_.encoder.encode(table))
-        return eta, spread[:, 0] if spread.shape[1] == 1 else spread
+        std = self._band().eta(self.model_.encoder.encode(table))
+        return eta, std[:, 0] if std.shape[1] == 1 else std
 
     def add_uncertainty(
         self,
@@ -124,7 +124,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
     ) -> AHOFM:
-        """Work out how far predictors may be off, and keep it with the model.
+        """Work out how far linear predictors may be off, and keep it with the model.
 
         Happens by itself when something first needs it, from the rows of training, which a fitted estimator remembers
         until it is pickled. Afterwards, or for a model that goes into a file, give those rows, or call this before.
@@ -162,9 +162,9 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     @property
     def edf_(self) -> dict[int, Floats]:
-        """Effective degrees of freedom of every column, by order; of all predictors together."""
-        freedom = self._band().freedom
-        return {order: sum((part[order] for part in freedom), np.zeros(1)) for order in freedom[0]}
+        """Effective degrees of freedom of every column, by order; of all linear predictors together."""
+        edf = self._band().edf
+        return {order: sum((part[order] for part in edf), np.zeros(1)) for order in edf[0]}
 
     def sample(self, X: Any, n: int = 1, offset: ArrayLike | None = None, random_state: Any = None) -> Floats:
         """Draw new targets from the fitted distribution: (n, rows); numbers of classes for a classifier."""
@@ -186,9 +186,9 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Intercepts, a dispersion and a parameter of the family count one each.
         """
         check_is_fitted(self, "model_")
-        extra = self.model_.family.n_predictors + self.model_.family.dispersed + self.model_.family.open
-        freedom = float(sum(part.sum() for part in self.edf_.values())) + extra
-        return -2.0 * self.log_likelihood(X, y, sample_weight, offset) + 2.0 * freedom
+        extra = self.model_.family.n_eta + self.model_.family.dispersed + self.model_.family.open
+        edf = float(sum(part.sum() for part in self.edf_.values())) + extra
+        return -2.0 * self.log_likelihood(X, y, sample_weight, offset) + 2.0 * edf
 
     def pit(self, X: Any, y: ArrayLike, offset: ArrayLike | None = None, random_state: Any = 0) -> Floats:
         """Where targets lie in their fitted distributions: uniform on (0, 1) when the model is right.
@@ -265,7 +265,7 @@ class AHOFM(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self.classes_ = classes
         self.trace_ = model.trace
         self.n_iter_ = model.trace.n_iter
-        self.removed_ = model.removed()
+        self.negligible_ = model.negligible()
         if model.trace.reason is Reason.INTERRUPTED:
             raise KeyboardInterrupt("the fit was interrupted; model_ is the best model so far")
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import dataset_of, lazily
-from ahofm.estimators.pieces import fit_piece
+from ahofm.estimators.dask_input import dataset_of, lazily
+from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.model import check_weight
 from ahofm.scale.partitions import is_dask
@@ -26,7 +26,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     Parameters are those of ``AHOFMRegressor``, except for
 
     family : str or Family, default "auto"
-        "auto" is Bernoulli for two classes and Multinomial, with a predictor per class, for more.
+        "auto" is Bernoulli for two classes and Multinomial, with a linear predictor per class, for more.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             Labels of any kind.
         sample_weight : array of shape (n,), optional
             Numbers of rows: 2 is a row that is there twice, 0 one that is absent. Relative weights should have mean 1.
-        offset : array of shape (n,) or (n, predictors), optional
-            Added to the predictor.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor.
         """
         if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.labels is None:
@@ -118,8 +118,8 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
         Parameters
         ----------
         X : table with the columns of training
-        offset : array of shape (n,) or (n, predictors), optional
-            Added to the predictor.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor.
         """
         if is_dask(X):
             check_is_fitted(self, "model_")
@@ -142,7 +142,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             return np.asarray(np.log(self.predict_proba(X, offset)))
 
     def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
-        """Predictors before the link: (n,) log odds for two classes, else (n, classes)."""
+        """Linear predictors before the link: (n,) log odds for two classes, else (n, classes)."""
         return cast("Floats", self.predict_eta(X, offset))
 
     def score(
@@ -175,7 +175,7 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
                 return Bernoulli()
             return Multinomial(n_classes)
         family = find_family(self.family)
-        if family.n_predictors == 1 and n_classes > 2:
+        if family.n_eta == 1 and n_classes > 2:
             raise ValueError(f"family {family.name} has two classes, but y has {n_classes}; use family='auto'")
         return family
 

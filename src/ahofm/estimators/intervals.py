@@ -16,25 +16,25 @@ from ahofm.model.band import Band
 from ahofm.model.scores import dispersion_of
 
 DRAWS = 500
-"""Of a new target, where its distribution with uncertain predictors has no formula."""
+"""Of a new target, where its distribution with uncertain linear predictors has no formula."""
 
 
 def with_std(model: Model, band: Band, table: Table, offset: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Predictors and their standard errors: (n, predictors) each."""
+    """Linear predictors and their standard errors: (n, linear predictors) each."""
     return model.eta(table, offset), band.eta(model.encoder.encode(table))
 
 
-def mean_std(model: Model, eta: Floats, spread: Floats) -> Floats:
-    """Standard deviation of the mean of one predictor, by its slope."""
+def mean_std(model: Model, eta: Floats, std: Floats) -> Floats:
+    """Standard deviation of the mean of one linear predictor, by its slope."""
     up, down = eta.copy(), eta.copy()
-    up[:, 0] += spread[:, 0]
-    down[:, 0] -= spread[:, 0]
+    up[:, 0] += std[:, 0]
+    down[:, 0] -= std[:, 0]
     return np.asarray(0.5 * np.abs(model.family.mean(up) - model.family.mean(down)))
 
 
-def mean_interval(model: Model, eta: Floats, spread: Floats, level: float) -> tuple[Floats, Floats]:
-    """Lower and upper end for the mean, around the prediction on the scale of the predictor."""
-    reach = float(stats.norm.ppf(0.5 + 0.5 * level)) * spread[:, 0]
+def mean_interval(model: Model, eta: Floats, std: Floats, level: float) -> tuple[Floats, Floats]:
+    """Lower and upper end for the mean, around the prediction on the scale of the linear predictor."""
+    reach = float(stats.norm.ppf(0.5 + 0.5 * level)) * std[:, 0]
     ends = []
     for step in (-reach, reach):
         moved = eta.copy()
@@ -43,14 +43,14 @@ def mean_interval(model: Model, eta: Floats, spread: Floats, level: float) -> tu
     return np.minimum(*ends), np.maximum(*ends)
 
 
-def new_interval(model: Model, eta: Floats, spread: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
-    """Lower and upper end for a new target: the predictor uncertain, and the target around it."""
+def new_interval(model: Model, eta: Floats, std: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
+    """Lower and upper end for a new target: the linear predictor uncertain, and the target around it."""
     family = model.family
     if isinstance(family, Gaussian) and family.link == "identity":
-        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(spread[:, 0] ** 2 + dispersion_of(model))
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(std[:, 0] ** 2 + dispersion_of(model))
         return eta[:, 0] - reach, eta[:, 0] + reach
     if isinstance(family, GaussianLocationScale):
-        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(spread[:, 0] ** 2 + family.scale(eta) ** 2)
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(std[:, 0] ** 2 + family.scale(eta) ** 2)
         return eta[:, 0] - reach, eta[:, 0] + reach
     rng = np.random.default_rng(seed)
     low, high = np.empty((2, len(eta)))
@@ -58,7 +58,7 @@ def new_interval(model: Model, eta: Floats, spread: Floats, level: float, seed: 
         rows = slice(start, start + 1_000)
         draws = []
         for _ in range(DRAWS):
-            moved = eta[rows] + spread[rows] * rng.normal(size=eta[rows].shape)
+            moved = eta[rows] + std[rows] * rng.normal(size=eta[rows].shape)
             found = family.distribution(moved, dispersion_of(model))
             draws.append(found.rvs(size=(len(moved),), random_state=rng))
         low[rows], high[rows] = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)

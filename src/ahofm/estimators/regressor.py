@@ -12,9 +12,9 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.elsewhere import dataset_of, lazily
+from ahofm.estimators.dask_input import dataset_of, lazily
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
-from ahofm.estimators.pieces import fit_piece
+from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family, Gaussian, find_family
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band
@@ -24,28 +24,29 @@ from ahofm.scale.partitions import is_dask
 class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Regression with all interactions up to an order.
 
-    By default nothing needs tuning: the strengths of all penalties are learned, what the data do not support is shrunk
-    away, and how rough interactions may be is weighed on rows that are set aside.
+    By default nothing needs tuning: the smoothing parameters of all penalties are estimated, terms without support in
+    the data are shrunk to zero, and how rough interactions may be is decided by validation rows.
 
     Parameters
     ----------
     order : int, "auto" or None, default None
         Highest order of interactions: 1 is a generalised additive model, 2 adds all pairs, 3 all triples, and so on.
-        More than there are columns is reduced with a warning. None is 3 where strengths are learned and 2 where they
-        are given. "auto" tries up to 4 and keeps what predicts better on rows set aside.
+        More than there are columns is reduced with a warning. None is 3 where smoothing parameters are learned and 2
+        where they are given. "auto" tries up to 4 and keeps what predicts validation rows better.
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
         than 2,000 rows, 8 for fewer than 12,000 and 12 for more; pairs get up to three times as many while they leave
-        something to explain, and unneeded factors are dropped after the fit. Where strengths are given it is 5.
+        something to explain, and unneeded factors are dropped after the fit. Where smoothing parameters are given it is
+        5.
     columns : dict of column name or position to kind, one kind for all, or None
         What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
         ``Linear()`` for all the model is a factorization machine.
     family : str or Family, default "auto"
         "auto" is Gaussian. Other names are in ``ahofm.families.FAMILIES``; an object of your own will do too.
     smoothing : "auto" or "df", default "auto"
-        How the strengths of the penalties are chosen. "auto" learns them, by column and order, from the data; "df"
-        takes them from degrees of freedom, the same for all columns of an order unless ``df`` says otherwise. So does
-        "auto" when ``df`` is given.
+        How the smoothing parameters of the penalties are chosen. "auto" learns them, by column and order, from the
+        data; "df" takes them from degrees of freedom, the same for all columns of an order unless ``df`` says
+        otherwise. So does "auto" when ``df`` is given.
     df : number or dict, optional
         Degrees of freedom of a column's functions: one number; or a dict with entries per order, ``{1: 15, 2: 6}``,
         per column, ``{"age": 4}``, or both, ``{2: {"age": 3}}``. What is not given is 10 for main effects and 8 for
@@ -55,48 +56,53 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     ridge : float, default 0.01
         Penalty, per unit of weight, of what smoothness leaves free in a factor: its linear part. 0 is the paper's
         penalty, whose objective may fall for ever as one factor grows and its partners shrink.
-    solver : "auto", "block", "newton", "lbfgs", "bcd", "adam" or a solver, default "auto"
-        "block" learns strengths: variational Bayes, one column after another. "newton" does so on a sample of 50,000
-        rows and then refines the coefficients by passes over all of them. The others minimise a penalised objective:
-        full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto" is "block" where
-        strengths are learned, beyond 200,000 rows "newton", and where they are given "lbfgs".
-    interactions : "auto", "smooth", "walk" or "mixed", default "auto"
-        For "block" and columns that are not in ``columns``: how rough their factors may be. "smooth" is a spline,
-        "walk" a value per code that takes small steps, "mixed" a spline with a free level per code. "auto" fits all
-        three to a part of the rows and mixes them by their errors on the rest; below 50 rows it is "smooth". From 2,000
-        rows on, for Gaussian targets whose noise differs between rows, smooth fits and walks with rows weighted by
-        their precision take part. Main effects are walks.
+    solver : "auto", "variational", "subsample", "lbfgs", "bcd", "adam" or a solver, default "auto"
+        "variational" estimates smoothing parameters: variational Bayes by coordinate ascent over columns. "subsample"
+        does so on a sample of 50,000 rows, then refines by quasi-Newton passes over all rows. The others minimise a
+        penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto"
+        is "variational" where smoothing parameters are estimated, beyond 200,000 rows "subsample", and where they are
+        given "lbfgs".
+    interactions : "auto", "spline", "random_walk" or "spline_iid", default "auto"
+        For "variational" and columns that are not in ``columns``: the prior of their factors. "spline" is a penalised
+        spline, "random_walk" a value per code with penalised first differences, "spline_iid" a spline plus an
+        independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
+        losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
+        differs between rows, splines and random walks with rows weighted by one over their standard deviation are
+        candidates too. Main effects are random walks.
     tempering : float or "auto", default "auto"
-        For "block" and "newton": share of the uncertainty of a column's partners that counts when the column is fitted.
-        1 prunes most, 0 takes partners as known and overfits noise. "auto" rises with the noise below 2,000 rows;
-        beyond, it is 0.7 for smooth interactions ("newton": at most 0.5), 0.55 for mixed ones and 0.7 for walks, from
-        12,000 rows on 0.7 and 1 (weighted walks: 0.5). Rare events: 1.
+        For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
+        is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises
+        with the noise below 2,000 rows; beyond, it is 0.7 for "spline" ("subsample": at most 0.5), 0.55 for
+        "spline_iid" and 0.7 for "random_walk", from 12,000 rows on 0.7 and 1 (weighted random walks: 0.5). Rare
+        events: 1.
     n_members : int or "auto", default "auto"
-        For "block": fits of all rows, from different starts and of different interactions, whose weighted mean is the
-        model. It is one model, of the summed rank. "auto" is 3 from 50 to 20,000 rows, else 1.
+        For "variational": number of ensemble members, fits of all rows from different starts and of different
+        interactions, whose weighted mean is the model. It is one model, of the summed rank. "auto" is 3 from 50 to
+        20,000 rows, else 1.
     prune : bool, default False
-        Set what ``removed_`` names to exactly zero.
+        Set what ``negligible_`` names to exactly zero.
     center : bool, default True
         Take the constant out of every factor: interactions then hold no lower-order part.
     max_codes : int or None, default None
-        Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for "block" it
-        is 2,048 for columns whose numbers repeat.
+        Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for
+        "variational" it is 2,048 for columns whose numbers repeat.
     validation_fraction : float or None, default 0.1
-        Share of rows that "adam" sets aside to decide when to stop; 0 or None: the training objective decides.
+        Fraction of the rows that "adam" takes as validation rows, to decide when to stop; 0 or None: none, the training
+        objective decides.
     patience : int, default 50
         Epochs without improvement after which "adam" stops.
     max_iter : int or None, default None
-        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "block" over the columns
-        at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness, and as
-        many as they need to converge. Passes of "newton" over all rows at the highest order: 25.
+        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "variational" over the
+        columns at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness,
+        and as many as they need to converge. Passes of "subsample" over all rows at the highest order: 25.
     tol : float or None, default None
-        "lbfgs" and "bcd" stop when ten iterations gain less than this share of what was gained since the start, by
-        default 1e-4. "block" goes to the next order when three sweeps change the noise variance by less than this
-        share, by default 2e-3 (5e-4 from 2,000 rows on).
+        "lbfgs" and "bcd" stop when ten iterations gain less than this fraction of what was gained since the start, by
+        default 1e-4. "variational" goes to the next order when three sweeps change the noise variance by less than this
+        fraction, by default 2e-3 (5e-4 from 2,000 rows on).
     n_jobs : int or None, default None
         Threads; None and -1 use all cores.
     random_state : int, RandomState or None
-        Seed of the factors' start, and of the rows that "block" and "adam" set aside.
+        Seed of the factors' start, and of the choice of validation rows.
     verbose : int, default 0
         1 shows a progress bar.
     callbacks : sequence of functions, optional
@@ -112,7 +118,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     ----------
     model_ : Model
         The frozen model: ``eta``, ``predict``, ``save``.
-    removed_ : Removed
+    negligible_ : Negligible
         Columns and orders that carry less than half a percent of the variance.
     edf_ : dict of order to array of shape (columns,)
         Effective degrees of freedom; worked out when first asked for.
@@ -131,7 +137,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     >>> model = AHOFMRegressor(random_state=0).fit(X, y)
     >>> round(model.score(X, y), 2)
     0.99
-    >>> model.removed_.columns
+    >>> model.negligible_.columns
     ('x2',)
     """
 
@@ -156,8 +162,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         sample_weight : array of shape (n,), optional
             Whole numbers count rows: 2 is a row that is there twice, 0 one that is absent. Others are relative, without
             a unit, where the family estimates its dispersion; for counts and classes they are numbers of trials.
-        offset : array of shape (n,) or (n, predictors), optional
-            Added to the predictor, e.g. the log of an exposure.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor, e.g. the log of an exposure.
         """
         _, family = self._asked(None)
         if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
@@ -211,8 +217,8 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         Parameters
         ----------
         X : table with the columns of training
-        offset : array of shape (n,) or (n, predictors), optional
-            Added to the predictor.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor.
         return_std : bool
             Whether to return standard deviations of the means as well: how far the fit may be off, not how far new
             targets scatter.
@@ -224,14 +230,14 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         if is_dask(X):
             check_is_fitted(self, "model_")
             family = self.model_.family
-            several = family.mean(np.zeros((1, family.n_predictors))).ndim > 1
-            width = family.n_predictors if several else None
+            several = family.mean(np.zeros((1, family.n_eta))).ndim > 1
+            width = family.n_eta if several else None
             return lazily(self, "predict", X, offset, width=width, return_std=return_std)
         table = self._read(X)
         if not return_std:
             return self.model_.predict(table, offset, n_threads=self._threads())
-        eta, spread = with_std(self.model_, self._one_band(), table, offset)
-        return self.model_.family.mean(eta), mean_std(self.model_, eta, spread)
+        eta, std = with_std(self.model_, self._one_band(), table, offset)
+        return self.model_.family.mean(eta), mean_std(self.model_, eta, std)
 
     @one_blas_thread()
     def predict_interval(
@@ -250,7 +256,7 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         level : float
         kind : "mean" or "new"
             For the mean, or for new targets: the mean's uncertainty and the family's scatter around it.
-        offset : array of shape (n,) or (n, predictors), optional
+        offset : array of shape (n,) or (n, linear predictors), optional
         calibration : (X, y) or (X, y, offset), optional
             Rows that were not fitted. Intervals for new targets are then widened (or narrowed) by the same amount
             everywhere so that they hold for these rows: split conformal prediction, which is right on average
@@ -271,27 +277,27 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
         if calibration is not None and kind == "mean":
             raise ValueError("calibration is for kind='new': nobody has seen means to calibrate on")
-        eta, spread = with_std(self.model_, band, self._read(X), offset)
+        eta, std = with_std(self.model_, band, self._read(X), offset)
         if kind == "mean":
-            return np.column_stack(mean_interval(self.model_, eta, spread, level))
-        low, high = new_interval(self.model_, eta, spread, level, seed=0)
+            return np.column_stack(mean_interval(self.model_, eta, std, level))
+        low, high = new_interval(self.model_, eta, std, level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
-            own, own_spread = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
-            wider = conformal(*new_interval(self.model_, own, own_spread, level, seed=1), y, level)
+            own, own_std = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
+            wider = conformal(*new_interval(self.model_, own, own_std, level, seed=1), y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])
 
     def _one_band(self) -> Band:
-        """The band, of a family whose mean follows its first predictor."""
-        if self.model_.family.mean(np.zeros((1, self.model_.family.n_predictors))).ndim > 1:
+        """The band, of a family whose mean follows its first linear predictor."""
+        if self.model_.family.mean(np.zeros((1, self.model_.family.n_eta))).ndim > 1:
             raise ValueError(f"{self.model_.family.name} has no single mean; use predict_eta(X, return_std=True)")
         return self._band()
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> float:
-        """Share of the family's deviance explained: R^2 for the Gaussian, and D^2 for the others.
+        """Fraction of the family's deviance explained: R^2 for the Gaussian, and D^2 for the others.
 
         Families without a deviance (location and scale) give the R^2 of the mean. Of a constant target it is 1 where
         the mean hits it and else 0, as in scikit-learn.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.asked import Fitted, model_of, predictor_of
+from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
 from ahofm.kernels import NativeCurves
@@ -27,7 +27,7 @@ _ROWS = 10_000
 
 @dataclass(frozen=True)
 class Contributions:
-    """Terms of rows; intercept, terms and rest add up to the predictor, without an offset.
+    """Terms of rows; intercept, terms and rest add up to the linear predictor, without an offset.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Contributions:
 
 @dataclass(frozen=True)
 class Shapley:
-    """Shapley values; base and values of a row add up to its predictor, without an offset.
+    """Shapley values; base and values of a row add up to its linear predictor, without an offset.
 
     A column's value is its main effect and, of every interaction that it is in, an equal part. That is the Shapley
     value of the game in which columns that do not take part are averaged over, each by its own distribution.
@@ -101,7 +101,7 @@ class Shapley:
 
 @one_blas_thread()
 def contributions(
-    fitted: Fitted, X: Any, max_order: int | None = None, *, max_terms: int = MAX_TERMS, predictor: Any = None
+    fitted: Fitted, X: Any, max_order: int | None = None, *, max_terms: int = MAX_TERMS, linear_predictor: Any = None
 ) -> Contributions:
     """Every term of every row.
 
@@ -114,7 +114,7 @@ def contributions(
         Most columns of a term; what is above goes into ``rest``. The model's order by default.
     max_terms : int
         More are refused.
-    predictor : int or class, optional
+    linear_predictor : int or class, optional
         For families with several.
 
     Examples
@@ -127,7 +127,7 @@ def contributions(
     True
     """
     model = model_of(fitted)
-    k = predictor_of(model, predictor)
+    k = linear_predictor_of(model, linear_predictor)
     if max_order is not None and (isinstance(max_order, bool) or int(max_order) != max_order or max_order < 1):
         raise ValueError(f"max_order must be an integer of at least 1, got {max_order!r}")
     pure = purify(model, k)
@@ -144,7 +144,7 @@ def contributions(
     sets = [subset for order in orders for subset in combinations(pure.active, order)]
     names = tuple(tuple(model.encoder.names[j] for j in subset) for subset in sets)
     if is_dask(X):
-        own = partial(_rows_of_terms, max_order=max_order, max_terms=max_terms, predictor=predictor)
+        own = partial(_rows_of_terms, max_order=max_order, max_terms=max_terms, linear_predictor=linear_predictor)
         lazy = mapped(own, model, X, width=len(sets) + 1)
         return Contributions(names, pure.curves.intercept, lazy[:, :-1], lazy[:, -1])
     table = model.encoder.check(X)
@@ -169,21 +169,21 @@ def _rows_of_terms(model: Fitted, X: Any, offset: None, **asked: Any) -> Floats:
     return np.column_stack([found.values, found.rest])
 
 
-def _rows_of_shares(model: Fitted, X: Any, offset: None, predictor: Any) -> Floats:
+def _rows_of_shares(model: Fitted, X: Any, offset: None, linear_predictor: Any) -> Floats:
     """Shapley values of a partition."""
-    return shapley_values(model, X, predictor=predictor).values
+    return shapley_values(model, X, linear_predictor=linear_predictor).values
 
 
 @one_blas_thread()
-def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: int | None = None) -> Shapley:
-    """Exact Shapley values of the predictor (before the link), by the model's form: no sampling, no coalitions.
+def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_threads: int | None = None) -> Shapley:
+    """Exact Shapley values of the linear predictor (before the link), by the model's form: no sampling, no coalitions.
 
     Parameters
     ----------
     fitted : estimator or model
     X : table with the columns of training
         Of a Dask collection, values are a Dask Array, computed when asked for.
-    predictor : int or class, optional
+    linear_predictor : int or class, optional
         For families with several.
     n_threads : int, optional
         All cores by default.
@@ -196,10 +196,10 @@ def shapley_values(fitted: Fitted, X: Any, *, predictor: Any = None, n_threads: 
     ((4, 3), True)
     """
     model = model_of(fitted)
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     if is_dask(X):
         names = tuple(model.encoder.names)
-        lazy = mapped(partial(_rows_of_shares, predictor=predictor), model, X, width=len(names))
+        lazy = mapped(partial(_rows_of_shares, linear_predictor=linear_predictor), model, X, width=len(names))
         data = tuple(X[name] if hasattr(X, "columns") else X[:, j] for j, name in enumerate(names))
         return Shapley(names, pure.curves.intercept, lazy, data)
     table = model.encoder.check(X)

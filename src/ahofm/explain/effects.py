@@ -14,7 +14,7 @@ from scipy import stats
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric
-from ahofm.explain.asked import Fitted, column_of, columns_of, model_of, predictor_of
+from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predictor_of, model_of
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
@@ -42,7 +42,7 @@ class Effect:
     all_low, all_high : arrays of the same shape, or None
         Ends of a band that holds everywhere at once with that probability.
     std : array of the same shape, or None
-        Standard error on the scale of the predictor: root of the estimated mean squared error.
+        Standard error on the scale of the linear predictor: root of the estimated mean squared error.
     outside : array of bool of the same shape
         Where a number lies beyond those of training.
     level : float
@@ -91,7 +91,7 @@ def effect(
     alone: bool = True,
     scale: Literal["link", "response"] = "link",
     level: float = 0.95,
-    predictor: Any = None,
+    linear_predictor: Any = None,
 ) -> Effect:
     """What the model says about one column, or about several together.
 
@@ -112,7 +112,7 @@ def effect(
         link.
     level : float
         Of the bands.
-    predictor : int or class, optional
+    linear_predictor : int or class, optional
         For families with several.
 
     Examples
@@ -127,7 +127,7 @@ def effect(
     (10, 10)
     """
     model = model_of(fitted, band=True)
-    k = predictor_of(model, predictor)
+    k = linear_predictor_of(model, linear_predictor)
     held = {column_of(model, name): value for name, value in (at or {}).items()}
     free = columns_of(model, columns)
     if scale not in ("link", "response"):
@@ -151,10 +151,10 @@ def effect(
 
     low = high = all_low = all_high = std = None
     if band is not None:
-        spread, all_reach = band
-        low, high = _ends(shown, value, spread * float(stats.norm.ppf(0.5 + 0.5 * level)))
+        std, all_reach = band
+        low, high = _ends(shown, value, std * float(stats.norm.ppf(0.5 + 0.5 * level)))
         all_low, all_high = _ends(shown, value, all_reach)
-        std = spread.reshape(shape)
+        std = std.reshape(shape)
     return Effect(
         columns=tuple(model.encoder.names[j] for j in free),
         grid=tuple(grids),
@@ -221,8 +221,8 @@ def _band(
 
 
 def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:
-    """The mean where other columns, and other predictors, say nothing."""
-    intercepts = np.array([purify(model, other).curves.intercept for other in range(model.family.n_predictors)])
+    """The mean where other columns, and other linear predictors, say nothing."""
+    intercepts = np.array([purify(model, other).curves.intercept for other in range(model.family.n_eta)])
     eta = np.tile(intercepts, (len(value), 1))
     eta[:, k] = pure.curves.intercept + value
     mean = model.family.mean(eta)

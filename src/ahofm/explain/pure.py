@@ -1,4 +1,5 @@
-"""A predictor as a sum of terms that do not overlap: functions of mean zero, so that no term hides a part of another.
+"""A linear predictor as a sum of terms that do not overlap: functions of mean zero, so that no term hides a part of
+another.
 
     eta = intercept + sum_j main_j + sum_d sum_f weight_df e_d(psi_1f, ..., psi_pf)
 
@@ -34,7 +35,7 @@ _CENTRED = 1e-8
 
 @dataclass(frozen=True)
 class Pure:
-    """One predictor in pure terms.
+    """One linear predictor in pure terms.
 
     Attributes
     ----------
@@ -100,7 +101,7 @@ def masses_of(book: Codebook) -> Floats:
 
 @one_blas_thread()
 def purify(model: Model, k: int) -> Pure:
-    """Predictor k of a model in pure terms; exact also at unseen levels and missing values.
+    """Linear predictor k of a model in pure terms; exact also at unseen levels and missing values.
 
     Examples
     --------

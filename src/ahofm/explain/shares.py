@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.asked import Fitted, model_of, orders_of, predictor_of
+from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of, orders_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
@@ -25,7 +25,7 @@ from ahofm.model.shares import symmetric
 
 @dataclass(frozen=True)
 class VarianceShares:
-    """Shares of the predictor's variance, if columns were independent.
+    """Shares of the linear predictor's variance, if columns were independent.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class TopInteractions:
     terms : tuple of tuples of str
         The columns of each.
     shares : array of shape (terms,)
-        Of the predictor's variance, if columns were independent; decreasing.
+        Of the linear predictor's variance, if columns were independent; decreasing.
     std : array of shape (terms,)
         Standard deviation of each.
     """
@@ -85,8 +85,8 @@ class TopInteractions:
 
 
 @one_blas_thread()
-def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
-    """How much of the predictor's variance each order and each column carries.
+def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> VarianceShares:
+    """How much of the linear predictor's variance each order and each column carries.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
     array([0.5, 0. , 0. ])
     """
     model = model_of(fitted)
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     orders, main, each = variances(pure)
     total = sum(orders.values())
     unit = total if total > 0.0 else 1.0
@@ -134,7 +134,7 @@ def _without_each(values: Floats, order: int) -> Floats:
 
 @one_blas_thread()
 def top_interactions(
-    fitted: Fitted, k: int = 10, order: int | None = None, *, predictor: Any = None
+    fitted: Fitted, k: int = 10, order: int | None = None, *, linear_predictor: Any = None
 ) -> TopInteractions:
     """The k interactions with the largest variance, of one order or of all.
 
@@ -150,7 +150,7 @@ def top_interactions(
     model = model_of(fitted)
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     best: list[tuple[float, tuple[int, ...]]] = []
     for one in orders_of(model, order):
         if one in pure.slices:

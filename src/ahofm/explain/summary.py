@@ -12,7 +12,7 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.arguments import Fitted, model_of
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
@@ -43,16 +43,16 @@ class Summary:
     kinds : tuple of str
         What each column became.
     shares, main_shares : arrays of shape (columns,)
-        Of the predictor's variance: everything the column is in, and its main effect.
+        Of the linear predictor's variance: everything the column is in, and its main effect.
     edf : dict of order to array of shape (columns,), or None
         Effective degrees of freedom.
-    strengths : dict of order to array of shape (columns,)
-        First smoothing strength, in the units of the fit.
+    smoothing_parameters : dict of order to array of shape (columns,)
+        First smoothing parameter, in the units of the fit.
     p_main : array of shape (columns,) or None
         Approximate probability of a main effect as large as this if there were none (Wood 2013).
     orders : dict of order to share of the variance
     gains : tuple of Gain
-        What rows that were not fitted said of each order; empty where none were set aside.
+        What rows that were not fitted said of each order; empty where there were none.
     pearson_dispersion : float or None
         Pearson's statistic over its residual degrees of freedom, where the family takes the dispersion as known; 1 when
         its variance is right. None where it says nothing: rows of one trial each.
@@ -71,7 +71,7 @@ class Summary:
     shares: Floats
     main_shares: Floats
     edf: Mapping[int, Floats] | None
-    strengths: Mapping[int, Floats]
+    smoothing_parameters: Mapping[int, Floats]
     p_main: Floats | None
     orders: Mapping[int, float]
     gains: tuple[Gain, ...]
@@ -89,8 +89,8 @@ class Summary:
         data |= {"share": self.shares, "main_share": self.main_shares}
         for order, own in (self.edf or {}).items():
             data[f"edf_{order}"] = own
-        for order, own in self.strengths.items():
-            data[f"strength_{order}"] = own
+        for order, own in self.smoothing_parameters.items():
+            data[f"smoothing_parameter_{order}"] = own
         if self.p_main is not None:
             data["p_main"] = self.p_main
         return frame(data, backend)
@@ -110,6 +110,7 @@ class Summary:
         if self.p_main is not None:
             lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
         lines += [f"warning: {text}" for text in self.warnings]
+        lines.append("terms: docs/glossary.md")
         return "\n".join(lines)
 
     def _column_lines(self) -> list[str]:
@@ -146,13 +147,13 @@ def summary(fitted: Fitted) -> Summary:
     >>> from ahofm.explain import summary
     >>> said = summary(model)
     >>> print(said)  # doctest: +ELLIPSIS
-    Gaussian(link='identity'), order 2, 300 rows; solver block: ...
+    Gaussian(link='identity'), order 2, 300 rows; solver variational: ...
     >>> bool(said.p_main[0] < 0.001)
     True
     """
     model = model_of(fitted, band=True)
     training = getattr(fitted, "_training", None)
-    parts = [variances(purify(model, k)) for k in range(model.family.n_predictors)]
+    parts = [variances(purify(model, k)) for k in range(model.family.n_eta)]
     total = sum(sum(orders.values()) for orders, _, _ in parts) or 1.0
     books = model.encoder.codebooks
     warnings = [] if model.trace.reason.success else [model.trace.reason.value]
@@ -161,7 +162,7 @@ def summary(fitted: Fitted) -> Summary:
     if training is not None:
         table, y, weight, offset = training
         explained = model.deviance_explained(table, y, weight, offset)
-        warnings += [said for k in range(model.family.n_predictors) for said in shared_effects(model, k)]
+        warnings += [said for k in range(model.family.n_eta) for said in shared_effects(model, k)]
         warnings += _dependence(model, table, sum(sum(own[0].values()) for own in parts))
     return Summary(
         family=repr(model.family),
@@ -169,11 +170,11 @@ def summary(fitted: Fitted) -> Summary:
         order=model.order,
         ranks=dict(model.ranks),
         columns=tuple(model.encoder.names),
-        kinds=tuple("constant" if book.kind is None else type(book.kind).__name__.lower() for book in books),
+        kinds=tuple("constant" if book.kind is None else book.kind.name for book in books),
         shares=sum((each for _, _, each in parts), np.zeros(len(books))) / total,
         main_shares=sum((main for _, main, _ in parts), np.zeros(len(books))) / total,
-        edf=None if model.band is None else _freedom(model.band),
-        strengths=dict(model.strengths),
+        edf=None if model.band is None else _edf(model.band),
+        smoothing_parameters=dict(model.smoothing_parameters),
         p_main=None if model.band is None else _main_tests(model.band),
         orders={order: sum(own[0].get(order, 0.0) for own in parts) / total for order in range(1, model.order + 1)},
         gains=model.gains,
@@ -187,9 +188,9 @@ def summary(fitted: Fitted) -> Summary:
     )
 
 
-def _freedom(band: Band) -> dict[int, Floats]:
-    first = band.freedom[0]
-    return {order: np.asarray(sum(part[order] for part in band.freedom)) for order in first}
+def _edf(band: Band) -> dict[int, Floats]:
+    first = band.edf[0]
+    return {order: np.asarray(sum(part[order] for part in band.edf)) for order in first}
 
 
 def _main_tests(band: Band) -> Floats | None:
@@ -203,7 +204,7 @@ def _pearson(model: Model, training: Any) -> float | None:
         return model.pearson_dispersion
     shares = isinstance(model.family, Bernoulli) and training is not None
     rows = float(training[0].n_rows) if shares else model.total
-    used = 1.0 + sum(float(part.sum()) for own in model.band.freedom for part in own.values())
+    used = 1.0 + sum(float(part.sum()) for own in model.band.edf for part in own.values())
     return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
 
@@ -228,7 +229,7 @@ def _dependence(model: Model, table: Table, independent: float) -> list[str]:
     actual = float(model.eta(some).var(axis=0).sum())
     if independent > 0.0 and not 0.67 < actual / independent < 1.5:
         found.append(
-            f"the predictor's variance in training is {actual:.3g}; "
+            f"the linear predictor's variance in training is {actual:.3g}; "
             f"with independent columns it would be {independent:.3g}"
         )
     return found

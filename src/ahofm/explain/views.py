@@ -1,4 +1,4 @@
-"""Two more views of interactions: their marginals with the spread across the other columns, and the latent curves."""
+"""Two more views of interactions: marginals, with the standard deviation over the other columns, and latent curves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.asked import Fitted, columns_of, model_of, orders_of, predictor_of
+from ahofm.explain.arguments import Fitted, columns_of, linear_predictor_of, model_of, orders_of
 from ahofm.explain.effects import grid_of
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import Pure, purify
@@ -20,14 +20,14 @@ from ahofm.model.shares import symmetric
 
 @dataclass(frozen=True)
 class Marginals:
-    """A function of several columns along each of them: its mean over the others, and its spread across them.
+    """A function of several columns along each of them: its mean over the others, and its standard deviation over them.
 
     Attributes
     ----------
     columns : tuple of str
     grid : tuple of arrays
-    mean, spread : tuples of arrays, one per column, of its grid's length
-        ``spread`` is the standard deviation over the other columns.
+    mean, std : tuples of arrays, one per column, of its grid's length
+        ``std`` is the standard deviation over the other columns.
     alone : bool
         Whether the function is the interaction alone; its means are then zero.
     """
@@ -35,7 +35,7 @@ class Marginals:
     columns: tuple[str, ...]
     grid: tuple[NDArray[Any], ...]
     mean: tuple[Floats, ...]
-    spread: tuple[Floats, ...]
+    std: tuple[Floats, ...]
     alone: bool
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -45,7 +45,7 @@ class Marginals:
             "column": [name for name, values in zip(self.columns, self.grid, strict=True) for _ in values],
             "at": [value if numbers else str(value) for values in self.grid for value in values.tolist()],
             "mean": np.concatenate(self.mean),
-            "spread": np.concatenate(self.spread),
+            "std": np.concatenate(self.std),
         }
         return frame(data, backend)
 
@@ -89,7 +89,7 @@ class Factors:
 
 @one_blas_thread()
 def marginals(
-    fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, predictor: Any = None
+    fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, linear_predictor: Any = None
 ) -> Marginals:
     """What the model says about several columns together, seen along each of them.
 
@@ -101,17 +101,17 @@ def marginals(
         As for ``effect``.
     alone : bool
         Whether to take the interaction of all of them alone; by default everything that depends on no other column.
-    predictor : int or class, optional
+    linear_predictor : int or class, optional
 
     Examples
     --------
     >>> from ahofm.explain import marginals
     >>> found = marginals(model, ["rain", "sun"], {"rain": [0.0, 1.0], "sun": [0.0, 1.0]})
-    >>> bool(found.spread[0][1] > 5 * found.spread[0][0])  # what sun adds matters where it rains
+    >>> bool(found.std[0][1] > 5 * found.std[0][0])  # what sun adds matters where it rains
     True
     """
     model = model_of(fitted)
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     found = columns_of(model, columns)
     if len(found) < 2:
         raise ValueError("marginals are of at least two columns; effect is for one")
@@ -150,7 +150,7 @@ def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: boo
 
 
 @one_blas_thread()
-def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any = None) -> Factors:
+def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predictor: Any = None) -> Factors:
     """The latent curves of an order, so that two fits can be compared.
 
     Factors of pairs may be rotated without changing the model: they are turned to the principal axes of all their
@@ -165,7 +165,7 @@ def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, predictor: Any 
     (('wind', 'rain', 'sun'), True)
     """
     model = model_of(fitted)
-    pure = purify(model, predictor_of(model, predictor))
+    pure = purify(model, linear_predictor_of(model, linear_predictor))
     (order,) = orders_of(model, order)
     if order not in pure.slices:
         raise ValueError(f"the model has no factors of order {order}")

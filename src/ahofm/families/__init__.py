@@ -1,4 +1,4 @@
-"""Families: from targets and predictors to loss, slope and curvature, row by row."""
+"""Families: from targets and linear predictors to loss, slope and curvature, row by row."""
 
 from __future__ import annotations
 

@@ -107,6 +107,6 @@ class QuasiBinomial(Bernoulli):
 
 
 def logistic_bound(square: Floats) -> Floats:
-    """Curvature of the parabola that touches ``log(1 + exp(xi))`` at +-xi and is nowhere below, from ``xi^2``."""
+    """Curvature of the quadratic majorant of ``log(1 + exp(xi))`` at +-xi (Jaakkola and Jordan), from ``xi^2``."""
     half = 0.5 * np.sqrt(square)
     return np.asarray(np.where(half < 1e-4, 0.25, 0.25 * np.tanh(half) / np.maximum(half, 1e-4)))

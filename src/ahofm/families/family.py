@@ -1,6 +1,6 @@
 """What a family is: (y, eta) -> loss and its derivatives, row by row. Knows no columns, no codes, no coefficients.
 
-A family has K predictors; eta is (n, K). Losses are negative log-likelihoods up to terms free of eta, with unit
+A family has K linear predictors; eta is (n, K). Losses are negative log-likelihoods up to terms free of eta, with unit
 dispersion, so that a weight multiplies a row's loss as if the row were there that often.
 """
 
@@ -24,8 +24,8 @@ Curvature: TypeAlias = Literal["second derivative", "expectation", "majorant"]
 class Family(ABC):
     """A distribution (or a robust stand-in for one) and its link. Subclasses are frozen dataclasses.
 
-    A family of your own needs ``target``, ``loss``, ``mean`` and ``guess``, and ``n_predictors`` when it has more
-    than one predictor; the rest has defaults.
+    A family of your own needs ``target``, ``loss``, ``mean`` and ``guess``, and ``n_eta`` when it has more
+    than one linear predictor; the rest has defaults.
     """
 
     @property
@@ -44,33 +44,28 @@ class Family(ABC):
         return type(self).__name__
 
     @property
-    def n_predictors(self) -> int:
-        """Number K of predictors."""
+    def n_eta(self) -> int:
+        """Number K of linear predictors."""
         return 1
 
     @property
     def takes_flat_offset(self) -> bool:
-        """Whether an offset with one number per row is clear: it goes to the first predictor."""
+        """Whether an offset with one number per row is clear: it goes to the first linear predictor."""
         return True
 
     @property
     def curvature(self) -> Curvature:
         """What h is; never negative in any case.
 
-        "second derivative" of the loss by a predictor; its "expectation" over the family's targets (the Fisher
-        information); or a "majorant": the parabola with slope g and curvature h touches the loss and is nowhere below
-        it, so that a full step never goes up.
+        "second derivative" of the loss by a linear predictor; its "expectation" over the family's targets (the Fisher
+        information); or a "majorant": the quadratic with slope g and curvature h equals the loss at eta and is nowhere
+        below it, so that a full step never increases the loss.
         """
         return "second derivative"
 
     @property
-    def convex(self) -> bool:
-        """Whether the loss is convex in eta. Taken to be so unless h has to be an expectation."""
-        return self.curvature != "expectation"
-
-    @property
     def logarithmic(self) -> bool:
-        """Whether predictors are logarithms, of means or of odds: beyond 20 they say never or always."""
+        """Whether linear predictors are logarithms, of means or of odds: beyond 20 they say never or always."""
         return False
 
     @property
@@ -90,15 +85,16 @@ class Family(ABC):
 
     @abstractmethod
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
-        """Loss (n,), its slope g (n, K) and curvature h >= 0 (n, K) by each predictor.
+        """Loss (n,), its slope g (n, K) and curvature h >= 0 (n, K) by each linear predictor.
 
         Infinite, never NaN, where the link has no value or the loss overflows.
         """
 
     def expected(self, y: Floats, eta: Floats, variance: Floats) -> RowLoss:
-        """The same when predictors have variances (n, K), for a family that must not overlook them.
+        """The same when linear predictors have variances (n, K), for a family that must not overlook them.
 
-        A spread is one that must not: rows whose means are fitted closely, and are not known that well, have none.
+        A family with a linear predictor of the standard deviation must not: a mean that is fitted closely but is
+        uncertain would make it zero.
         """
         del variance
         return self.loss(y, eta)
@@ -109,7 +105,7 @@ class Family(ABC):
 
     @abstractmethod
     def guess(self, y: Floats, weight: Floats) -> Floats:
-        """Predictors (K,) of a model without columns, near enough to start from."""
+        """Linear predictors (K,) of a model without columns, near enough to start from."""
 
     def floor(self, y: Floats) -> Floats | None:
         """Smallest loss that any eta reaches, (n,); None when there is none."""
@@ -123,14 +119,14 @@ class Family(ABC):
     def pearson(self, y: Floats, eta: Floats) -> Floats:
         """What estimates the dispersion by its mean, (n,): squared residuals in units of the variance function.
 
-        By default ``g^2 / h`` of the first predictor, which is right where h is the Fisher information.
+        By default ``g^2 / h`` of the first linear predictor, which is right where h is the Fisher information.
         """
         _, g, h = self.loss(y, eta)
         with quiet():
             return np.asarray(np.where(g[:, 0] == 0, 0.0, g[:, 0] ** 2 / h[:, 0]))
 
     def majorant(self, eta: Floats, variance: Floats) -> Floats | None:
-        """Curvatures (n, K) of parabolas that touch the loss and are nowhere below it, where ``h`` is none of those.
+        """Curvatures (n, K) of quadratic majorants of the loss at eta, where ``h`` is not one already.
 
         ``variance`` (n, K) is that of eta. None when there is no such bound: steps are then halved where they must be.
         """
@@ -138,12 +134,12 @@ class Family(ABC):
         return None
 
     def learned(self, y: Floats, eta: Floats, weight: Floats) -> Family:
-        """The family with parameters of its own (a shape, a power) estimated at predictors, where it has any open."""
+        """The family with its open parameters (a shape, a power) estimated at linear predictors (n, K)."""
         del y, eta, weight
         return self
 
     def distribution(self, eta: Floats, dispersion: float) -> Distribution:
-        """Of new targets at predictors (n, K)."""
+        """Of new targets at linear predictors (n, K)."""
         raise NotImplementedError(f"{self.name} does not say how its targets are distributed: give it `distribution`")
 
     def filled(self, y: Floats, weight: Floats) -> Family:
@@ -153,7 +149,7 @@ class Family(ABC):
 
     def standardised(self, y: Floats, weight: Floats) -> tuple[Family, Units]:
         """The family, filled in, and the units to fit in."""
-        return self.filled(y, weight), Units.unchanged(self.n_predictors)
+        return self.filled(y, weight), Units.unchanged(self.n_eta)
 
     def check(self, y: Floats) -> None:
         """Raise ValueError when the family cannot be fitted to the target."""
@@ -167,20 +163,22 @@ class Family(ABC):
             )
 
     def start(self, y: Floats, weight: Floats, offset: Floats | None = None) -> Floats:
-        """Predictors (K,) of the best model without columns, by damped Newton steps from the guess."""
+        """Linear predictors (K,) of the best model without columns, by damped Newton steps from the guess."""
         rows = weight > 0  # a row without weight must not count, not even with an infinite loss
-        y, share = y[rows].astype(np.float64), weight[rows] / weight.sum(dtype=np.float64)
-        shifts = np.zeros((len(y), self.n_predictors)) if offset is None else offset[rows].astype(np.float64)
+        y, fraction = y[rows].astype(np.float64), weight[rows] / weight.sum(dtype=np.float64)
+        shifts = np.zeros((len(y), self.n_eta)) if offset is None else offset[rows].astype(np.float64)
 
         def at(eta: Floats) -> tuple[float, Floats, Floats]:
             with quiet():
                 value, g, h = self.loss(y, eta + shifts)
-                return float(share @ value), share @ g, share @ h
+                return float(fraction @ value), fraction @ g, fraction @ h
 
         # The smallest or the largest offset keeps all rows inside the link when the mean offset does not.
-        guess = np.asarray(self.guess(y, share), dtype=np.float64)
-        eta = min((guess - shift for shift in (share @ shifts, shifts.min(0), shifts.max(0))), key=lambda e: at(e)[0])
-        secant = self.n_predictors == 1 and self.curvature != "second derivative"  # steps by h alone would be many
+        guess = np.asarray(self.guess(y, fraction), dtype=np.float64)
+        eta = min(
+            (guess - shift for shift in (fraction @ shifts, shifts.min(0), shifts.max(0))), key=lambda e: at(e)[0]
+        )
+        secant = self.n_eta == 1 and self.curvature != "second derivative"  # steps by h alone would be many
         value, g, h = at(eta)
         for _ in range(200):
             step = -g / np.where(h > 0, h, 1.0)

@@ -1,4 +1,4 @@
-"""Least squares: numbers with errors of equal spread."""
+"""Least squares: numbers with errors of equal variance."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import quiet
 from ahofm.families.settings import check_between, filled_in
 from ahofm.families.target import TargetRange
-from ahofm.families.units import Units, location_units, robust_spread, weighted_quantile
+from ahofm.families.units import Units, location_units, robust_scale, weighted_quantile
 
 TUNING = 1.345
 """Huber's constant: 95% efficient when errors are normal with standard deviation 1."""
@@ -25,12 +25,12 @@ class Huber(Family):
     """``r^2 / 2`` for residuals up to delta, ``delta (|r| - delta / 2)`` beyond.
 
     The second derivative is 1 inside and 0 outside; steps by it would not move rows that are all outside. Hence h is
-    the weight of iterated reweighting, ``min(1, delta / |r|)``, whose parabola is a majorant.
+    the weight of iterated reweighting, ``min(1, delta / |r|)``, whose quadratic is a majorant.
 
     Parameters
     ----------
     delta : float, optional
-        In the units of y; None is ``TUNING`` times the robust spread of y.
+        In the units of y; None is ``TUNING`` times the robust scale of y.
 
     References
     ----------
@@ -52,7 +52,7 @@ class Huber(Family):
     def __post_init__(self) -> None:
         """Refuse other deltas."""
         if self.delta is not None:
-            check_between(self.name, "delta", self.delta, 0.0, remedy="None takes 1.345 times the spread of y")
+            check_between(self.name, "delta", self.delta, 0.0, remedy="None takes 1.345 times the robust scale of y")
 
     @property
     def curvature(self) -> Curvature:
@@ -72,7 +72,7 @@ class Huber(Family):
 
     @property
     def dispersed(self) -> bool:
-        """The spread within delta is estimated."""
+        """The variance within delta is estimated."""
         return True
 
     def mean(self, eta: Floats) -> Floats:
@@ -80,7 +80,7 @@ class Huber(Family):
         return eta[:, 0]
 
     def distribution(self, eta: Floats, dispersion: float) -> Distribution:
-        """Normal, with the spread of the residuals within delta: outliers are not its business."""
+        """Normal, with the standard deviation of the residuals within delta: outliers are not its business."""
         return of_scipy(stats.norm(self.mean(eta), np.sqrt(dispersion)))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:
@@ -89,10 +89,10 @@ class Huber(Family):
 
     def filled(self, y: Floats, weight: Floats) -> Huber:
         """With a delta."""
-        return self if self.delta is not None else replace(self, delta=TUNING * robust_spread(y, weight))
+        return self if self.delta is not None else replace(self, delta=TUNING * robust_scale(y, weight))
 
     def standardised(self, y: Floats, weight: Floats) -> tuple[Family, Units]:
-        """Median 0 and robust spread 1."""
+        """Median 0 and robust scale 1."""
         units = location_units(y, weight, robust=True)
         delta = filled_in(self.name, "delta", self.filled(y, weight).delta)
-        return replace(self, delta=delta / units.spread), units
+        return replace(self, delta=delta / units.scale), units

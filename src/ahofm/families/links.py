@@ -17,7 +17,7 @@ ByMean: TypeAlias = tuple[Floats, Floats, Floats]
 
 @dataclass(frozen=True)
 class Link:
-    """A link for one predictor.
+    """A link for one linear predictor.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ LINKS: Mapping[str, Link] = MappingProxyType(
         )
     }
 )
-"""Softmax, the link of several predictors, is part of the multinomial family."""
+"""Softmax, the link of several linear predictors, is part of the multinomial family."""
 
 
 def check_link(name: str, allowed: tuple[str, ...], family: str) -> None:

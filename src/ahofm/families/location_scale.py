@@ -1,4 +1,4 @@
-"""Numbers whose mean and spread both depend on the columns."""
+"""Numbers whose mean and standard deviation both depend on the columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ahofm.families.units import Units, location_units
 
 @dataclass(frozen=True)
 class GaussianLocationScale(Family):
-    """``eta_2 + (y - eta_1)^2 exp(-2 eta_2) / 2``: the first predictor is the mean, the second the log of the spread.
+    """``eta_2 + (y - eta_1)^2 exp(-2 eta_2) / 2``: the first linear predictor is the mean, the second the log of the
+    standard deviation.
 
     h is the Fisher information ``(exp(-2 eta_2), 2)``. It has no cross term, so that its diagonal is all of it, whereas
     the second derivative by eta_2 vanishes where residuals do and the loss is not convex in both together.
@@ -39,7 +40,7 @@ class GaussianLocationScale(Family):
     target: ClassVar[TargetRange] = TargetRange()
 
     @property
-    def n_predictors(self) -> int:
+    def n_eta(self) -> int:
         """Mean and log standard deviation."""
         return 2
 
@@ -61,7 +62,7 @@ class GaussianLocationScale(Family):
         return value, g, h
 
     def expected(self, y: Floats, eta: Floats, variance: Floats) -> RowLoss:
-        """With the mean's variance in the squared residual: a mean that follows its rows takes their spread away."""
+        """With the mean's variance added to the squared residual: a mean that follows its rows makes it too small."""
         value, g, h = self.loss(y, eta)
         with quiet():
             more = np.where(variance[:, 0] == 0, 0.0, variance[:, 0] * h[:, 0])
@@ -84,16 +85,16 @@ class GaussianLocationScale(Family):
     def guess(self, y: Floats, weight: Floats) -> Floats:
         """Mean and log standard deviation of the target."""
         units = location_units(y, weight)
-        return np.array([units.centre, np.log(units.spread)])
+        return np.array([units.centre, np.log(units.scale)])
 
     def floor(self, y: Floats) -> None:
-        """None: a row with its mean right wants no spread at all."""
+        """None: a row with its mean right wants a standard deviation of zero."""
         del y
 
     def standardised(self, y: Floats, weight: Floats) -> tuple[Family, Units]:
-        """Mean 0 and standard deviation 1: the log of the spread shifts."""
-        units = location_units(y, weight, n_predictors=2)
-        return self, replace(units, shift=(units.centre, float(np.log(units.spread))))
+        """Mean 0 and standard deviation 1: the log of the standard deviation shifts."""
+        units = location_units(y, weight, n_eta=2)
+        return self, replace(units, shift=(units.centre, float(np.log(units.scale))))
 
     def check(self, y: Floats) -> None:
         """Equal targets have no finite fit."""

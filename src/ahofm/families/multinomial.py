@@ -1,4 +1,4 @@
-"""Several classes, one predictor each."""
+"""Several classes, one linear predictor each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from ahofm.kernels import LOSSES, log_of_sum
 class Multinomial(Family):
     """``-log mu_y`` with ``mu = softmax(eta)``; targets are the numbers 0 .. K - 1 of the classes.
 
-    All classes have a predictor. Adding the same to all of them changes nothing; penalties choose among the equals.
+    All classes have a linear predictor. Adding the same to all of them changes nothing; penalties choose among the
+    equals.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Multinomial(Family):
         return False
 
     @property
-    def n_predictors(self) -> int:
+    def n_eta(self) -> int:
         """One a class."""
         return int(self.n_classes)
 
@@ -73,7 +74,7 @@ class Multinomial(Family):
         return LOSSES["multinomial"](y, eta)
 
     def majorant(self, eta: Floats, variance: Floats) -> Floats:
-        """Of each predictor given the others: a logistic loss in its distance to the logarithm of their sum."""
+        """Of each linear predictor given the others: a logistic loss in its distance to the logarithm of their sum."""
         others = [log_of_sum(np.delete(eta, k, axis=1)) for k in range(self.n_classes)]
         return logistic_bound((eta - np.stack(others, axis=1)) ** 2 + variance)
 

@@ -29,7 +29,7 @@ class NegativeBinomial(Family):
     ----------
     size : float, optional
         Positive; the larger, the closer to Poisson. None estimates it: from the moments of the target before a fit, and
-        by maximum likelihood given the means as ``solver="block"`` goes on.
+        by maximum likelihood given the means as ``solver="variational"`` goes on.
     open : bool
         Whether ``size`` is an estimate, to be estimated again.
 

@@ -60,11 +60,6 @@ class Poisson(Family):
         return "second derivative" if self.link == "log" else "expectation"
 
     @property
-    def convex(self) -> bool:
-        """With either link."""
-        return True
-
-    @property
     def logarithmic(self) -> bool:
         """With the log link."""
         return self.link == "log"

@@ -15,10 +15,10 @@ from ahofm.families.family import Curvature, Family, RowLoss
 from ahofm.families.links import quiet
 from ahofm.families.settings import check_between, filled_in
 from ahofm.families.target import TargetRange
-from ahofm.families.units import Units, location_units, robust_spread, weighted_quantile
+from ahofm.families.units import Units, location_units, robust_scale, weighted_quantile
 
 SMOOTHING = 0.02
-"""Of the robust spread of the target. Moves the 0.99 quantile of a normal target by 0.002 standard deviations."""
+"""Of the robust scale of the target. Moves the 0.99 quantile of a normal target by 0.002 standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Quantile(Family):
     ----------
     level : float between 0 and 1
     smoothing : float, optional
-        s in the units of y; None is ``SMOOTHING`` times the robust spread of y.
+        s in the units of y; None is ``SMOOTHING`` times the robust scale of y.
 
     References
     ----------
@@ -109,9 +109,9 @@ class Quantile(Family):
         return replace(self, smoothing=_smoothing(self.smoothing, y, weight))
 
     def standardised(self, y: Floats, weight: Floats) -> tuple[Family, Units]:
-        """Median 0 and robust spread 1."""
+        """Median 0 and robust scale 1."""
         units = location_units(y, weight, robust=True)
-        return replace(self, smoothing=_smoothing(self.smoothing, y, weight) / units.spread), units
+        return replace(self, smoothing=_smoothing(self.smoothing, y, weight) / units.scale), units
 
 
 @dataclass(frozen=True)
@@ -180,15 +180,17 @@ class Laplace(Family):
         return replace(self, smoothing=_smoothing(self.smoothing, y, weight))
 
     def standardised(self, y: Floats, weight: Floats) -> tuple[Family, Units]:
-        """Median 0 and robust spread 1."""
+        """Median 0 and robust scale 1."""
         units = location_units(y, weight, robust=True)
-        return replace(self, smoothing=_smoothing(self.smoothing, y, weight) / units.spread), units
+        return replace(self, smoothing=_smoothing(self.smoothing, y, weight) / units.scale), units
 
 
 def _smoothing(smoothing: float | None, y: Floats, weight: Floats) -> float:
-    return SMOOTHING * robust_spread(y, weight) if smoothing is None else smoothing
+    return SMOOTHING * robust_scale(y, weight) if smoothing is None else smoothing
 
 
 def _check_smoothing(family: str, smoothing: float | None) -> None:
     if smoothing is not None:
-        check_between(family, "smoothing", smoothing, 0.0, remedy="None takes a small fraction of the spread of y")
+        check_between(
+            family, "smoothing", smoothing, 0.0, remedy="None takes a small fraction of the robust scale of y"
+        )

@@ -29,7 +29,7 @@ class Tweedie(Family):
     ----------
     power : float, optional
         Between 1 (Poisson) and 2 (gamma). None estimates it by maximum likelihood given the means as
-        ``solver="block"`` goes on, from 1.5; other solvers leave it there.
+        ``solver="variational"`` goes on, from 1.5; other solvers leave it there.
     open : bool
         Whether ``power`` is an estimate, to be estimated again.
 

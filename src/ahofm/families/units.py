@@ -1,4 +1,4 @@
-"""Units to fit in: where targets are and how far they spread. Knows no losses."""
+"""Units to fit in: where targets are and their scale. Knows no losses."""
 
 from __future__ import annotations
 
@@ -14,59 +14,57 @@ _LARGEST = 1e153
 
 @dataclass(frozen=True)
 class Units:
-    """A change of units that a family allows: ``y = centre + spread y'`` and ``eta_k = shift_k + factor_k eta'_k``.
+    """A change of units that a family allows: ``y = centre + scale y'`` and ``eta_k = shift_k + factor_k eta'_k``.
 
     Penalties on factors do not scale with the target, so fits are made in units in which they mean the same for all.
     """
 
     centre: float
-    spread: float
+    scale: float
     shift: tuple[float, ...]
     factor: tuple[float, ...]
 
     @classmethod
-    def unchanged(cls, n_predictors: int) -> Units:
+    def unchanged(cls, n_eta: int) -> Units:
         """The units as they are."""
-        return cls(0.0, 1.0, (0.0,) * n_predictors, (1.0,) * n_predictors)
+        return cls(0.0, 1.0, (0.0,) * n_eta, (1.0,) * n_eta)
 
     def of_target(self, y: Floats) -> Floats:
         """y' of y."""
-        return (y - self.centre) / self.spread
+        return (y - self.centre) / self.scale
 
     def of_offset(self, offset: Floats) -> Floats:
         """What is added to eta' when ``offset`` is added to eta."""
         return np.asarray(offset / np.asarray(self.factor))
 
 
-def location_units(y: Floats, weight: Floats, *, n_predictors: int = 1, robust: bool = False) -> Units:
-    """Centre 0 and spread 1, for a family whose first predictor moves and stretches with the target.
+def location_units(y: Floats, weight: Floats, *, n_eta: int = 1, robust: bool = False) -> Units:
+    """Centre 0 and scale 1, for a family whose first linear predictor moves and stretches with the target.
 
-    Mean and standard deviation or, when ``robust``, median and ``robust_spread``: a family that is chosen because of
+    Mean and standard deviation or, when ``robust``, median and ``robust_scale``: a family that is chosen because of
     outliers must not get its units from them.
     """
     if robust:
-        centre, spread = weighted_quantile(y, weight, 0.5), robust_spread(y, weight)
+        centre, scale = weighted_quantile(y, weight, 0.5), robust_scale(y, weight)
     else:
-        share = weight / weight.sum(dtype=np.float64)
-        centre = float(share @ y)
+        weight_fraction = weight / weight.sum(dtype=np.float64)
+        centre = float(weight_fraction @ y)
         largest = float(np.abs(y - centre).max()) or 1.0  # squares of large numbers overflow
-        spread = largest * float(np.sqrt(share @ ((y - centre) / largest) ** 2))
-    check_scale(spread, centre)
+        scale = largest * float(np.sqrt(weight_fraction @ ((y - centre) / largest) ** 2))
+    check_scale(scale, centre)
     check_scale(float(np.abs(y - centre).max()), centre)
-    if not spread > 4.0 * np.finfo(float).eps * max(abs(centre), np.finfo(float).tiny):
-        spread = 1.0  # a constant target, but for rounding: any unit will do
-    same = Units.unchanged(n_predictors)
-    return replace(
-        same, centre=centre, spread=spread, shift=(centre, *same.shift[1:]), factor=(spread, *same.factor[1:])
-    )
+    if not scale > 4.0 * np.finfo(float).eps * max(abs(centre), np.finfo(float).tiny):
+        scale = 1.0  # a constant target, but for rounding: any unit will do
+    same = Units.unchanged(n_eta)
+    return replace(same, centre=centre, scale=scale, shift=(centre, *same.shift[1:]), factor=(scale, *same.factor[1:]))
 
 
-def check_scale(spread: float, centre: float) -> None:
-    """Raise ValueError when squares of targets leave double precision; a constant target has no spread."""
-    constant = abs(centre) < _LARGEST and spread <= 4.0 * np.finfo(float).eps * abs(centre)
-    if not constant and not 1.0 / _LARGEST < spread < _LARGEST:
+def check_scale(scale: float, centre: float) -> None:
+    """Raise ValueError when squares of targets leave double precision; a constant target has scale zero."""
+    constant = abs(centre) < _LARGEST and scale <= 4.0 * np.finfo(float).eps * abs(centre)
+    if not constant and not 1.0 / _LARGEST < scale < _LARGEST:
         raise ValueError(
-            f"y is of the order of {max(spread, abs(centre)):.0e}, whose square double precision does not hold; give "
+            f"y is of the order of {max(scale, abs(centre)):.0e}, whose square double precision does not hold; give "
             "it in other units, e.g. divided by its mean"
         )
 
@@ -87,7 +85,7 @@ def weighted_quantile(y: Floats, weight: Floats, level: float) -> float:
     return float(y[order[np.searchsorted(reached, level * reached[-1] * (1.0 - 1e-12))]])
 
 
-def robust_spread(y: Floats, weight: Floats) -> float:
+def robust_scale(y: Floats, weight: Floats) -> float:
     """Median absolute deviation from the median, scaled to be the standard deviation of a normal target.
 
     When more than half of the targets are equal it is zero; then the mean absolute deviation is taken, scaled likewise

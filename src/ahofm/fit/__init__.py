@@ -1,17 +1,17 @@
-"""Fitting: the objective, smoothing strengths, solvers and the way from a table to a model."""
+"""Fitting: the objective, smoothing parameters, solvers and the way from a table to a model."""
 
-from ahofm.fit.adam import Adam
-from ahofm.fit.bcd import Bcd
+from ahofm.fit.api import fit_model
 from ahofm.fit.capacity import OrderWarning
+from ahofm.fit.cost.forecast import Forecast, forecast_fit
 from ahofm.fit.dispersion import DispersionWarning
-from ahofm.fit.forecast import Forecast, forecast_fit
-from ahofm.fit.lbfgs import Lbfgs
 from ahofm.fit.objective import Objective
 from ahofm.fit.settings import SOLVERS, Settings
-from ahofm.fit.smoothing import degrees_of_freedom, strength_of, strengths_of
-from ahofm.fit.solver import Callback, Solver, State, minimise
-from ahofm.fit.start import random_start
-from ahofm.fit.train import fit_model
+from ahofm.fit.smoothing.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
+from ahofm.fit.solvers.adam import Adam
+from ahofm.fit.solvers.base import Callback, Solver, State, minimise
+from ahofm.fit.solvers.bcd import Bcd
+from ahofm.fit.solvers.init import random_start
+from ahofm.fit.solvers.lbfgs import Lbfgs
 
 __all__ = [
     "SOLVERS",
@@ -31,6 +31,6 @@ __all__ = [
     "forecast_fit",
     "minimise",
     "random_start",
-    "strength_of",
-    "strengths_of",
+    "smoothing_parameter_of",
+    "smoothing_parameters_of",
 ]

@@ -1,9 +1,10 @@
 """A fit on its way, in a file: after a kill the same fit goes on from there, and ends where it would have ended.
 
-What is saved are named parts: the state of a solver after an iteration; for strengths that are learned, members that
-are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is executed. The
-file is replaced whole or not at all, at most every :data:`SECONDS`, and removed once the fit has ended; it stays when
-the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed again.
+What is saved are named parts: the state of a solver after an iteration; for smoothing parameters that are learned,
+members that are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is
+executed. The file is replaced whole or not at all, at most every :data:`SECONDS`, and removed once the fit has ended;
+it stays when the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed
+again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from ahofm.fit.settings import Settings
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
 
-FORMAT, VERSION = "ahofm checkpoint", 2
-"""Version 1 knew data by some of their rows, and did not know dtypes."""
+FORMAT, VERSION = "ahofm checkpoint", 3
+"""Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
 
 SECONDS = 5.0
 """Between two writes, at least."""
@@ -136,7 +137,7 @@ def fingerprint_of(
     One pass over the rows: of a store it reads all codes, on a cluster every worker sums up its own.
     """
     asked = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _IGNORED}
-    begun = None if earlier is None else (earlier.encoder, earlier.ranks, earlier.predictors)
+    begun = None if earlier is None else (earlier.encoder, earlier.ranks, earlier.linear_predictors)
     learned = (data.encoder, data.family, data.inner, data.units, data.total)
     known = (data.table, data.codes, data.rows)
     chunks = list(data.executor.map(digest_of, data.source))

@@ -18,14 +18,14 @@ from ahofm.fit.rows import Rows, by_relevance, merged_rows, row_counts
 from ahofm.kernels import Chunk
 from ahofm.model import check_offset
 from ahofm.rows import (
-    KNOWN_ROWS,
+    RAW_SAMPLE_ROWS,
     ArraySource,
     Dataset,
     Executor,
     MappedSource,
     Source,
     ThreadExecutor,
-    known_rows,
+    raw_sample_rows,
 )
 
 MERGED_ROWS = 10_000
@@ -37,9 +37,10 @@ convex would let rounding grow.
 
 @dataclass(frozen=True)
 class Data:
-    """What a solver is given: all rows as a source, and known rows with their true values.
+    """What a solver is given: all rows as a source, and a raw sample of them.
 
-    Known are all rows, or :func:`ahofm.rows.known_rows` of them. What is no sum over chunks is learned from them.
+    The raw sample is all rows, or :func:`ahofm.rows.raw_sample_rows` of them. What is no sum over chunks is learned
+    from it.
 
     Attributes
     ----------
@@ -49,17 +50,17 @@ class Data:
     executor : Executor
         For the source.
     table : Table
-        Raw values of the known rows.
+        Raw values of the raw sample.
     codes : Codes
-        Of the known rows.
+        Of the raw sample.
     rows : Rows
-        The known ones, in the units of ``inner``.
+        Those of the raw sample, in the units of ``inner``.
     family : Family
         With everything filled in that it learns from the target.
     inner : Family
         The same for the standardised target.
     units : Units
-        From the inner predictors to those of the family.
+        From the inner linear predictors to those of the family.
     total : float
         Sum of the weights of all rows.
     columns : tuple of int
@@ -89,26 +90,28 @@ class Data:
         return bool((self.rows.weight % 1.0 == 0.0).all())
 
     @property
-    def all_known(self) -> bool:
-        """Whether true values of all rows are at hand."""
+    def all_raw(self) -> bool:
+        """Whether the raw sample is all rows."""
         return len(self.rows.y) == self.n_rows
 
 
 def prepare(
-    table: Table, rows: Rows, encoder: Encoder, family: Family, *, all_known: bool, n_threads: int | None
+    table: Table, rows: Rows, encoder: Encoder, family: Family, *, all_raw: bool, n_threads: int | None
 ) -> Data:
-    """Encode, merge and standardise a table in memory. ``all_known``: also when there are many rows."""
+    """Encode, merge and standardise a table in memory. ``all_raw``: also when there are many rows."""
     codes = encoder.encode(table, n_threads=n_threads)
-    known = None if all_known or len(rows.y) <= KNOWN_ROWS else known_rows(len(rows.y))
-    columns = by_relevance(codes, rows) if known is None else by_relevance(codes.take(known), rows.take(known))
+    raw_sample = None if all_raw or len(rows.y) <= RAW_SAMPLE_ROWS else raw_sample_rows(len(rows.y))
+    columns = (
+        by_relevance(codes, rows) if raw_sample is None else by_relevance(codes.take(raw_sample), rows.take(raw_sample))
+    )
     if table.n_rows <= MERGED_ROWS:
         table, codes, rows = merged_rows(table, codes, rows, columns)
-    filled, inner, units = _standardised(family, rows if known is None else rows.take(known))
+    filled, inner, units = _standardised(family, rows if raw_sample is None else rows.take(raw_sample))
     rows = _inner(rows, units)
     source, executor = ArraySource(codes, rows.y, _unless_ones(rows.weight), rows.offset), ThreadExecutor(n_threads)
     total = float(rows.weight.sum())
-    if known is not None:
-        table, codes, rows = table.take(known), codes.take(known), rows.take(known)
+    if raw_sample is not None:
+        table, codes, rows = table.take(raw_sample), codes.take(raw_sample), rows.take(raw_sample)
     return Data(encoder, source, executor, table, codes, rows, filled, inner, units, total, columns)
 
 
@@ -116,25 +119,25 @@ def prepare_dataset(
     dataset: Dataset, family: Family, encoder: Encoder, classes: tuple[Any, ...] | None, *, n_threads: int | None
 ) -> Data:
     """Rows that are coded already. Few of them are taken into memory, and are then like a table that was there."""
-    known = dataset.known
+    raw_sample = dataset.raw_sample
     labels = None if classes is None or dataset.target.text else np.asarray(classes)
-    change = Changed(family, Units.unchanged(family.n_predictors), labels)
-    offset = None if known.offset is None else check_offset(known.offset, len(known.y), family)
-    rows = Rows(change.target(known.y), known.weight, offset)
-    if dataset.source.n_rows <= KNOWN_ROWS:
+    change = Changed(family, Units.unchanged(family.n_eta), labels)
+    offset = None if raw_sample.offset is None else check_offset(raw_sample.offset, len(raw_sample.y), family)
+    rows = Rows(change.target(raw_sample.y), raw_sample.weight, offset)
+    if dataset.source.n_rows <= RAW_SAMPLE_ROWS:
         family.check(rows.y)
         rows = replace(rows, weight=row_counts(rows.weight, family))
-        return prepare(known.table, rows, encoder, family, all_known=True, n_threads=n_threads)
+        return prepare(raw_sample.table, rows, encoder, family, all_raw=True, n_threads=n_threads)
     executor = dataset.executor(n_threads)
     _check_targets(MappedSource(dataset.source, change), executor, family)
     ends = [dataset.target.low, dataset.target.high] if classes is None else np.arange(float(len(classes)))
     family.check(np.concatenate([rows.y, ends]))
     filled, inner, units = _standardised(family, rows)
     source = MappedSource(dataset.source, replace(change, units=units))
-    codes = encoder.encode(known.table, n_threads=n_threads)
+    codes = encoder.encode(raw_sample.table, n_threads=n_threads)
     mine = _inner(rows, units)
     columns = by_relevance(codes, rows)
-    return Data(encoder, source, executor, known.table, codes, mine, filled, inner, units, dataset.total, columns)
+    return Data(encoder, source, executor, raw_sample.table, codes, mine, filled, inner, units, dataset.total, columns)
 
 
 @dataclass(frozen=True)

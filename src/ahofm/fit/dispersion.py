@@ -11,7 +11,7 @@ from ahofm.columns import Categorical
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
-from ahofm.fit.block.column import block_column
+from ahofm.fit.priors.column import column_priors
 from ahofm.fit.rows import Rows
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.model import Choice, Model
@@ -53,9 +53,9 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     weight = np.ones_like(rows.weight) if trials else rows.weight
     found, error = _mean(rows.weight * fitted[0] if trials else fitted[0], weight)
     closest, its_error = _mean(rows.weight * fitted[1] if trials else fitted[1], weight)
-    left = _residual_share(_most_edf(model), float(weight.sum()))
+    left = _residual_fraction(_most_edf(model), float(weight.sum()))
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
-    closest, its_error = np.array([closest, its_error]) / _residual_share(codes, float(weight.sum()))
+    closest, its_error = np.array([closest, its_error]) / _residual_fraction(codes, float(weight.sum()))
     said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
     if found > OVER and found - 1.0 > _SURE * error and closest - 1.0 > _SURE * its_error:
         return _told(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
@@ -76,12 +76,12 @@ def _told(model: Model, found: float, said: str, remedy: str) -> Model:
 def _mean(squares: Floats, weight: Floats) -> tuple[float, float]:
     """A weighted mean and its standard error."""
     mean = float(np.average(squares, weights=weight))
-    spread = float(np.average((squares - mean) ** 2, weights=weight))
-    return mean, float(np.sqrt(spread * (weight @ weight))) / float(weight.sum())
+    variance = float(np.average((squares - mean) ** 2, weights=weight))
+    return mean, float(np.sqrt(variance * (weight @ weight))) / float(weight.sum())
 
 
 def smooth_tables(model: Model) -> list[Tables]:
-    """Each predictor at the codes, functions of numbers in the smooth coordinates of their columns."""
+    """Each linear predictor at the codes, functions of numbers in the smooth coordinates of their columns."""
     found = []
     books = model.encoder.codebooks
     starts = np.cumsum([0, *(book.n_codes for book in books)])
@@ -89,7 +89,7 @@ def smooth_tables(model: Model) -> list[Tables]:
         values = np.column_stack([tables.main, *tables.factors.values()])
         for book, start in zip(books, starts[:-1], strict=True):
             if book.size and not isinstance(book.kind, Categorical):
-                column = block_column(book, "smooth", center=True)
+                column = column_priors(book, "spline", center=True)
                 basis = np.column_stack([np.ones(len(column.start)), column.start])
                 roots = np.sqrt(column.mass)[:, np.newaxis]
                 own = values[start : start + len(basis)]
@@ -100,7 +100,7 @@ def smooth_tables(model: Model) -> list[Tables]:
     return found
 
 
-def _residual_share(used: float, rows: float) -> float:
+def _residual_fraction(used: float, rows: float) -> float:
     """Residual degrees of freedom by rows where so many are used, at least a fifth."""
     return max(1.0 - used / rows, 0.2)
 

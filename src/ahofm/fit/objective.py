@@ -2,8 +2,8 @@
 
     sum_i w_i loss(y_i, eta_i(theta)) + 1/2 sum_k strength_k theta_k^2
 
-with one vector theta for all predictors. Solvers work on ``x = theta / scale``: a penalised direction that the data
-hardly move then has the same curvature as one they move freely, about 1.
+with one vector theta for all linear predictors. Solvers work on ``x = theta / scale``: a penalised direction that the
+data hardly move then has the same curvature as one they move freely, about 1.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Objective:
         The three seams of rows/ and kernels/.
     family : Family
     layout : Layout
-        Of each predictor.
-    strength : array of shape (predictors * layout.size,)
+        Of each linear predictor.
+    lam : array of shape (linear predictors * layout.size,)
         Penalty of each squared coefficient.
     total : float
         Sum of the rows' weights.
@@ -57,35 +57,37 @@ class Objective:
     kernel: Kernel
     family: Family
     layout: Layout
-    strength: Floats
+    lam: Floats
     total: float
     meter: Meter = field(default_factory=Meter)
 
     @property
     def size(self) -> int:
-        """Number of coefficients of all predictors."""
-        return len(self.strength)
+        """Number of coefficients of all linear predictors."""
+        return len(self.lam)
 
     @property
     def scale(self) -> Floats:
         """theta / x: the inverse root of the curvature that a unit of weight and the penalty give a coefficient."""
-        return 1.0 / np.sqrt(self.total + self.strength)
+        return 1.0 / np.sqrt(self.total + self.lam)
 
     def split(self, theta: Floats) -> Floats:
-        """One row per predictor: a view."""
-        return theta.reshape(self.family.n_predictors, self.layout.size)
+        """One row per linear predictor: a view."""
+        return theta.reshape(self.family.n_eta, self.layout.size)
 
     def tables(self, theta: Floats) -> tuple[Tables, ...]:
-        """Each predictor at the codes."""
+        """Each linear predictor at the codes."""
         return tuple(self.layout.tables(part) for part in self.split(theta))
 
     def penalty(self, theta: Floats) -> float:
         """Half the weighted sum of squares."""
-        return 0.5 * float(self.strength @ theta**2)
+        return 0.5 * float(self.lam @ theta**2)
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """The objective and its derivatives by theta; one pass."""
-        sums = self._fold(partial(loss_sums, predictors=self.tables(theta), kernel=self.kernel, family=self.family))
+        sums = self._fold(
+            partial(loss_sums, linear_predictors=self.tables(theta), kernel=self.kernel, family=self.family)
+        )
         return self._penalised(sums, theta)
 
     def value(self, theta: Floats) -> float:
@@ -94,7 +96,7 @@ class Objective:
 
     def loss(self, theta: Floats) -> float:
         """Without the penalty; one pass."""
-        task = partial(_loss_value, predictors=self.tables(theta), kernel=self.kernel, family=self.family)
+        task = partial(_loss_value, linear_predictors=self.tables(theta), kernel=self.kernel, family=self.family)
         return float(self._fold(task))
 
     def batches(self, rows: int, rng: np.random.Generator) -> Iterator[Callable[[Floats], Floats]]:
@@ -109,23 +111,23 @@ class Objective:
             for start, stop in pairwise(ends):
                 yield partial(self._batch_gradient, shuffled.rows(start, stop))
 
-    def block(self, theta: Floats, predictor: int, column: int) -> ColumnSums:
+    def block(self, theta: Floats, linear_predictor: int, column: int) -> ColumnSums:
         """Slopes and curvatures of the loss by one column's functions, per code; one pass."""
         task = partial(
             column_sums,
-            predictors=self.tables(theta),
+            linear_predictors=self.tables(theta),
             kernel=self.kernel,
             family=self.family,
-            which=predictor,
+            which=linear_predictor,
             column=column,
         )
         return self._fold(task)
 
     def _penalised(self, sums: Sums, theta: Floats) -> tuple[float, Floats]:
         with quiet():  # far from the optimum an objective may be infinite, which solvers see
-            pull = self.strength * theta
+            shrinkage = self.lam * theta
             gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
-            return sums.value + 0.5 * float(pull @ theta), gradient + pull
+            return sums.value + 0.5 * float(shrinkage @ theta), gradient + shrinkage
 
     def _batch_gradient(self, chunk: Chunk, theta: Floats) -> Floats:
         begun = time.perf_counter()
@@ -135,8 +137,8 @@ class Objective:
         self.meter.seconds += time.perf_counter() - begun
         self.meter.passes += chunk.n_rows / self.source.n_rows
         if weight == 0.0:
-            return self.strength * theta
-        return gradient * (self.total / weight) + self.strength * theta
+            return self.lam * theta
+        return gradient * (self.total / weight) + self.lam * theta
 
     def _fold(self, task: Callable[[Chunk], S]) -> S:
         begun = time.perf_counter()
@@ -152,28 +154,30 @@ def _weighted(chunk: Chunk, values: Floats) -> Floats:
     return np.asarray(values * (chunk.weight if values.ndim == 1 else chunk.weight[:, np.newaxis]))
 
 
-def _row_losses(chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> tuple[Floats, ...]:
+def _row_losses(
+    chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family
+) -> tuple[Floats, ...]:
     if chunk.y is None:
         raise ValueError("the source has no target")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite loss is an answer
-        return tuple(_weighted(chunk, part) for part in family.loss(chunk.y, kernel.eta(chunk, predictors)))
+        return tuple(_weighted(chunk, part) for part in family.loss(chunk.y, kernel.eta(chunk, linear_predictors)))
 
 
-def _loss_value(chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> float:
-    return float(_row_losses(chunk, predictors, kernel, family)[0].sum())
+def _loss_value(chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> float:
+    return float(_row_losses(chunk, linear_predictors, kernel, family)[0].sum())
 
 
-def loss_sums(chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> Sums:
+def loss_sums(chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> Sums:
     """Weighted sum of the losses of a chunk, and its derivatives by every table entry."""
     if family.builtin is not None:
-        return kernel.value_and_gradient(chunk, predictors, family.builtin)
-    value, g, _ = _row_losses(chunk, predictors, kernel, family)
-    return Sums(float(value.sum()), kernel.pull_back(chunk, predictors, g))
+        return kernel.value_and_gradient(chunk, linear_predictors, family.builtin)
+    value, g, _ = _row_losses(chunk, linear_predictors, kernel, family)
+    return Sums(float(value.sum()), kernel.pull_back(chunk, linear_predictors, g))
 
 
 def column_sums(
-    chunk: Chunk, predictors: tuple[Tables, ...], kernel: Kernel, family: Family, which: int, column: int
+    chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family, which: int, column: int
 ) -> ColumnSums:
-    """Sums of slopes and curvatures of a chunk, per code of one column of one predictor."""
-    _, g, h = _row_losses(chunk, predictors, kernel, family)
-    return kernel.column_sums(chunk, predictors[which], column, g[:, which], h[:, which])
+    """Sums of slopes and curvatures of a chunk, per code of one column of one linear predictor."""
+    _, g, h = _row_losses(chunk, linear_predictors, kernel, family)
+    return kernel.column_sums(chunk, linear_predictors[which], column, g[:, which], h[:, which])

@@ -47,18 +47,18 @@ class Progress:
         text = f"{record.objective:.6g}"
         if record.validation is not None:
             text += f", validation {record.validation:.6g}"
-        if record.share is None:
+        if record.fraction is None:
             total, completed, left = self._max_iter, float(record.iteration), ""
         else:
-            total, completed, left = 1, record.share, _left(record.seconds, record.share)
+            total, completed, left = 1, record.fraction, _left(record.seconds, record.fraction)
         self._bar.update(
             self._task, total=total, completed=completed, iteration=str(record.iteration), objective=text, left=left
         )
 
 
-def _left(seconds: float, share: float) -> str:
+def _left(seconds: float, fraction: float) -> str:
     """At the pace so far."""
-    if not share > 0.02:
+    if not fraction > 0.02:
         return ""
-    left = timedelta(seconds=round(seconds * (1.0 - share) / share))
+    left = timedelta(seconds=round(seconds * (1.0 - fraction) / fraction))
     return f"about {left} left" if left else "nearly done"

@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.encode import Kinds
-from ahofm.fit.smoothing import Df, DfKind
-from ahofm.fit.solver import Callback, Solver
+from ahofm.fit.smoothing.df import Df, DfKind
+from ahofm.fit.solvers.base import Callback, Solver
 
 PENALISED = ("lbfgs", "bcd", "adam")
-"""Solvers that minimise a penalised objective with given strengths."""
+"""Solvers that minimise a penalised objective with given smoothing parameters."""
 
-LEARNING = ("block", "newton")
-"""Solvers that learn the strengths."""
+ESTIMATING = ("variational", "subsample")
+"""Solvers that learn the smoothing parameters."""
 
-SOLVERS = ("auto", *LEARNING, *PENALISED)
+RETIRED = {
+    "interactions": {"smooth": "spline", "walk": "random_walk", "mixed": "spline_iid"},
+    "solver": {"block": "variational", "newton": "subsample"},
+}
+"""Earlier names of values, by argument, and what they are called now."""
 
-INTERACTIONS = ("auto", "smooth", "walk", "mixed")
+SOLVERS = ("auto", *ESTIMATING, *PENALISED)
+
+INTERACTIONS = ("auto", "spline", "random_walk", "spline_iid")
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,11 @@ def check_settings(settings: Settings) -> None:
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
     _check_choice("interactions", settings.interactions, INTERACTIONS)
-    if settings.solver in LEARNING and settings.smoothing == "df":
+    if settings.solver in ESTIMATING and settings.smoothing == "df":
         name = settings.solver
-        raise ValueError(f"solver={name!r} learns its strengths: use smoothing='auto', or another solver with 'df'")
+        raise ValueError(
+            f"solver={name!r} learns its smoothing parameters: use smoothing='auto', or another solver with 'df'"
+        )
     fraction = settings.validation_fraction
     if fraction is not None and not 0.0 <= fraction < 1.0:
         raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
@@ -72,7 +80,7 @@ def check_settings(settings: Settings) -> None:
         _check_count("max_iter", settings.max_iter)
     if settings.n_members != "auto":
         _check_count("n_members", settings.n_members)
-    if settings.tempering != "auto" and not _is_share(settings.tempering):
+    if settings.tempering != "auto" and not _is_fraction(settings.tempering):
         raise ValueError(f"tempering must be 'auto' or a number from 0 to 1, got {settings.tempering!r}")
     if not 0.0 <= settings.ridge < np.inf:
         raise ValueError(f"ridge must be a number of at least 0, got {settings.ridge!r}")
@@ -85,6 +93,8 @@ def check_settings(settings: Settings) -> None:
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if isinstance(value, str) and value in RETIRED.get(name, ()):
+        raise ValueError(f"{name}={value!r} is now {RETIRED[name][value]!r}")
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
@@ -94,5 +104,5 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
-def _is_share(value: Any) -> bool:
+def _is_fraction(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0

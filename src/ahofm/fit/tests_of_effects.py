@@ -43,7 +43,7 @@ class Statistic:
 
 def main_statistics(
     information: Floats,
-    pull: Floats,
+    score: Floats,
     theta: Floats,
     penalty: Floats,
     at: Sequence[slice],
@@ -55,7 +55,7 @@ def main_statistics(
     Parameters
     ----------
     information : array of shape (P, P)
-    pull : array of shape (P,)
+    score : array of shape (P,)
         Slopes of the log-likelihood at the fit.
     theta : array of shape (P,)
         Coordinates of the fit.
@@ -74,7 +74,7 @@ def main_statistics(
             penalty[own] = 0.0
     seen = information + _RIDGE * np.trace(information) / len(information) * np.eye(len(information))
     root = scipy.linalg.cho_factor(seen + np.diag(penalty), lower=True, check_finite=False)
-    estimate = theta + scipy.linalg.cho_solve(root, pull - penalty * theta)
+    estimate = theta + scipy.linalg.cho_solve(root, score - penalty * theta)
     mains = np.concatenate([np.arange(own.start, own.stop) for own in at] or [np.zeros(0, dtype=np.intp)]).astype(int)
     half = scipy.linalg.cho_solve(root, np.eye(len(seen))[:, mains])
     covariance = half.T @ (seen @ half)
@@ -99,9 +99,9 @@ def main_statistics(
 def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float) -> Statistic:
     """``b' K (K + lambda W)^-1 K b`` and its weights under the hypothesis that there is no effect."""
     values, vectors = np.linalg.eigh(covariance)
-    spread = np.sqrt(np.maximum(values, np.finfo(float).eps * values.max()))
-    unit = (vectors.T @ estimate) / spread
-    back = vectors * spread
+    std = np.sqrt(np.maximum(values, np.finfo(float).eps * values.max()))
+    unit = (vectors.T @ estimate) / std
+    back = vectors * std
     ratios, turned = np.linalg.eigh(back.T @ penalty @ back)  # of penalty to information
     ratios = np.maximum(ratios, 0.0)
     lines = int((ratios <= 1e-9 * max(ratios.max(), np.finfo(float).tiny)).sum())
@@ -166,6 +166,6 @@ def weighted_chi2_tail(weights: Floats, dfs: Floats, value: float) -> float:
     v = s * np.sqrt(second)
     if abs(w) < 1e-4 or not v / w > 0.0:  # at the mean
         third = 8.0 * float((dfs * weights**3).sum())
-        spread = 2.0 * float((dfs * weights**2).sum())
-        return float(np.clip(0.5 - third / (6.0 * np.sqrt(2.0 * np.pi) * spread**1.5), 0.0, 1.0))
+        variance = 2.0 * float((dfs * weights**2).sum())
+        return float(np.clip(0.5 - third / (6.0 * np.sqrt(2.0 * np.pi) * variance**1.5), 0.0, 1.0))
     return float(np.clip(stats.norm.sf(w + np.log(v / w) / w), 0.0, 1.0))

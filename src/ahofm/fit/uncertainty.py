@@ -21,12 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Categorical, Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.fit.block.column import BlockColumn, block_column, level_functions
 from ahofm.fit.concurvity import concurvity_of
 from ahofm.fit.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.fit.many_levels import level_edf
+from ahofm.fit.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.fit.rows import row_counts
-from ahofm.fit.settings import LEARNING
+from ahofm.fit.settings import ESTIMATING
 from ahofm.fit.tests_of_effects import Statistic, main_statistics, p_value, smoothing_parameter
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
@@ -34,8 +34,8 @@ from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
-"""Coordinates of a predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a
-sample's would move the centre of the band by the sample's noise."""
+"""Coordinates of a linear predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows:
+a sample's would move the centre of the band by the sample's noise."""
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
@@ -45,7 +45,7 @@ many levels has fewer, which are kept at all its codes.
 _SEEN = 1e-9
 """Of the largest information about a group's coefficients: those with less do not count as determined by data."""
 
-_LEAST_SHARE = 1e-3
+_LEAST_FRACTION = 1e-3
 """Of the coefficients of a function that data determine."""
 
 _STIFFEST = 1e10
@@ -83,39 +83,39 @@ def band_of(
         seen = np.sort(np.random.default_rng(seed).permutation(len(kept))[:MOST_ROWS])
     curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
-    predictors = [_in_units(tables, scale) for tables, scale in zip(model.tables(), scales, strict=True)]
+    linear_predictors = [_in_units(tables, scale) for tables, scale in zip(model.tables(), scales, strict=True)]
     columns = _columns(model.encoder.codebooks)
-    mains, factors = _coordinates(columns, predictors[0].width - 1, model)
-    thetas, roots, moved, freedom, shared = [], [], [], [], []
+    mains, factors = _coordinates(columns, linear_predictors[0].width - 1, model)
+    thetas, roots, moved, edf, shared = [], [], [], [], []
     widths: list[float] = []
     statistics: list[dict[int, Statistic]] = []
     stiffness = [np.zeros(0) if column is None else column.stiffness[smoothest(column)] for column in columns]
     starts = starts_of(mains, factors, model.ranks)
     at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
-    for k, (at_codes, scale) in enumerate(zip(predictors, scales, strict=True)):
+    for k, (at_codes, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         theta, firm, groups = at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
         tables = tables_at(theta, mains, factors, model.ranks)
         information = _information(codes.take(seen), tables, mains, factors, scale**2 * curvature[:, k])
-        pull = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
-        freedom.append(_freedom(information, firm, mains, factors, model.ranks))
-        spent = 1.0 + sum(float(part.sum()) for part in freedom[-1].values())
+        score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
+        edf.append(_edf(information, firm, mains, factors, model.ranks))
+        spent = 1.0 + sum(float(part.sum()) for part in edf[-1].values())
         left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
         if left_out:
             omega = scale**2 * unit * h[:, k]
             for j, own in level_edf(codes, omega, mains, [firm[part] for part in at], left_out).items():
-                freedom[-1][1][j] = own
+                edf[-1][1][j] = own
         softened = kappa * _determined(information, firm, groups)
         root = _root(information, softened)
         halves = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
         remaining = len(root) - float(softened @ np.einsum("ij,ij->j", halves, halves))
         widths.append(float(np.sqrt(0.5 + 0.5 * min(spent / remaining, 1.0))))
         shared.append(concurvity_of(information, theta, at))
-        statistics.append(main_statistics(information, pull, theta, softened, at, stiffness, freedom[-1][1]))
+        statistics.append(main_statistics(information, score, theta, softened, at, stiffness, edf[-1][1]))
         units = _units(scale, mains, factors, model.ranks)
         thetas.append(units * theta)
         roots.append(root / units[:, np.newaxis])
-        moved.append(units * scipy.linalg.cho_solve((root, True), pull - softened * theta))
-    used = sum(float(part.sum()) for own in freedom for part in own.values())
+        moved.append(units * scipy.linalg.cho_solve((root, True), score - softened * theta))
+    used = sum(float(part.sum()) for own in edf for part in own.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
     return Band(
         tuple(mains),
@@ -124,7 +124,7 @@ def band_of(
         tuple(thetas),
         tuple(roots),
         tuple(moved),
-        tuple(freedom),
+        tuple(edf),
         tuple(shared),
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
         tuple(widths),
@@ -144,13 +144,13 @@ def _information(
 
 
 def _in_units(tables: Tables, scale: float) -> Tables:
-    """A predictor divided by a number: each of d functions that are multiplied, by its d-th root."""
+    """A linear predictor divided by a number: each of d functions that are multiplied, by its d-th root."""
     factors = {order: table / scale ** (1.0 / order) for order, table in tables.factors.items()}
     return Tables(tables.intercept / scale, tables.main / scale, factors)
 
 
 def _units(scale: float, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Floats:
-    """What the coordinates of such a predictor have to be multiplied by, to be those of the predictor itself."""
+    """Factors from the coordinates of such a linear predictor to those of the linear predictor itself."""
     roots = np.concatenate([np.full(rank, scale ** (1.0 / order)) for order, rank in ranks.items()] or [np.empty(0)])
     parts = [np.array([scale])]
     for main, factor in zip(mains, factors, strict=True):
@@ -166,13 +166,13 @@ def _dispersion(model: Model, y: Floats, eta: Floats, weight: Floats) -> float:
     return max(float(np.average(model.family.pearson(y, eta), weights=weight)), np.finfo(float).tiny)
 
 
-def _columns(books: Sequence[Codebook]) -> list[BlockColumn | None]:
+def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
     """Smooth, or with more of its levels than factors start from; None for a constant."""
     counts = [book.n_codes - 1 for book in books if book.size and isinstance(book.kind, Categorical)]
     most = max((m for m in range(1, MOST_LEVELS + 1) if sum(min(n, m) for n in counts) <= MOST_LEVELS), default=1)
-    found: list[BlockColumn | None] = []
+    found: list[ColumnPriors | None] = []
     for book in books:
-        column = block_column(book, "smooth", center=True) if book.size else None
+        column = column_priors(book, "spline", center=True) if book.size else None
         if column is not None and isinstance(book.kind, Categorical):
             levels = level_functions(column.mass, min(most, max(_MOST_VALUES // book.n_codes, _FEWEST_LEVELS)))
             column = replace(column, start=levels, stiffness=np.zeros(levels.shape[1]))
@@ -180,7 +180,7 @@ def _columns(books: Sequence[Codebook]) -> list[BlockColumn | None]:
     return found
 
 
-def _coordinates(columns: Sequence[BlockColumn | None], rank: int, model: Model) -> tuple[list[Floats], list[Floats]]:
+def _coordinates(columns: Sequence[ColumnPriors | None], rank: int, model: Model) -> tuple[list[Floats], list[Floats]]:
     """Values at the codes: all coordinates for main effects, the smoothest ones for factors if there are many."""
     sizes = [0 if column is None else column.start.shape[1] for column in columns]
     spare = MOST_COEFFICIENTS - 1 - sum(sizes)
@@ -208,11 +208,11 @@ def _determined(information: Floats, firm: Floats, groups: NDArray[np.intp]) -> 
             least = smoothing_parameter(firm[seen] / known[seen], min(_LEAST_EDF, 0.5 * seen.sum()))
             bounded[own] *= min(least, 1.0)
     inverse = scipy.linalg.cho_solve((_root(information, bounded), True), np.eye(len(firm)), check_finite=False)
-    share = np.clip(1.0 - bounded * np.diag(inverse), 0.0, 1.0)
+    fraction = np.clip(1.0 - bounded * np.diag(inverse), 0.0, 1.0)
     out = bounded.copy()
     for group in np.unique(groups[groups >= 0]):
         own = groups == group
-        out[own] = np.minimum(firm[own] * max(float(share[own].mean()), _LEAST_SHARE), bounded[own])
+        out[own] = np.minimum(firm[own] * max(float(fraction[own].mean()), _LEAST_FRACTION), bounded[own])
     return out
 
 
@@ -232,23 +232,23 @@ def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, f
 
     Where smoothing parameters were given, they count in units of the dispersion.
     """
-    unit = 1.0 if model.trace.solver in LEARNING else unit
+    unit = 1.0 if model.trace.solver in ESTIMATING else unit
     return {
-        j: max(float(model.strengths[1][j]) * unit, SOFTEST)
+        j: max(float(model.smoothing_parameters[1][j]) * unit, SOFTEST)
         for j, (book, main) in enumerate(zip(model.encoder.codebooks, mains, strict=True))
         if isinstance(book.kind, Categorical) and book.n_codes - 1 > main.shape[1] > 0
     }
 
 
-def _freedom(
+def _edf(
     information: Floats,
-    strength: Floats,
+    lam: Floats,
     mains: Sequence[Floats],
     factors: Sequence[Floats],
     ranks: Mapping[int, int],
 ) -> dict[int, Floats]:
     """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
-    root = _root(information, strength)
+    root = _root(information, lam)
     diagonal = np.diag(scipy.linalg.cho_solve((root, True), information, check_finite=False))
     rank = sum(ranks.values())
     ends = list(accumulate(ranks.values(), initial=0))

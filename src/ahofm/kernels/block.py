@@ -1,7 +1,7 @@
-"""Row states of the block solver: what the rows know of every factor while one column is taken out after another.
+"""Row states of the variational solver: moments of every factor at every row, from which columns are removed in turn.
 
-Functions of a column are believed to have a mean and a variance at each code, independently of the other columns'.
-With one column taken out, eta is affine in that column's functions, and its ridge problem needs of the rows only sums
+The functions of a column have a mean and a variance at each code, independent of the other columns'.
+With one column removed, eta is affine in that column's functions, and its ridge problem needs of the rows only sums
 per code of the column. With u the derivatives of eta by the functions (1 for the main effect, e_{d-1} of the other
 columns for a factor of order d), g and v their means and variances, and e the rest of eta:
 
@@ -22,7 +22,7 @@ from ahofm.kernels.protocol import Chunk
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """What is believed of one column's functions at its codes: the main effect, then the factors, order after order.
+    """Moments of one column's functions at its codes: the main effect, then the factors, order after order.
 
     Attributes
     ----------
@@ -53,16 +53,16 @@ class BlockSums:
 class RowState(Protocol):
     """The state of one chunk's rows. It changes; whoever holds it is alone with it."""
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
-        """Weights w of the rows, and weighted targets w y: (n,) each."""
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
+        """Working weights w of the rows, and weighted working responses w y: (n,) each."""
         ...
 
-    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
-        """Put one column in, then take one out and return its sums."""
+    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
+        """Add one column, then remove one and return its sums."""
         ...
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each row's predictor with the columns that are in, without intercept: (n,) each."""
+        """Mean and variance of each row's linear predictor from the columns added, without intercept: (n,) each."""
         ...
 
 
@@ -85,27 +85,30 @@ class ReferenceBlockKernel:
 
 
 class ReferenceState:
-    """Remembers the moments of the columns that are in, and builds every product from them anew."""
+    """Keeps the moments of the columns that were added, and builds every product from them anew."""
 
     def __init__(self, chunk: Chunk, ranks: Mapping[int, int]) -> None:
-        """No column is in."""
+        """No column was added yet."""
         self.chunk = chunk
         self.orders = np.repeat([1, *ranks], [1, *ranks.values()])
         self.columns: dict[int, tuple[Floats, Floats]] = {}
         self.weight = self.target = np.zeros(chunk.n_rows)
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
-        """Weights, and weighted targets."""
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
+        """Working weights, and weighted working responses."""
         self.weight, self.target = weight, target
 
-    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
-        """Put one column in, then take one out and return its sums."""
-        if put_in is not None:
-            codes = self.chunk.codes.columns[put_in.column]
-            self.columns[put_in.column] = put_in.mean[codes], put_in.mean[codes] ** 2 + put_in.variance[codes]
-        if take_out is None:
+    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
+        """Add one column, then remove one and return its sums."""
+        if add_column is not None:
+            codes = self.chunk.codes.columns[add_column.column]
+            self.columns[add_column.column] = (
+                add_column.mean[codes],
+                add_column.mean[codes] ** 2 + add_column.variance[codes],
+            )
+        if remove_column is None:
             return None
-        del self.columns[take_out.column]
+        del self.columns[remove_column.column]
         moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
         g = np.column_stack([m[order - 1, 0] for m, order in zip(moments, self.orders, strict=True)])
         spread = (
@@ -119,21 +122,21 @@ class ReferenceState:
         products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
         diagonal = np.arange(len(self.orders))
         products[:, diagonal, diagonal] += self.weight[:, None] * spread
-        codes, size = self.chunk.codes.columns[take_out.column], len(take_out.mean)
+        codes, size = self.chunk.codes.columns[remove_column.column], len(remove_column.mean)
         gram, rhs = np.zeros((size, len(diagonal), len(diagonal))), np.zeros((size, len(diagonal)))
         np.add.at(gram, codes, products)
         np.add.at(rhs, codes, g * residual[:, None] - self.weight[:, None] * covariance)
         return BlockSums(gram, rhs)
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each row's predictor."""
+        """Mean and variance of each row's linear predictor."""
         moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
         mean = np.array([m[order, 0] for m, order in zip(moments, self.orders, strict=True)])
         square = np.array([m[order, order] for m, order in zip(moments, self.orders, strict=True)])
         return mean.sum(axis=0), (square - mean**2).sum(axis=0)
 
     def _moments(self, factor: int, order: int) -> Floats:
-        """E[e_a e_b] of each row over the columns that are in: (order + 1, order + 1, n)."""
+        """E[e_a e_b] of each row over the columns that were added: (order + 1, order + 1, n)."""
         t = np.zeros((order + 1, order + 1, self.chunk.n_rows))
         t[0, 0] = 1.0
         for mean, square in self.columns.values():

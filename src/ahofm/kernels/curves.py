@@ -1,4 +1,4 @@
-"""A predictor at true values, not at codes: what prediction evaluates.
+"""A linear predictor at true values, not at codes: what prediction evaluates.
 
     eta(x) = intercept + sum_j main_j(x_j) + sum_d sum_f e_d(phi_{1,f}(x_1), ..., phi_{p,f}(x_p))
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.pieces import turn
+from ahofm.columns.piecewise import turn
 from ahofm.kernels.reference import symmetric_polynomial
 
 
@@ -106,35 +106,35 @@ class LevelCurves:
         return np.asarray(self.values[codes])
 
 
-def column_curves(book: Codebook, coef: Floats, level: ArrayLike = 0.0) -> NumberCurves | LevelCurves:
-    """Curves of one column: ``phi(x) = book.evaluate(x) @ coef + level``, and 0 where x is neutral.
+def column_curves(book: Codebook, coef: Floats, centring: ArrayLike = 0.0) -> NumberCurves | LevelCurves:
+    """Curves of one column: ``phi(x) = book.evaluate(x) @ coef + centring``, and 0 where x is neutral.
 
     Parameters
     ----------
     book : Codebook
     coef : array of shape (book.size, width)
-    level : array of shape (width,), optional
+    centring : array of shape (width,), optional
         Added at every value, also at a missing one if training had some; not at unseen levels.
     """
     coef = np.asarray(coef, dtype=np.float64)
     if coef.ndim != 2 or coef.shape[0] != book.size:
         raise ValueError(f"coef of column '{book.name}' has shape {coef.shape}, expected ({book.size}, width)")
-    if np.shape(level) not in ((), coef.shape[1:]):
-        raise ValueError(f"level of column '{book.name}' has shape {np.shape(level)}, expected {coef.shape[1:]}")
+    if np.shape(centring) not in ((), coef.shape[1:]):
+        raise ValueError(f"level of column '{book.name}' has shape {np.shape(centring)}, expected {coef.shape[1:]}")
     pieces = book.pieces
     if pieces is None:
         values = np.asarray(book.basis @ coef)
-        values[: book.neutral_code] += level
+        values[: book.neutral_code] += centring
         return LevelCurves(values)
     values = np.stack([power @ coef[: pieces.size] for power in pieces.powers], axis=1)
-    values[:, 0] += level
-    missing = coef[-1] + level if book.learns_missing else np.zeros(coef.shape[1])
+    values[:, 0] += centring
+    missing = coef[-1] + centring if book.learns_missing else np.zeros(coef.shape[1])
     return NumberCurves(pieces.breaks, pieces.scales, pieces.shifts, values, missing, pieces.start, pieces.period)
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One predictor: its columns' functions, and how they go together.
+    """One linear predictor: its columns' functions, and how they go together.
 
     Attributes
     ----------
@@ -176,10 +176,10 @@ class Curves:
 
 @runtime_checkable
 class CurveKernel(Protocol):
-    """Evaluates predictors at true values. Stateless: any number of threads may share one."""
+    """Evaluates linear predictors at true values. Stateless: any number of threads may share one."""
 
     def eta(self, columns: Sequence[NDArray[Any]]) -> Floats:
-        """Predictors of each row, (n, predictors).
+        """Linear predictors of each row, (n, linear predictors).
 
         Parameters
         ----------
@@ -193,17 +193,17 @@ class CurveKernel(Protocol):
 class ReferenceCurves:
     """NumPy and itertools. Slow, kept for ever to check others."""
 
-    predictors: tuple[Curves, ...]
+    linear_predictors: tuple[Curves, ...]
 
     def __post_init__(self) -> None:
-        """Refuse predictors that do not fit together."""
-        object.__setattr__(self, "predictors", check_predictors(self.predictors))
+        """Refuse linear predictors that do not fit together."""
+        object.__setattr__(self, "linear_predictors", check_predictors(self.linear_predictors))
 
     def eta(self, columns: Sequence[NDArray[Any]]) -> Floats:
-        """Predictors of each row, (n, predictors)."""
-        columns = check_columns(self.predictors[0], columns)
-        eta = np.empty((len(columns[0]), len(self.predictors)))
-        for k, curves in enumerate(self.predictors):
+        """Linear predictors of each row, (n, linear predictors)."""
+        columns = check_columns(self.linear_predictors[0], columns)
+        eta = np.empty((len(columns[0]), len(self.linear_predictors)))
+        for k, curves in enumerate(self.linear_predictors):
             phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
             eta[:, k] = curves.intercept + phi[:, :, 0].sum(axis=0)
             for order, part in curves.slices.items():
@@ -211,10 +211,10 @@ class ReferenceCurves:
         return eta
 
     def shares(self, columns: Sequence[NDArray[Any]], weights: Sequence[Mapping[int, Floats]]) -> Floats:
-        """What each column has in the predictors, (n, predictors, columns)."""
-        columns = check_columns(self.predictors[0], columns)
-        out = np.empty((len(columns[0]), len(self.predictors), len(columns)))
-        for k, curves in enumerate(self.predictors):
+        """What each column has in the linear predictors, (n, linear predictors, columns)."""
+        columns = check_columns(self.linear_predictors[0], columns)
+        out = np.empty((len(columns[0]), len(self.linear_predictors), len(columns)))
+        for k, curves in enumerate(self.linear_predictors):
             phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
             for j in range(len(columns)):
                 out[:, k, j] = phi[j, :, 0]
@@ -224,18 +224,20 @@ class ReferenceCurves:
         return out
 
 
-def check_predictors(predictors: Sequence[Curves]) -> tuple[Curves, ...]:
-    """Raise ValueError unless there are predictors, all of the same columns with the same breaks."""
-    if not predictors:
-        raise ValueError("predictors is empty; at least one is needed")
-    first = predictors[0].columns
-    for k, curves in enumerate(predictors):
+def check_predictors(linear_predictors: Sequence[Curves]) -> tuple[Curves, ...]:
+    """Raise ValueError unless there are linear predictors, all of the same columns with the same breaks."""
+    if not linear_predictors:
+        raise ValueError("linear predictors is empty; at least one is needed")
+    first = linear_predictors[0].columns
+    for k, curves in enumerate(linear_predictors):
         if len(curves.columns) != len(first):
-            raise ValueError(f"predictor {k} has {len(curves.columns)} columns, predictor 0 has {len(first)}")
+            raise ValueError(
+                f"linear predictor {k} has {len(curves.columns)} columns, linear predictor 0 has {len(first)}"
+            )
         for j, (mine, other) in enumerate(zip(curves.columns, first, strict=True)):
             if not _same_places(mine, other):
-                raise ValueError(f"column {j} has other pieces in predictor {k} than in predictor 0")
-    return tuple(predictors)
+                raise ValueError(f"column {j} has other pieces in linear predictor {k} than in linear predictor 0")
+    return tuple(linear_predictors)
 
 
 def _same_places(a: NumberCurves | LevelCurves, b: NumberCurves | LevelCurves) -> bool:

@@ -1,7 +1,7 @@
 """Row losses that kernels have built in: (y, eta) -> value, g, h. Plain NumPy; the C++ twins are in losses.h.
 
 Values are negative log-likelihoods up to terms free of eta, with unit dispersion. g and h are the first two
-derivatives by eta, h the diagonal where there are several predictors.
+derivatives by eta, h the diagonal where there are several linear predictors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def gamma(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def multinomial(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
-    """Softmax link, one predictor a class; y in 0 .. K - 1."""
+    """Softmax link, one linear predictor a class; y in 0 .. K - 1."""
     total = log_of_sum(eta)
     mu = np.exp(eta - total[:, np.newaxis])
     own = y[:, np.newaxis] == np.arange(eta.shape[1])
@@ -60,10 +60,10 @@ LOSSES: Mapping[str, RowLoss] = MappingProxyType(
 )
 
 
-def check_loss(loss: str, n_predictors: int) -> RowLoss:
-    """The loss of that name; raises ValueError when there is none or it has another number of predictors."""
+def check_loss(loss: str, n_eta: int) -> RowLoss:
+    """The loss of that name; raises ValueError when there is none or it has another number of linear predictors."""
     if loss not in LOSSES:
         raise ValueError(f"loss '{loss}' is not built in; there are {', '.join(LOSSES)}")
-    if loss != "multinomial" and n_predictors != 1:
-        raise ValueError(f"loss '{loss}' has one predictor, got {n_predictors}")
+    if loss != "multinomial" and n_eta != 1:
+        raise ValueError(f"loss '{loss}' has one linear predictor, got {n_eta}")
     return LOSSES[loss]

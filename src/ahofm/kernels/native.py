@@ -22,7 +22,7 @@ INSTRUCTION_SETS: tuple[str, ...] = tuple(_native.instruction_sets())
 """Usable on this machine, narrowest first."""
 
 
-_Predictor: TypeAlias = tuple[float, Floats, Floats | None, list[tuple[int, Floats, Floats | None]]]
+_LinearPredictor: TypeAlias = tuple[float, Floats, Floats | None, list[tuple[int, Floats, Floats | None]]]
 
 
 @dataclass(frozen=True)
@@ -47,29 +47,31 @@ class NativeKernel:
         if self.instruction_set not in INSTRUCTION_SETS:
             raise ValueError(f"instruction_set must be one of {INSTRUCTION_SETS}, got {self.instruction_set!r}")
 
-    def eta(self, chunk: Chunk, predictors: Sequence[Tables]) -> Floats:
-        """Predictors of each row, with the offset."""
-        check_tables(chunk, predictors)
-        out = np.empty((chunk.n_rows, len(predictors)))
-        _native.eta(*self._settings(chunk), [_given(tables, None) for tables in predictors], _reals(chunk.offset), out)
+    def eta(self, chunk: Chunk, linear_predictors: Sequence[Tables]) -> Floats:
+        """Linear predictors of each row, with the offset."""
+        check_tables(chunk, linear_predictors)
+        out = np.empty((chunk.n_rows, len(linear_predictors)))
+        _native.eta(
+            *self._settings(chunk), [_given(tables, None) for tables in linear_predictors], _reals(chunk.offset), out
+        )
         return out
 
-    def value_and_gradient(self, chunk: Chunk, predictors: Sequence[Tables], loss: str) -> Sums:
+    def value_and_gradient(self, chunk: Chunk, linear_predictors: Sequence[Tables], loss: str) -> Sums:
         """Weighted sum of a built-in loss, and its derivatives."""
-        check_tables(chunk, predictors)
-        check_loss(loss, len(predictors))
-        sums = [_zeros_like(tables) for tables in predictors]
-        given = [_given(tables, out) for tables, out in zip(predictors, sums, strict=True)]
+        check_tables(chunk, linear_predictors)
+        check_loss(loss, len(linear_predictors))
+        sums = [_zeros_like(tables) for tables in linear_predictors]
+        given = [_given(tables, out) for tables, out in zip(linear_predictors, sums, strict=True)]
         value, intercepts = _native.value_and_gradient(
             *self._settings(chunk), given, loss, _reals(chunk.y), _reals(chunk.weight), _reals(chunk.offset)
         )
         return Sums(value, _with_intercepts(sums, intercepts))
 
-    def pull_back(self, chunk: Chunk, predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
+    def pull_back(self, chunk: Chunk, linear_predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
         """Derivatives of ``sum(g * eta)`` by every table entry."""
-        check_tables(chunk, predictors)
-        sums = [_zeros_like(tables) for tables in predictors]
-        given = [_given(tables, out) for tables, out in zip(predictors, sums, strict=True)]
+        check_tables(chunk, linear_predictors)
+        sums = [_zeros_like(tables) for tables in linear_predictors]
+        given = [_given(tables, out) for tables, out in zip(linear_predictors, sums, strict=True)]
         return _with_intercepts(sums, _native.pull_back(*self._settings(chunk), given, _doubles(g)))
 
     def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
@@ -119,8 +121,8 @@ def _zeros_like(tables: Tables) -> Tables:
     )
 
 
-def _given(tables: Tables, sums: Tables | None) -> _Predictor:
-    """A predictor as the compiled module takes it: values, and where their sums go."""
+def _given(tables: Tables, sums: Tables | None) -> _LinearPredictor:
+    """A linear predictor as the compiled module takes it: values, and where their sums go."""
     factors = [
         (order, _doubles(table), None if sums is None else sums.factors[order])
         for order, table in tables.factors.items()

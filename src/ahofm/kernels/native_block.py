@@ -1,4 +1,4 @@
-"""Row states and small solves of the block solver in compiled code, without the Python lock while it runs."""
+"""Row states and small solves of the variational solver in compiled code, without the Python lock while it runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NativeState:
     """One array of numbers, in blocks of rows."""
 
     def __init__(self, instruction_set: str, precision: str, chunk: Chunk, ranks: Mapping[int, int]) -> None:
-        """No column is in."""
+        """No column was added yet."""
         self._instruction_set, self._chunk = instruction_set, chunk
         self._ranks = list(ranks.items())
         self._width = 1 + sum(ranks.values())
@@ -53,8 +53,8 @@ class NativeState:
         blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
         self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)
 
-    def set_work(self, weight: Floats, target: Floats) -> None:
-        """Weights, and weighted targets."""
+    def set_working_response(self, weight: Floats, target: Floats) -> None:
+        """Working weights, and weighted working responses."""
         for name, array in (("weight", weight), ("target", target)):
             if np.shape(array) != (self._chunk.n_rows,):
                 raise ValueError(f"{name} has shape {np.shape(array)}, expected ({self._chunk.n_rows},)")
@@ -64,21 +64,21 @@ class NativeState:
         padded[0, : len(weight)], padded[1, : len(target)] = weight, target
         heads[:, :, _WEIGHT], heads[:, :, _TARGET] = padded.reshape(2, -1, rows)
 
-    def step(self, put_in: ColumnMoments | None, take_out: ColumnMoments | None) -> BlockSums | None:
-        """Put one column in, then take one out and return its sums."""
-        enters = None if put_in is None else self._given(put_in)
-        if take_out is None:
+    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
+        """Add one column, then remove one and return its sums."""
+        enters = None if add_column is None else self._given(add_column)
+        if remove_column is None:
             _native.block(self._instruction_set, self._state, self._chunk.n_rows, self._ranks, enters, None, None, None)
             return None
-        size = len(take_out.mean)
+        size = len(remove_column.mean)
         sums = BlockSums(np.zeros((size, self._width, self._width)), np.zeros((size, self._width)))
-        leaves = self._given(take_out)
+        leaves = self._given(remove_column)
         n = self._chunk.n_rows
         _native.block(self._instruction_set, self._state, n, self._ranks, enters, leaves, sums.gram, sums.rhs)
         return sums
 
     def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each row's predictor."""
+        """Mean and variance of each row's linear predictor."""
         mean, variance = np.empty(self._chunk.n_rows), np.empty(self._chunk.n_rows)
         _native.read_state(self._instruction_set, self._state, self._ranks, mean, variance)
         return mean, variance
@@ -95,18 +95,20 @@ def inverses(matrices: Floats) -> Floats:
     return out
 
 
-def chain(gram: Floats, rhs: Floats, edges: Floats, steps: Floats, sizes: Floats) -> tuple[Floats, Floats, Floats]:
+def chain(
+    gram: Floats, rhs: Floats, edges: Floats, lam_difference: Floats, lam_value: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Solve a chain of small problems, and read the diagonal of its inverse.
 
-    The matrix has blocks ``gram[b] + diag(steps (edges[b - 1] + edges[b]) + sizes)`` and beside them
-    ``-diag(steps edges[b])``.
+    The matrix has blocks ``gram[b] + diag(lam_difference (edges[b - 1] + edges[b]) + lam_value)`` and beside them
+    ``-diag(lam_difference edges[b])``.
 
     Parameters
     ----------
     gram : array of shape (codes, K, K)
     rhs : array of shape (codes, K, count)
     edges : array of shape (codes - 1,)
-    steps, sizes : arrays of shape (K,)
+    lam_difference, lam_value : arrays of shape (K,)
 
     Returns
     -------
@@ -117,6 +119,8 @@ def chain(gram: Floats, rhs: Floats, edges: Floats, steps: Floats, sizes: Floats
         ``sum_b edges[b] * variance(x[b + 1] - x[b])``.
     """
     solved, variance, differences = np.empty(rhs.shape), np.empty(rhs.shape[:2]), np.empty(rhs.shape[1])
-    gram, rhs, edges, steps, sizes = (contiguous(array) for array in (gram, rhs, edges, steps, sizes))
-    _native.chain(INSTRUCTION_SETS[-1], gram, rhs, edges, steps, sizes, solved, variance, differences)
+    gram, rhs, edges, lam_difference, lam_value = (
+        contiguous(array) for array in (gram, rhs, edges, lam_difference, lam_value)
+    )
+    _native.chain(INSTRUCTION_SETS[-1], gram, rhs, edges, lam_difference, lam_value, solved, variance, differences)
     return solved, variance, differences

@@ -21,7 +21,7 @@ BLOCK_ROWS = 16_384
 """Rows of one call of the compiled module: milliseconds of work against microseconds of checks."""
 
 _Place: TypeAlias = tuple[Floats, Floats, Floats, int, float, float] | int
-_Predictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats, Floats]]]
+_LinearPredictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats, Floats]]]
 
 
 @dataclass(frozen=True)
@@ -30,27 +30,27 @@ class NativeCurves:
 
     Parameters
     ----------
-    predictors : sequence of Curves
+    linear_predictors : sequence of Curves
         All of the same columns.
     instruction_set : str, optional
         One of ``INSTRUCTION_SETS``; the best by default.
     """
 
-    predictors: tuple[Curves, ...]
+    linear_predictors: tuple[Curves, ...]
     instruction_set: str = INSTRUCTION_SETS[-1]
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together or does not exist."""
-        object.__setattr__(self, "predictors", check_predictors(self.predictors))
+        object.__setattr__(self, "linear_predictors", check_predictors(self.linear_predictors))
         if self.instruction_set not in INSTRUCTION_SETS:
             raise ValueError(f"instruction_set must be one of {INSTRUCTION_SETS}, got {self.instruction_set!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The layout is made again where it is needed."""
-        return NativeCurves, (self.predictors, self.instruction_set)
+        return NativeCurves, (self.linear_predictors, self.instruction_set)
 
     def eta(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
-        """Predictors of each row, (n, predictors).
+        """Linear predictors of each row, (n, linear predictors).
 
         Parameters
         ----------
@@ -60,38 +60,38 @@ class NativeCurves:
         n_threads : int, optional
             All cores by default.
         """
-        return self._run(columns, self._layout[1], (len(self.predictors),), n_threads)
+        return self._run(columns, self._layout[1], (len(self.linear_predictors),), n_threads)
 
     def shares(
         self, columns: Sequence[NDArray[Any]], weights: Sequence[Mapping[int, Floats]], n_threads: int | None = None
     ) -> Floats:
-        """What each column has in the predictors, (n, predictors, columns).
+        """What each column has in the linear predictors, (n, linear predictors, columns).
 
         Its main effect, and from every factor its function times e_{order - 1} of the other columns, times a weight.
 
         Parameters
         ----------
         columns : sequence of arrays of shape (n,)
-        weights : one dict of order to array of shape (rank,) per predictor
+        weights : one dict of order to array of shape (rank,) per linear predictor
         n_threads : int, optional
             All cores by default.
         """
-        predictors = [
+        linear_predictors = [
             (intercept, main, [(order, panels, _lanes(own[order], len(panels))) for order, panels, _ in groups])
             for (intercept, main, groups), own in zip(self._layout[1], weights, strict=True)
         ]
-        return self._run(columns, predictors, (len(predictors), len(columns)), n_threads)
+        return self._run(columns, linear_predictors, (len(linear_predictors), len(columns)), n_threads)
 
     def _run(
         self,
         columns: Sequence[NDArray[Any]],
-        predictors: list[_Predictor],
+        linear_predictors: list[_LinearPredictor],
         shape: tuple[int, ...],
         n_threads: int | None,
     ) -> Floats:
         if n_threads is not None and n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {n_threads}")
-        checked = check_columns(self.predictors[0], columns)
+        checked = check_columns(self.linear_predictors[0], columns)
         places = self._layout[0]
         codes = [isinstance(place, int) for place in places]
         arrays = [contiguous(a) if is_code else a for a, is_code in zip(checked, codes, strict=True)]
@@ -100,7 +100,9 @@ class NativeCurves:
 
         def run(start: int) -> None:
             rows = slice(start, start + BLOCK_ROWS)
-            _native.curves(self.instruction_set, [array[rows] for array in arrays], places, predictors, out[rows])
+            _native.curves(
+                self.instruction_set, [array[rows] for array in arrays], places, linear_predictors, out[rows]
+            )
 
         starts = range(0, n, BLOCK_ROWS)
         count = min(n_threads or os.cpu_count() or 1, len(starts))
@@ -113,16 +115,16 @@ class NativeCurves:
         return out
 
     @cached_property
-    def _layout(self) -> tuple[list[_Place], list[_Predictor]]:
+    def _layout(self) -> tuple[list[_Place], list[_LinearPredictor]]:
         """Where values find their table rows, and the tables: the main effect, and panels of factors of each order."""
-        places = [_place(column) for column in self.predictors[0].columns]
-        predictors: list[_Predictor] = []
-        for curves in self.predictors:
+        places = [_place(column) for column in self.linear_predictors[0].columns]
+        linear_predictors: list[_LinearPredictor] = []
+        for curves in self.linear_predictors:
             table = np.concatenate([_table(column) for column in curves.columns])
             panels = [(order, _panels(table[:, part])) for order, part in curves.slices.items()]
             groups = [(order, own, np.zeros((len(own), _native.CURVE_LANES))) for order, own in panels]
-            predictors.append((float(curves.intercept), contiguous(table[:, 0]), groups))
-        return places, predictors
+            linear_predictors.append((float(curves.intercept), contiguous(table[:, 0]), groups))
+        return places, linear_predictors
 
 
 def _place(column: NumberCurves | LevelCurves) -> _Place:

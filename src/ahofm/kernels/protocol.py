@@ -1,6 +1,6 @@
 """What a kernel computes on one chunk of rows, and what it is given. Knows codes and tables; no names, no splines.
 
-A predictor is given by its values at the codes (``Tables``):
+A linear predictor is given by its values at the codes (``Tables``):
 
     eta = intercept + sum_j main[c_j] + sum_d sum_f e_d(factors[d][c_1, f], ..., factors[d][c_p, f])
 
@@ -31,7 +31,7 @@ class Chunk:
     y : array of shape (n,), optional
         Target; classes of a multinomial target are 0, 1, ...
     weight : array of shape (n,), optional
-    offset : array of shape (n, predictors), optional
+    offset : array of shape (n, linear predictors), optional
         Added to eta.
     """
 
@@ -58,7 +58,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Tables:
-    """One predictor at the codes; sums over rows of the derivative by each entry have the same form.
+    """One linear predictor at the codes; sums over rows of the derivative by each entry have the same form.
 
     Attributes
     ----------
@@ -124,16 +124,16 @@ class ColumnSums:
 class Kernel(Protocol):
     """Computes on one chunk. Stateless: any number of threads may share one."""
 
-    def eta(self, chunk: Chunk, predictors: Sequence[Tables]) -> Floats:
-        """Predictors of each row, with the offset: (n, predictors)."""
+    def eta(self, chunk: Chunk, linear_predictors: Sequence[Tables]) -> Floats:
+        """Linear predictors of each row, with the offset: (n, linear predictors)."""
         ...
 
-    def value_and_gradient(self, chunk: Chunk, predictors: Sequence[Tables], loss: str) -> Sums:
+    def value_and_gradient(self, chunk: Chunk, linear_predictors: Sequence[Tables], loss: str) -> Sums:
         """Weighted sum of a built-in loss, and its derivatives."""
         ...
 
-    def pull_back(self, chunk: Chunk, predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
-        """Derivatives of ``sum(g * eta)`` by every table entry, g of shape (n, predictors)."""
+    def pull_back(self, chunk: Chunk, linear_predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
+        """Derivatives of ``sum(g * eta)`` by every table entry, g of shape (n, linear predictors)."""
         ...
 
     def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
@@ -148,12 +148,12 @@ class Kernel(Protocol):
         ...
 
 
-def check_tables(chunk: Chunk, predictors: Sequence[Tables]) -> None:
+def check_tables(chunk: Chunk, linear_predictors: Sequence[Tables]) -> None:
     """Raise ValueError when tables do not fit the chunk's codes, or each other."""
-    if not predictors:
-        raise ValueError("predictors is empty; at least one is needed")
+    if not linear_predictors:
+        raise ValueError("linear predictors is empty; at least one is needed")
     n_codes = chunk.codes.n_codes
-    for tables in predictors:
+    for tables in linear_predictors:
         if np.shape(tables.main) != (n_codes,):
             raise ValueError(f"main has shape {np.shape(tables.main)}, expected ({n_codes},): one value per code")
         for order, table in tables.factors.items():

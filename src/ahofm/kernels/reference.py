@@ -17,32 +17,32 @@ from ahofm.kernels.protocol import Chunk, ColumnSums, Sums, Tables, check_tables
 class ReferenceKernel:
     """NumPy and itertools."""
 
-    def eta(self, chunk: Chunk, predictors: Sequence[Tables]) -> Floats:
-        """Predictors of each row, with the offset."""
-        check_tables(chunk, predictors)
+    def eta(self, chunk: Chunk, linear_predictors: Sequence[Tables]) -> Floats:
+        """Linear predictors of each row, with the offset."""
+        check_tables(chunk, linear_predictors)
         at = _table_rows(chunk)
-        eta = np.empty((chunk.n_rows, len(predictors)))
-        for k, tables in enumerate(predictors):
+        eta = np.empty((chunk.n_rows, len(linear_predictors)))
+        for k, tables in enumerate(linear_predictors):
             eta[:, k] = tables.intercept + tables.main[at].sum(axis=0)
             for order, table in tables.factors.items():
                 eta[:, k] += symmetric_polynomial(table[at], order).sum(axis=1)
         return eta if chunk.offset is None else eta + chunk.offset
 
-    def value_and_gradient(self, chunk: Chunk, predictors: Sequence[Tables], loss: str) -> Sums:
+    def value_and_gradient(self, chunk: Chunk, linear_predictors: Sequence[Tables], loss: str) -> Sums:
         """Weighted sum of a built-in loss, and its derivatives."""
-        function = check_loss(loss, len(predictors))
+        function = check_loss(loss, len(linear_predictors))
         if chunk.y is None:
             raise ValueError("y: a target is needed")
-        value, g, _ = function(np.asarray(chunk.y, dtype=np.float64), self.eta(chunk, predictors))
+        value, g, _ = function(np.asarray(chunk.y, dtype=np.float64), self.eta(chunk, linear_predictors))
         weight = np.ones(chunk.n_rows) if chunk.weight is None else np.asarray(chunk.weight, dtype=np.float64)
-        return Sums(float(weight @ value), self.pull_back(chunk, predictors, weight[:, np.newaxis] * g))
+        return Sums(float(weight @ value), self.pull_back(chunk, linear_predictors, weight[:, np.newaxis] * g))
 
-    def pull_back(self, chunk: Chunk, predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
+    def pull_back(self, chunk: Chunk, linear_predictors: Sequence[Tables], g: Floats) -> tuple[Tables, ...]:
         """Derivatives of ``sum(g * eta)`` by every table entry."""
-        check_tables(chunk, predictors)
+        check_tables(chunk, linear_predictors)
         at = _table_rows(chunk)
         gradient = []
-        for k, tables in enumerate(predictors):
+        for k, tables in enumerate(linear_predictors):
             main = np.zeros_like(tables.main)
             factors = {order: np.zeros_like(table) for order, table in tables.factors.items()}
             for j, rows in enumerate(at):

@@ -5,7 +5,7 @@ from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.coordinates import Coordinates, coordinates, eigenvalues
 from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
-from ahofm.model.model import Model, Removed
+from ahofm.model.model import Model, Negligible
 from ahofm.model.terms import Lower, Terms
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 
@@ -18,9 +18,9 @@ __all__ = [
     "Lower",
     "Model",
     "ModelFileError",
+    "Negligible",
     "Reason",
     "Record",
-    "Removed",
     "Terms",
     "Trace",
     "check_offset",

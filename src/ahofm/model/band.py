@@ -1,6 +1,7 @@
-"""How far the predictors may be off: a Gaussian approximation around the fit, in a few coordinates of every function.
+"""Uncertainty of the linear predictors: a Gaussian approximation around the fit, in a few coordinates of every
+function.
 
-A predictor is affine in all functions of one column, so its derivatives by the coordinates of a function are the
+A linear predictor is affine in all functions of one column, so its derivatives by the coordinates of a function are the
 coordinates' values times what the other columns make of it. With V the covariance of all coordinates, a quantity with
 derivatives J has variance J V J'. Derivatives are those of the fit as the coordinates see it: what is rough in a factor
 has followed the noise of its rows, and would find it again in their residuals.
@@ -35,24 +36,24 @@ _DRAWS = 2_000
 
 @dataclass(frozen=True)
 class Band:
-    """What is not known about the predictors.
+    """Gaussian approximation of the uncertainty of the linear predictors.
 
     Attributes
     ----------
     mains, factors : tuples of arrays of shape (codes, coordinates), one per column
         Values of the coordinates of main effects and of factors; zero at the neutral code.
     ranks : dict of order to rank
-    thetas : tuple of arrays of shape (P,), one per predictor
+    thetas : tuple of arrays of shape (P,), one per linear predictor
         Coordinates of the fit: the intercept, then by column those of its main effect and of its factors.
-    roots : tuple of arrays of shape (P, P), one per predictor
+    roots : tuple of arrays of shape (P, P), one per linear predictor
         Lower triangles L with ``V = (L L')^-1``.
     shifts : tuple of arrays of shape (P,)
         One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned.
-    freedom : tuple of dicts of order to array of shape (columns,)
-        Effective degrees of freedom of each predictor.
+    edf : tuple of dicts of order to array of shape (columns,)
+        Effective degrees of freedom of each linear predictor.
     concurvity : tuple of arrays of shape (columns, columns)
         Share of the variation of main effect j, at the rows of training, that a function of column i reproduces, as
-        entry (i, j) for each predictor: mgcv's estimate of pairwise concurvity. Empty in files of version 1.
+        entry (i, j) for each linear predictor: mgcv's estimate of pairwise concurvity. Empty in files of version 1.
     tests : dict of column to float
         P-values of main effects (:mod:`ahofm.fit.tests_of_effects`). Empty in files of version 1.
     widths : tuple of float
@@ -67,14 +68,14 @@ class Band:
     thetas: tuple[Floats, ...]
     roots: tuple[Floats, ...]
     shifts: tuple[Floats, ...]
-    freedom: tuple[Mapping[int, Floats], ...]
+    edf: tuple[Mapping[int, Floats], ...]
     concurvity: tuple[Floats, ...] = ()
     tests: Mapping[int, float] = field(default_factory=dict)
     widths: tuple[float, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
-        """Standard errors of each row's predictors: (n, predictors)."""
+        """Standard errors of each row's linear predictors: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             tables = tables_at(theta, self.mains, self.factors, self.ranks)
@@ -85,7 +86,7 @@ class Band:
         return found * (self.widths or 1.0)
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
-        """Standard errors of terms with derivatives (n, P) by the coordinates of predictor k.
+        """Standard errors of terms with derivatives (n, P) by the coordinates of linear predictor k.
 
         The root of the mean squared error: most of the variance, and the squared bias as one step towards the data
         shows it.
@@ -103,8 +104,8 @@ class Band:
     def reach(self, derivatives: Floats, level: float, k: int = 0) -> float:
         """How many standard errors hold all of these quantities at once with a probability, by simulation."""
         half = self._half(derivatives, k)
-        spread = np.sqrt(np.einsum("ij,ij->j", half, half))
-        half = half[:, spread > 0.0] / spread[spread > 0.0]
+        std = np.sqrt(np.einsum("ij,ij->j", half, half))
+        half = half[:, std > 0.0] / std[std > 0.0]
         if not half.size:
             return 0.0
         if half.shape[1] < len(half):  # as many dimensions as there are quantities are enough
@@ -153,7 +154,7 @@ def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping
 
 
 def tables_at(theta: Floats, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Tables:
-    """The predictor with those coordinates, at the codes."""
+    """The linear predictor with those coordinates, at the codes."""
     starts = starts_of(mains, factors, ranks)
     main, rest = [], []
     for main_values, values, start, end in zip(mains, factors, starts[:-1], starts[1:], strict=True):
@@ -166,7 +167,7 @@ def tables_at(theta: Floats, mains: Sequence[Floats], factors: Sequence[Floats],
 
 
 def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats]) -> Floats:
-    """Derivatives of each row's predictor by the coordinates: the intercept, then main effect and factors by column."""
+    """Derivatives (n, P) of linear predictors by the coordinates: intercept, then main effect and factors by column."""
     kernel = NativeKernel("float64")
     parts = [np.ones((chunk.n_rows, 1))]
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):

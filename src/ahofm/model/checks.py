@@ -10,13 +10,13 @@ from ahofm.families import Family
 
 
 def check_offset(offset: ArrayLike, n_rows: int, family: Family) -> Floats:
-    """An offset as an array of shape (n, predictors)."""
-    n_predictors, flat = family.n_predictors, family.takes_flat_offset
+    """An offset as an array of shape (n, linear predictors)."""
+    n_eta, flat = family.n_eta, family.takes_flat_offset
     values = np.asarray(offset, dtype=np.float64)
     if flat and values.shape == (n_rows,):
-        values = np.column_stack([values, np.zeros((n_rows, n_predictors - 1))])
-    if values.shape != (n_rows, n_predictors):
-        shapes = [f"({n_rows},)"] * flat + [f"({n_rows}, {n_predictors})"] * (n_predictors > 1)
+        values = np.column_stack([values, np.zeros((n_rows, n_eta - 1))])
+    if values.shape != (n_rows, n_eta):
+        shapes = [f"({n_rows},)"] * flat + [f"({n_rows}, {n_eta})"] * (n_eta > 1)
         raise ValueError(f"offset has shape {np.shape(offset)}, expected {' or '.join(shapes)}: as many rows as X")
     if not np.isfinite(values).all():
         raise ValueError("offset must be finite; replace NaN and infinities, e.g. the log of a zero exposure")

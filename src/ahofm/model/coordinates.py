@@ -38,7 +38,7 @@ class Coordinates:
         Each function at each code, before the level is added.
     to_basis : array of shape (size of the codebook, q), dense or sparse
         Coefficients of the codebook's functions for each of these.
-    level : array of shape (q,)
+    centring : array of shape (q,)
         What is added at every code but the neutral one, the last: the centring of functions that lack the constant.
     penalty : array of shape (q,)
         Penalty of the square of each coefficient.
@@ -46,7 +46,7 @@ class Coordinates:
 
     values: Floats | Sparse
     to_basis: Floats | Sparse
-    level: Floats
+    centring: Floats
     penalty: Floats
 
     @property
@@ -57,20 +57,20 @@ class Coordinates:
     @property
     def shifted(self) -> bool:
         """Whether there is a level to add."""
-        return bool(self.level.any())
+        return bool(self.centring.any())
 
     def at_codes(self, coef: Floats) -> Floats:
         """Values at the codes of coefficients (q, ...)."""
         values = self.values @ coef
         if self.shifted:
-            values[:-1] += self.level @ coef
+            values[:-1] += self.centring @ coef
         return np.asarray(values)
 
     def adjoint(self, slopes: Floats) -> Floats:
         """Derivatives by the coefficients, from those by the values at the codes."""
         by_coef = self.values.T @ slopes
         if self.shifted:
-            by_coef = by_coef + np.multiply.outer(self.level, slopes[:-1].sum(axis=0))
+            by_coef = by_coef + np.multiply.outer(self.centring, slopes[:-1].sum(axis=0))
         return np.asarray(by_coef)
 
 
@@ -82,19 +82,19 @@ def coordinates(book: Codebook, *, center: bool) -> Coordinates:
     if _indicators(book) and book.size > _DENSE_LEVELS:
         return _sparse_indicators(book, share, center)
     basis, root = book.basis.toarray(), penalty_root(book)
-    subspace, level = np.eye(book.size), np.zeros(book.size)
+    subspace, centring = np.eye(book.size), np.zeros(book.size)
     if center and book.constant is not None:
         subspace = scipy.linalg.qr((basis.T @ share)[:, np.newaxis])[0][:, 1:]
-        root, level = root @ subspace, level[1:]
+        root, centring = root @ subspace, centring[1:]
     elif center:
-        subspace, level = _centred(book, basis, share)
-        units = _units(np.abs(basis[:-1] @ subspace + level).max(axis=0))
-        subspace, level, root = subspace / units, level / units, root / np.maximum(units, _SMALLEST_UNIT)
+        subspace, centring = _centred(book, basis, share)
+        units = _units(np.abs(basis[:-1] @ subspace + centring).max(axis=0))
+        subspace, centring, root = subspace / units, centring / units, root / np.maximum(units, _SMALLEST_UNIT)
     data = basis @ subspace
-    data[:-1] += level
+    data[:-1] += centring
     within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root)
     to_basis = subspace @ within
-    return Coordinates(basis @ to_basis, to_basis, level @ within, penalty)
+    return Coordinates(basis @ to_basis, to_basis, centring @ within, penalty)
 
 
 def _centred(book: Codebook, basis: Floats, share: Floats) -> tuple[Floats, Floats]:
@@ -105,11 +105,11 @@ def _centred(book: Codebook, basis: Floats, share: Floats) -> tuple[Floats, Floa
     """
     subspace, n_present = np.eye(book.size), book.support.size
     present = share[:n_present] / share[:n_present].sum()
-    level = -(share @ basis)
-    level[: book.functions.size] = -(present @ basis[:n_present, : book.functions.size])
+    centring = -(share @ basis)
+    centring[: book.functions.size] = -(present @ basis[:n_present, : book.functions.size])
     if book.learns_missing:
-        subspace[-1, :-1] = -level[:-1]
-    return subspace, level
+        subspace[-1, :-1] = -centring[:-1]
+    return subspace, centring
 
 
 def eigenvalues(book: Codebook, *, center: bool = False) -> Floats:
@@ -175,5 +175,5 @@ def _sparse_indicators(book: Codebook, share: Floats, center: bool) -> Coordinat
     """Indicators scaled to unit mean square; centred by a level, which leaves one direction without effect."""
     scale = 1.0 / np.sqrt(share[:-1])
     to_basis = sp.diags_array(scale, format="csr")
-    level = -np.sqrt(share[:-1]) if center else np.zeros(book.size)
-    return Coordinates(sp.csr_array(book.basis @ to_basis), to_basis, level, scale**2)
+    centring = -np.sqrt(share[:-1]) if center else np.zeros(book.size)
+    return Coordinates(sp.csr_array(book.basis @ to_basis), to_basis, centring, scale**2)

@@ -1,9 +1,9 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "2", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "3", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
-tensor named by its place, such as ``model.predictors.0.coef.2``; levels of text are a JSON list as bytes, in a tensor
-too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
+tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
+tensor too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
 predicts the same.
 """
 
@@ -29,10 +29,10 @@ from ahofm.columns import Basis, Codebook, ColumnKind, Encoder, Support
 from ahofm.columns.categorical import Categorical, CategoricalBasis
 from ahofm.columns.cyclic import Cyclic, CyclicBasis
 from ahofm.columns.linear import EmptyBasis, Linear, LinearBasis
-from ahofm.columns.mixed import Mixed, MixedBasis
+from ahofm.columns.random_walk import RandomWalk, RandomWalkBasis
 from ahofm.columns.spline import Spline, SplineBasis
+from ahofm.columns.spline_iid import SplineIID, SplineIIDBasis
 from ahofm.columns.table import is_numeric
-from ahofm.columns.walk import Walk, WalkBasis
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model
@@ -40,12 +40,12 @@ from ahofm.model.terms import Lower, Terms
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 2
+FORMAT, VERSION = "ahofm", 3
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
-_KINDS = (Categorical, Cyclic, Linear, Mixed, Spline, Walk)
-_BASES = (CategoricalBasis, CyclicBasis, LinearBasis, MixedBasis, SplineBasis, WalkBasis, EmptyBasis)
+_KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
+_BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
 _PARTS = {Model, Band, Lower, Terms, Choice, Gain, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
@@ -58,6 +58,22 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     }
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
+
+_NEW_TYPES = {
+    "Walk": "RandomWalk",
+    "WalkBasis": "RandomWalkBasis",
+    "Mixed": "SplineIID",
+    "MixedBasis": "SplineIIDBasis",
+}
+_NEW_FIELDS = {
+    "Model": {"predictors": "linear_predictors", "strengths": "smoothing_parameters"},
+    "Lower": {"predictors": "linear_predictors"},
+    "Band": {"freedom": "edf"},
+    "Terms": {"level": "centring"},
+    "Record": {"share": "fraction"},
+}
+_NEW_SOLVERS = {"block": "variational", "newton": "subsample"}
+"""Names in files of versions 1 and 2, and what they are called since version 3: types, fields by type, solvers."""
 
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 _LABELS = {f"numpy.{name}": np.dtype(name).type for name in ("str", "bool", *_WIDTHS)}  # Python's are those of JSON
@@ -111,7 +127,10 @@ def load(path: str | os.PathLike[str]) -> Model:
         text = metadata.get("model", "")
         if metadata.get("sha256") != _digest(text, tensors):
             raise ValueError("its checksum is wrong")
-        model: Model = _unpack(_completed(json.loads(text), int(version)), Model, "model", tensors)
+        parts = json.loads(text)
+        if int(version) < 3:
+            parts, tensors = _renamed(parts, tensors)
+        model: Model = _unpack(_completed(parts, int(version)), Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
         _check(model)
@@ -119,6 +138,33 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
+
+
+def _renamed(model: Any, tensors: Tensors) -> tuple[Any, Tensors]:
+    """JSON and tensors of version 1 or 2 with the names of version 3; a tensor is named by its place in the JSON."""
+    places: dict[str, str] = {}
+
+    def renamed(value: Any, old: str, new: str) -> Any:
+        if isinstance(value, list):
+            return [renamed(item, f"{old}.{k}", f"{new}.{k}") for k, item in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        kind = value.get("type")
+        if kind in ("numbers", "levels"):
+            places[old] = new
+        names = _NEW_FIELDS.get(kind, {}) if isinstance(kind, str) else {}
+        out = {}
+        for name, item in value.items():
+            now = names.get(name, name)
+            out[now] = renamed(item, f"{old}.{name}", f"{new}.{now}")
+        if isinstance(kind, str):
+            out["type"] = _NEW_TYPES.get(kind, kind)
+        if kind == "Trace" and isinstance(out.get("solver"), str):
+            out["solver"] = _NEW_SOLVERS.get(out["solver"], out["solver"])
+        return out
+
+    found = renamed(model, "model", "model")
+    return found, {places.get(place, place): tensor for place, tensor in tensors.items()}
 
 
 def _completed(value: Any, version: int) -> Any:
@@ -267,10 +313,12 @@ def _check(model: Model) -> None:
             raise ValueError(f"column {book.name!r} has codes, functions or weights that do not fit together")
     if not names or len(set(names)) < len(names) or not model.total > 0.0:
         raise ValueError("it has no columns, two of the same name, or no training weight")
-    strengths = [row.shape == (len(names),) and (row >= 0.0).all() for row in model.strengths.values()]
-    if model.strengths.keys() != {1, *model.ranks} or not all(strengths):
-        raise ValueError("strengths are not one number of at least 0 per order and column")
-    if model.classes is not None and len(model.classes) != max(2, model.family.n_predictors):
+    smoothing_parameters = [
+        row.shape == (len(names),) and (row >= 0.0).all() for row in model.smoothing_parameters.values()
+    ]
+    if model.smoothing_parameters.keys() != {1, *model.ranks} or not all(smoothing_parameters):
+        raise ValueError("smoothing parameters are not one number of at least 0 per order and column")
+    if model.classes is not None and len(model.classes) != max(2, model.family.n_eta):
         raise ValueError(f"{len(model.classes)} class labels are not one per class")
 
 
@@ -278,8 +326,8 @@ def _sound(book: Codebook) -> bool:
     """Whether a codebook could have been learned, as far as predictions rely on it."""
     kind, edges, basis, values, mass = book.kind, book.edges, book.functions, book.support.values, book.support.mass
     text, by_level = not is_numeric(values), isinstance(kind, Categorical)
-    smooth = basis.smooth if isinstance(basis, MixedBasis) else basis
-    places = basis.knots if isinstance(basis, WalkBasis) else getattr(basis, "levels", values)
+    smooth = basis.smooth if isinstance(basis, SplineIIDBasis) else basis
+    places = basis.knots if isinstance(basis, RandomWalkBasis) else getattr(basis, "levels", values)
     ok = type(basis) is _BASIS_OF[type(kind)] and np.array_equal(places, values) and book.missing_mass >= 0.0
     ok &= mass.shape == values.shape and bool((mass >= 0.0).all())
     ok &= kind is None or (len(values) > 1 and (edges is None) == by_level and (by_level or not text))

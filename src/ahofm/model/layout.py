@@ -1,8 +1,9 @@
-"""The shape of a predictor: which coefficients there are, and how they become tables at the codes. Knows no rows.
+"""The shape of a linear predictor: which coefficients there are, and how they become tables at the codes. Knows no
+rows.
 
-The coefficients of one predictor are one vector: the intercept, then for every column its main effect (q numbers) and
-its factors (r numbers each, r x ranks row-major). Main effects never hold a constant, which is the intercept's;
-factors do when the model is not centred.
+The coefficients of one linear predictor are one vector: the intercept, then for every column its main effect (q
+numbers) and its factors (r numbers each, r x ranks row-major). Main effects never hold a constant, which is the
+intercept's; factors do when the model is not centred.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Number of coefficients of one predictor."""
+        """Number of coefficients of one linear predictor."""
         return self.starts[-1]
 
     @cached_property
@@ -103,14 +104,14 @@ class Layout:
             self.factor(out, j)[:] = factor.adjoint(slopes[rows])
         return out
 
-    def strengths(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
+    def smoothing_parameters(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
         """Penalty of each squared coefficient.
 
         Parameters
         ----------
         by_order : dict of order to array of shape (columns,)
         free : float
-            Of the coefficients of factors that no penalty touches, such as their linear parts.
+            Of the coefficients of factors without a penalty, such as their linear parts.
         """
         out = np.zeros(self.size)
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):

@@ -24,17 +24,17 @@ from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
 from ahofm.model.trace import Choice, Gain, Trace
 
-REMOVED_SHARE = 5e-3
-"""Columns and orders below this share of the variance are reported as not needed."""
+NEGLIGIBLE_FRACTION = 5e-3
+"""Columns and orders below this share of the variance are negligible."""
 
 
 @dataclass(frozen=True)
-class Removed:
-    """Names of columns, and orders, that carry less than a share of the variance."""
+class Negligible:
+    """Names of columns, and orders, that carry less than a fraction of the variance."""
 
     columns: tuple[str, ...]
     orders: tuple[int, ...]
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Model:
         What the columns became.
     family : Family
     ranks : dict of order (>= 2) to rank
-    predictors : tuple of Terms
+    linear_predictors : tuple of Terms
     classes : tuple or None
         Labels, for a classifier.
-    strengths : dict of order to array of shape (columns,)
-        Penalty of each column's functions, in the units of the fit.
+    smoothing_parameters : dict of order to array of shape (columns,)
+        Smoothing parameter of each column's functions, in the units of the fit.
     total : float
         Sum of the training weights.
     trace : Trace
@@ -62,7 +62,7 @@ class Model:
     dispersion : float or None
         Where the family has one: the variance of the noise, a squared coefficient of variation, a scale.
     band : Band or None
-        How far predictors may be off, once somebody has asked.
+        Uncertainty of the linear predictors, once it was computed.
     missing : tuple of str
         Cells of text files that meant missing in training, besides empty ones and NA: the command reads files so.
     gains : tuple of Gain
@@ -75,9 +75,9 @@ class Model:
     encoder: Encoder
     family: Family
     ranks: Mapping[int, int]
-    predictors: tuple[Terms, ...]
+    linear_predictors: tuple[Terms, ...]
     classes: tuple[Any, ...] | None
-    strengths: Mapping[int, Floats]
+    smoothing_parameters: Mapping[int, Floats]
     total: float
     trace: Trace
     lower: tuple[Lower, ...] = ()
@@ -90,26 +90,28 @@ class Model:
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
-        self._check(self.ranks, self.predictors)
+        self._check(self.ranks, self.linear_predictors)
         for part in self.lower:
-            self._check(part.ranks, part.predictors)
+            self._check(part.ranks, part.linear_predictors)
 
-    def _check(self, ranks: Mapping[int, int], predictors: tuple[Terms, ...]) -> None:
+    def _check(self, ranks: Mapping[int, int], linear_predictors: tuple[Terms, ...]) -> None:
         width = 1 + sum(ranks.values())
         if any(order < 2 or rank < 1 for order, rank in ranks.items()):
             raise ValueError(f"ranks must map orders of at least 2 to ranks of at least 1, got {dict(ranks)}")
-        if len(predictors) != self.family.n_predictors:
-            raise ValueError(f"{self.family.name} has {self.family.n_predictors} predictor(s), not {len(predictors)}")
-        for terms in predictors:
-            for part in (terms.coef, terms.level):
+        if len(linear_predictors) != self.family.n_eta:
+            raise ValueError(
+                f"{self.family.name} has {self.family.n_eta} linear predictor(s), not {len(linear_predictors)}"
+            )
+        for terms in linear_predictors:
+            for part in (terms.coef, terms.centring):
                 if len(part) != len(self.encoder.codebooks):
                     raise ValueError(
                         f"coefficients for {len(part)} columns, but there are {len(self.encoder.codebooks)}"
                     )
-            for book, coef, level in zip(self.encoder.codebooks, terms.coef, terms.level, strict=True):
-                if np.shape(coef) != (book.size, width) or np.shape(level) != (width,):
+            for book, coef, centring in zip(self.encoder.codebooks, terms.coef, terms.centring, strict=True):
+                if np.shape(coef) != (book.size, width) or np.shape(centring) != (width,):
                     raise ValueError(
-                        f"column '{book.name}': coefficients of shape {np.shape(coef)} and {np.shape(level)}, "
+                        f"column '{book.name}': coefficients of shape {np.shape(coef)} and {np.shape(centring)}, "
                         f"expected {(book.size, width)} and {(width,)}"
                     )
 
@@ -135,22 +137,29 @@ class Model:
             return self
         below = [part for part in self.lower if part.order <= order]
         if not below:
-            raise ValueError(f"no fit of order {order} was kept: only solver='block' fits lower orders on its way")
+            raise ValueError(
+                f"no fit of order {order} was kept: only solver='variational' fits lower orders on its way"
+            )
         part = below[-1]
-        strengths = {d: row for d, row in self.strengths.items() if d in (1, *part.ranks)}
+        smoothing_parameters = {d: row for d, row in self.smoothing_parameters.items() if d in (1, *part.ranks)}
         return replace(
-            self, ranks=part.ranks, predictors=part.predictors, strengths=strengths, lower=tuple(below[:-1]), band=None
+            self,
+            ranks=part.ranks,
+            linear_predictors=part.linear_predictors,
+            smoothing_parameters=smoothing_parameters,
+            lower=tuple(below[:-1]),
+            band=None,
         )
 
     @one_blas_thread()
     def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
-        """Predictors at the true values of a table: (n, predictors).
+        """Linear predictors at the true values of a table: (n, linear predictors).
 
         Parameters
         ----------
         X : table with the columns of training
-        offset : array of shape (n,) or (n, predictors), optional
-            Added to eta; of one dimension, to the first predictor (a multinomial model needs two dimensions).
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to eta; of one dimension, to the first linear predictor (a multinomial model needs two dimensions).
         n_threads : int, optional
             All cores by default.
         """
@@ -210,8 +219,8 @@ class Model:
         return float(1.0 - weights @ own / (weights @ null))
 
     @one_blas_thread()
-    def removed(self, share: float = REMOVED_SHARE) -> Removed:
-        """Columns and orders that carry less than a share of the predictors' variance.
+    def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:
+        """Columns and orders that carry less than a fraction of the linear predictors' variance.
 
         The variance is that under the product of the columns' own distributions. A column counts with its main effect
         and with every interaction it is in.
@@ -221,30 +230,32 @@ class Model:
         columns = sum(part.columns for part in parts)
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)
         orders = {order: sum(part.orders[order] for part in parts) for order in (1, *self.ranks)}
-        return Removed(
-            tuple(name for name, own in names if own <= share * total),
-            tuple(order for order, own in orders.items() if own <= share * total),
-            share,
+        return Negligible(
+            tuple(name for name, own in names if own <= fraction * total),
+            tuple(order for order, own in orders.items() if own <= fraction * total),
+            fraction,
         )
 
-    def without(self, removed: Removed) -> Model:
+    def without(self, negligible: Negligible) -> Model:
         """The model whose coefficients of those columns and orders are exactly zero; empty orders have no factors."""
-        kept = [order for order in self.ranks if order not in removed.orders]
-        gone = [name in removed.columns for name in self.encoder.names]
-        predictors = tuple(without(terms, self.ranks, kept, gone, 1 in removed.orders) for terms in self.predictors)
-        strengths = {order: row for order, row in self.strengths.items() if order in (1, *kept)}
+        kept = [order for order in self.ranks if order not in negligible.orders]
+        gone = [name in negligible.columns for name in self.encoder.names]
+        linear_predictors = tuple(
+            without(terms, self.ranks, kept, gone, 1 in negligible.orders) for terms in self.linear_predictors
+        )
+        smoothing_parameters = {order: row for order, row in self.smoothing_parameters.items() if order in (1, *kept)}
         return replace(
             self,
             ranks={order: self.ranks[order] for order in kept},
-            predictors=predictors,
-            strengths=strengths,
+            linear_predictors=linear_predictors,
+            smoothing_parameters=smoothing_parameters,
             band=None,
         )
 
     @one_blas_thread()
     def tables(self) -> tuple[Tables, ...]:
-        """Each predictor at the codes of training."""
-        return tuple(self._tables(terms) for terms in self.predictors)
+        """Each linear predictor at the codes of training."""
+        return tuple(self._tables(terms) for terms in self.linear_predictors)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that ``ahofm.load`` reads."""
@@ -254,23 +265,26 @@ class Model:
 
     @property
     def curves(self) -> tuple[Curves, ...]:
-        """Each predictor at true values."""
-        return self._curves.predictors
+        """Each linear predictor at true values."""
+        return self._curves.linear_predictors
 
     @cached_property
     def _curves(self) -> NativeCurves:
-        """The predictors as the compiled code evaluates them."""
+        """The linear predictors as the compiled code evaluates them."""
         books = self.encoder.codebooks
-        columns = (tuple(map(column_curves, books, terms.coef, terms.level)) for terms in self.predictors)
+        columns = (tuple(map(column_curves, books, terms.coef, terms.centring)) for terms in self.linear_predictors)
         return NativeCurves(
-            tuple(Curves(terms.intercept, self.ranks, own) for terms, own in zip(self.predictors, columns, strict=True))
+            tuple(
+                Curves(terms.intercept, self.ranks, own)
+                for terms, own in zip(self.linear_predictors, columns, strict=True)
+            )
         )
 
     def _tables(self, terms: Terms) -> Tables:
         blocks = []
-        for book, coef, level in zip(self.encoder.codebooks, terms.coef, terms.level, strict=True):
+        for book, coef, centring in zip(self.encoder.codebooks, terms.coef, terms.centring, strict=True):
             values = np.asarray(book.basis @ coef)
-            values[:-1] += level
+            values[:-1] += centring
             blocks.append(values)
         values = np.vstack(blocks)
         ends = np.cumsum([1, *self.ranks.values()])

@@ -15,7 +15,7 @@ from ahofm.model.model import Model
 
 
 def distribution(model: Model, X: Any, offset: ArrayLike | None = None) -> Distribution:
-    """Of a new target for every row of a table, the predictors taken as known."""
+    """Of a new target for every row of a table, the linear predictors taken as known."""
     return model.family.distribution(model.eta(X, offset), dispersion_of(model))
 
 

@@ -1,4 +1,4 @@
-"""How much of a predictor's variance each order and each column carries, without enumerating interactions.
+"""How much of a linear predictor's variance each order and each column carries, without enumerating interactions.
 
 Under the product of the columns' own distributions in training. With M_j[f, g] = E[phi_jf phi_jg] and m_jf = E[phi_jf]
 over the codes of column j, the moments T[a, b] = E[e_a(phi_f) e_b(phi_g)] follow from column to column:
@@ -23,7 +23,7 @@ from ahofm.kernels import Tables
 
 @dataclass(frozen=True)
 class Variances:
-    """Variances of a predictor's parts.
+    """Variances of a linear predictor's parts.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Variances:
 
     @property
     def total(self) -> float:
-        """Of the whole predictor, when factors are centred; without centring orders overlap."""
+        """Of the whole linear predictor, when factors are centred; without centring orders overlap."""
         return sum(self.orders.values())
 
 
 def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
-    """Variances of the parts of a predictor given at the codes."""
+    """Variances of the parts of a linear predictor given at the codes."""
     starts = np.cumsum([0, *(book.n_codes for book in books)])
     masses = [book.mass / max(book.mass.sum(), np.finfo(float).tiny) for book in books]
     rows = [slice(a, b) for a, b in pairwise(starts)]

@@ -39,14 +39,14 @@ class Record:
     gradient_norm : float
         Of the objective in the solver's coordinates.
     passes : float
-        Over the training data since the start; a mini-batch counts by its share of the rows. "block" counts sweeps over
-        the columns, those of all its members, by their share of the rows.
+        Over the training data since the start; a mini-batch counts by its share of the rows. "variational" counts
+        sweeps over the columns, those of all its members, by their share of the rows.
     seconds : float
         Since the start.
     validation : float or None
-        Loss per unit of weight on rows set aside, for solvers that use them.
-    share : float or None
-        Of the work that the fit is likely to take, so far; None where nobody can tell.
+        Loss per unit of weight on validation rows, for solvers that use them.
+    fraction : float or None
+        Fraction of the likely work that is done; None where it is not known.
     """
 
     iteration: int
@@ -55,7 +55,7 @@ class Record:
     passes: float
     seconds: float
     validation: float | None = None
-    share: float | None = None
+    fraction: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Gain:
     order, over : int
         Which order is compared with which lower one.
     gain : float
-        By how much the mean loss on these rows is less with the order, as a share of that without it.
+        By how much the mean loss on these rows is less with the order, as a fraction of that without it.
     error : float
-        Standard error of the gain, as such a share too.
+        Standard error of the gain, as such a fraction too.
     rows : int
         How many rows.
     """
@@ -107,10 +107,10 @@ class Trace:
     reason : Reason
     records : tuple of Record
     seconds : dict of phase to seconds
-        "learn" codebooks, "setup" coordinates and strengths, "rows" passes over data, "solve" everything else;
-        "search" and "fit" where strengths are learned.
+        "learn" codebooks, "setup" coordinates and smoothing parameters, "rows" passes over data, "solve" everything
+        else; "search" and "fit" where smoothing parameters are estimated.
     damped : int
-        Steps that the losses did not bear out, taken again with less courage.
+        Number of steps without sufficient decrease, which were damped.
     """
 
     solver: str

@@ -177,10 +177,10 @@ class MarginalsDisplay:
         found = self.marginals
         self.axes_ = many_axes(ax, len(found.columns))
         self.figure_ = self.axes_[0].figure
-        parts = zip(self.axes_, found.columns, found.grid, found.mean, found.spread, strict=True)
-        for panel, name, grid, mean, spread in parts:
+        parts = zip(self.axes_, found.columns, found.grid, found.mean, found.std, strict=True)
+        for panel, name, grid, mean, std in parts:
             x = places(grid)
-            panel.vlines(x, mean - spread, mean + spread, color=color, alpha=0.28, linewidth=1.2)
+            panel.vlines(x, mean - std, mean + std, color=color, alpha=0.28, linewidth=1.2)
             style = "o" if is_discrete(grid) else "-"
             panel.plot(x, mean, style, color=color, linewidth=1.8, label=label)
             name_axis(panel.xaxis, grid, name, labels)

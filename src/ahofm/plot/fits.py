@@ -40,10 +40,10 @@ class SharesDisplay:
     top: TopInteractions
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, most: int = 15, predictor: Any = None) -> Any:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, most: int = 15, linear_predictor: Any = None) -> Any:
         """Work them out and draw them."""
-        top = top_interactions(estimator, most, predictor=predictor)
-        return cls(variance_shares(estimator, predictor=predictor), top).plot(ax=ax, most=most)
+        top = top_interactions(estimator, most, linear_predictor=linear_predictor)
+        return cls(variance_shares(estimator, linear_predictor=linear_predictor), top).plot(ax=ax, most=most)
 
     def plot(self, *, ax: Any = None, most: int = 15) -> Any:
         """Draw them; ``ax`` may hold two axes."""
@@ -69,14 +69,14 @@ class SharesDisplay:
 
 @dataclass
 class ExplanationDisplay:
-    """One row: what adds up to its predictor, the largest parts first.
+    """One row: what adds up to its linear predictor, the largest parts first.
 
     Examples
     --------
     >>> from ahofm.plot import ExplanationDisplay
     >>> display = ExplanationDisplay.from_estimator(model, X, row=3)
     >>> display.ax_.get_xlabel()
-    'predictor'
+    'linear predictor'
     """
 
     names: tuple[str, ...]
@@ -86,12 +86,12 @@ class ExplanationDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, row: int = 0, *, terms: bool = False, ax: Any = None, predictor: Any = None
+        cls, estimator: Any, X: Any, row: int = 0, *, terms: bool = False, ax: Any = None, linear_predictor: Any = None
     ) -> Any:
         """Explain a row of a table by its columns (Shapley values), or by its terms (``terms=True``)."""
         if terms:
-            return cls.of(contributions(estimator, X, predictor=predictor), row).plot(ax=ax)
-        return cls.of(shapley_values(estimator, X, predictor=predictor), row).plot(ax=ax)
+            return cls.of(contributions(estimator, X, linear_predictor=linear_predictor), row).plot(ax=ax)
+        return cls.of(shapley_values(estimator, X, linear_predictor=linear_predictor), row).plot(ax=ax)
 
     @classmethod
     def of(cls, found: Contributions | Shapley, row: int = 0) -> Any:
@@ -131,14 +131,14 @@ class ExplanationDisplay:
         ax.invert_yaxis()
         ax.set_xlim(starts.min() - 0.05 * reach, starts.max() + 0.14 * reach)
         ax.set_title(f"mean {self.base:.4g}  →  this row {starts[-1]:.4g}", fontsize=10)
-        ax.set_xlabel("predictor")
+        ax.set_xlabel("linear predictor")
         tidy(ax)
         return self
 
 
 @dataclass
 class TraceDisplay:
-    """How the fit went: its objective, and the loss on rows set aside, if there were any.
+    """How the fit went: its objective, and the loss on validation rows, if there were any.
 
     Examples
     --------
@@ -166,9 +166,9 @@ class TraceDisplay:
         ax.plot(at, [record.objective for record in records], ".", color=BLUE, markersize=4, label="objective")
         held = [(record.iteration, record.validation) for record in records if record.validation is not None]
         if held:
-            ax.plot(*zip(*held, strict=True), color=ORANGE, linewidth=1.2, label="rows set aside")
+            ax.plot(*zip(*held, strict=True), color=ORANGE, linewidth=1.2, label="validation rows")
             ax.legend(frameon=False, fontsize=8)
-        ax.set(xlabel="sweep" if self.trace.solver == "block" else "iteration", ylabel="objective")
+        ax.set(xlabel="sweep" if self.trace.solver == "variational" else "iteration", ylabel="objective")
         ax.set_title(f"{self.trace.solver}: {self.trace.reason.value}", fontsize=9, wrap=True)
         tidy(ax)
         return self

@@ -13,7 +13,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
 from ahofm.explain import effect, summary, top_interactions, variance_shares
-from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.arguments import Fitted, model_of
 from ahofm.explain.summary import p_text
 from ahofm.model import Model
 from ahofm.model.scores import pit
@@ -22,7 +22,7 @@ from ahofm.report.model import Packer, mean_function, packed_model
 _POINTS, _TOP, _ROWS, _DOTS = 60, 30, 12, 600
 
 NEGLIGIBLE = 1e-6
-"""Share of the variance of a predictor: up to it an interaction, or all of an order, is rounding and counts as none."""
+"""Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
 
 
 def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
@@ -31,12 +31,12 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
     training = getattr(fitted, "_training", None)
     table = None if training is None else training[0]
     told = summary(fitted)
-    labels = [None] if model.family.n_predictors == 1 else list(model.classes or range(model.family.n_predictors))
-    shares = [variance_shares(model, predictor=label) for label in labels]
+    labels = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
+    shares = [variance_shares(model, linear_predictor=label) for label in labels]
     packer = Packer()
-    predictors = packed_model(model, packer)
-    for label, one, own in zip(labels, predictors, shares, strict=True):
-        tops = top_interactions(model, _TOP, predictor=label) if model.order > 1 else None
+    linear_predictors = packed_model(model, packer)
+    for label, one, own in zip(labels, linear_predictors, shares, strict=True):
+        tops = top_interactions(model, _TOP, linear_predictor=label) if model.order > 1 else None
         names = list(model.encoder.names)
         one["name"] = "" if label is None else str(label)
         one["orders_share"] = {str(order): _short(share) for order, share in own.orders.items()}
@@ -55,7 +55,7 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
         "classes": None if model.classes is None else [str(label) for label in model.classes],
         "facts": _facts(model, told, max(order for own in shares for order in _orders(own.orders))),
         "columns": [_column(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
-        "predictors": predictors,
+        "linear_predictors": linear_predictors,
         "rows": [] if table is None else _rows(model, table),
         "diagnostics": None if training is None else _diagnostics(model, *training),
         "fit": {
@@ -128,7 +128,7 @@ def _column(book: Codebook, table: Table | None, j: int) -> dict[str, Any]:
 def _effect(model: Model, j: int, label: Any) -> dict[str, Any] | None:
     if model.encoder.codebooks[j].size == 0:
         return None
-    found = effect(model, j, _POINTS, predictor=label)
+    found = effect(model, j, _POINTS, linear_predictor=label)
     parts = {
         "value": found.value,
         "low": found.low,

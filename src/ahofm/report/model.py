@@ -15,7 +15,7 @@ import numpy as np
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.mixed import MixedBasis
+from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.explain.pure import Pure, mapped, purify
 from ahofm.families import Bernoulli, Family, Multinomial
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
@@ -48,13 +48,13 @@ class Packer:
 
 
 def packed_model(model: Model, packer: Packer) -> list[dict[str, Any]]:
-    """Each predictor: intercept, weights of its factors, functions of its columns; breaks in full precision."""
+    """Each linear predictor: intercept, weights of its factors, functions of its columns; breaks in full precision."""
     found = []
-    for k, terms in enumerate(model.predictors):
+    for k, terms in enumerate(model.linear_predictors):
         pure = purify(model, k)
         columns = []
         for j, book in enumerate(model.encoder.codebooks):
-            columns.append(_column(pure, j, book, terms.coef[j], terms.level[j], packer))
+            columns.append(_column(pure, j, book, terms.coef[j], terms.centring[j], packer))
         orders = [
             {"order": order, "first": part.start, "weights": pure.weights[order].tolist()}
             for order, part in pure.slices.items()
@@ -63,15 +63,15 @@ def packed_model(model: Model, packer: Packer) -> list[dict[str, Any]]:
     return found
 
 
-def _column(pure: Pure, j: int, book: Codebook, coef: Floats, level: Floats, packer: Packer) -> dict[str, Any]:
+def _column(pure: Pure, j: int, book: Codebook, coef: Floats, centring: Floats, packer: Packer) -> dict[str, Any]:
     curve = pure.curves.columns[j]
     if isinstance(curve, LevelCurves):
         return {"levels": packer.put(curve.values)}
     nodes = None
-    if isinstance(book.functions, MixedBasis):
+    if isinstance(book.functions, SplineIIDBasis):
         mixed = book.functions
         rows = [*range(mixed.smooth.size), *([book.size - 1] if book.learns_missing else [])]
-        smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], level)
+        smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], centring)
         if not isinstance(smooth, NumberCurves):
             raise TypeError(f"column '{book.name}': a spline is a function of a number")
         curve, values = smooth, coef[mixed.smooth.size : mixed.size]
@@ -92,7 +92,7 @@ def _column(pure: Pure, j: int, book: Codebook, coef: Floats, level: Floats, pac
 
 
 def mean_function(family: Family) -> str:
-    """Which function of the page makes means of predictors."""
+    """Which function of the page makes means of linear predictors."""
     if isinstance(family, Multinomial):
         return "softmax"
     if isinstance(family, Bernoulli):

@@ -19,7 +19,7 @@
     return low;
   }
 
-  // Functions of one column of a predictor at a value: a number, the place of a level, or null where it is missing.
+  // Functions of one column of a linear predictor at a value: a number, the place of a level, or null where it is missing.
   function evaluate(curve, column, value) {
     const pack = curve.levels || curve.values, width = pack.shape[pack.shape.length - 1], out = new Float64Array(width);
     if (curve.levels) {
@@ -66,7 +66,7 @@
     return total;
   }
 
-  // Predictor and Shapley values of a row.
+  // Linear predictor and Shapley values of a row.
   function explain(p, row) {
     const functions = row.map((value, j) => phi(p, j, value)), shares = functions.map((own) => own[0]);
     for (const group of p.orders) {
@@ -92,7 +92,7 @@
   const means = { identity: (e) => e, log: Math.exp, logit: (e) => 1 / (1 + Math.exp(-e)), inverse: (e) => 1 / e };
 
   function predict(row) {
-    const etas = data.predictors.map((p) => explain(p, row).eta);
+    const etas = data.linear_predictors.map((p) => explain(p, row).eta);
     if (data.mean !== "softmax") return { etas, mean: (means[data.mean] || means.identity)(etas[0]) };
     const top = Math.max(...etas), odds = etas.map((e) => Math.exp(e - top)), total = odds.reduce((a, b) => a + b, 0);
     return { etas, mean: odds.map((o) => o / total) };
@@ -201,7 +201,7 @@
 
   // ---- sections ----
 
-  let p = data.predictors[0];
+  let p = data.linear_predictors[0];
   const ranked = () => [...varying].sort((a, b) => p.each[b] - p.each[a]);
 
   function shares() {
@@ -370,12 +370,12 @@
   }
 
   function answer() {
-    const found = predict(row), own = explain(p, row), k = data.predictors.indexOf(p);
+    const found = predict(row), own = explain(p, row), k = data.linear_predictors.indexOf(p);
     window.ahofm.last = found;
     if (Array.isArray(found.mean)) $("prediction").textContent = `${data.classes[k]}: ${(100 * found.mean[k]).toFixed(1)} %`;
     else if (data.classes) $("prediction").textContent = `${data.classes[1]}: ${(100 * found.mean).toFixed(1)} %`;
     else $("prediction").textContent = show(found.mean);
-    $("prediction-note").textContent = `predictor ${show(own.eta)}; the mean row has ${show(p.intercept)}`;
+    $("prediction-note").textContent = `linear predictor ${show(own.eta)}; the mean row has ${show(p.intercept)}`;
     const order = varying.slice().sort((a, b) => Math.abs(own.shares[b]) - Math.abs(own.shares[a])), shown = order.slice(0, 12);
     const most = 2 * Math.max(...own.shares.map(Math.abs), 1e-12);
     const line = (name, v) => bar(name, [v < 0 ? [most / 2 + v, most / 2, "more"] : [most / 2, most / 2 + v, "main"]], (v > 0 ? "+" : "") + show(v), most);
@@ -437,14 +437,14 @@
   $("subtitle").textContent = `${data.family}, predicting ${data.target}`;
   $("facts").replaceChildren(...data.facts.map(([value, label]) => { const li = make("li"); li.append(make("b", {}, value), make("span", {}, label)); return li; }));
   $("warnings").replaceChildren(...data.warnings.map((text) => make("p", { class: "warning" }, text)));
-  window.ahofm = { data, predict: (cells) => predict(asCodes(cells)), explain: (k, cells) => explain(data.predictors[k], asCodes(cells)), last: null };
-  if (data.predictors.length > 1) {
+  window.ahofm = { data, predict: (cells) => predict(asCodes(cells)), explain: (k, cells) => explain(data.linear_predictors[k], asCodes(cells)), last: null };
+  if (data.linear_predictors.length > 1) {
     $("class-choice").hidden = false;
-    $("class-choice").firstChild.textContent = data.classes ? "class " : "predictor ";
-    data.predictors.forEach((one, k) => $("predictor").append(make("option", { value: k }, one.name)));
+    $("class-choice").firstChild.textContent = data.classes ? "class " : "linear predictor ";
+    data.linear_predictors.forEach((one, k) => $("linear-predictor").append(make("option", { value: k }, one.name)));
   }
   const all = () => { shares(); curves(); pairs(); whatif(); };
-  $("predictor").addEventListener("input", (event) => { p = data.predictors[+event.target.value]; all(); });
+  $("linear-predictor").addEventListener("input", (event) => { p = data.linear_predictors[+event.target.value]; all(); });
   $("more-curves").addEventListener("click", () => { allCurves = true; curves(); });
   $("more-inputs").addEventListener("click", () => { allInputs = true; inputs(); });
   for (const id of ["pair-a", "pair-b", "pair-c"]) $(id).addEventListener("input", thirdChanged);

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ahofm.explain.asked import Fitted
+from ahofm.explain.arguments import Fitted
 from ahofm.report.content import content
 from ahofm.writing import replacing
 

@@ -1,24 +1,24 @@
 """Rows: where chunks come from, who schedules them, and how their sums are folded."""
 
-from ahofm.rows.dataset import KNOWN_ROWS, Dataset, Known, Target, known_rows
+from ahofm.rows.dataset import RAW_SAMPLE_ROWS, Dataset, RawSample, Target, raw_sample_rows
 from ahofm.rows.executor import Executor, SerialExecutor, ThreadExecutor
 from ahofm.rows.fold import Folding, fold
 from ahofm.rows.source import ArraySource, MappedSource, Source, default_chunk_rows, selected
 
 __all__ = [
-    "KNOWN_ROWS",
+    "RAW_SAMPLE_ROWS",
     "ArraySource",
     "Dataset",
     "Executor",
     "Folding",
-    "Known",
     "MappedSource",
+    "RawSample",
     "SerialExecutor",
     "Source",
     "Target",
     "ThreadExecutor",
     "default_chunk_rows",
     "fold",
-    "known_rows",
+    "raw_sample_rows",
     "selected",
 ]

@@ -1,9 +1,9 @@
 """Rows that are coded already and need not be in memory: what a fit asks of them.
 
-Passes over all rows see codes. Whatever needs true values, or all of a target at once (units, starts, strengths, the
-choice of a recipe), is learned from *known* rows: all of them when there are at most :data:`KNOWN_ROWS`, else so many
-that :func:`known_rows` picks by their numbers alone. A table in memory, a store on disk and partitions on a cluster
-then give the same fit.
+Passes over all rows see codes. Whatever needs true values, or all of a target at once (units, starts, smoothing
+parameters, the choice between candidates), is learned from a *raw sample*: all rows when there are at most
+:data:`RAW_SAMPLE_ROWS`, else so many, which :func:`raw_sample_rows` picks by their numbers alone. A table in memory, a
+store on disk and partitions on a cluster then give the same fit.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ahofm.columns.table import Table
 from ahofm.rows.executor import Executor
 from ahofm.rows.source import Source
 
-KNOWN_ROWS = 200_000
-"""Rows whose true values are kept."""
+RAW_SAMPLE_ROWS = 200_000
+"""Rows of the raw sample, at most."""
 
 _AT_A_TIME = 1 << 22
 
 
 @dataclass(frozen=True)
-class Known:
-    """True values of some rows, in their order, with what belongs to them."""
+class RawSample:
+    """Raw values of some rows, in their order, with their targets, weights and offsets."""
 
     table: Table
     y: Floats
@@ -85,8 +85,8 @@ class Dataset(Protocol):
         ...
 
     @property
-    def known(self) -> Known:
-        """All rows, or :func:`known_rows` of them."""
+    def raw_sample(self) -> RawSample:
+        """All rows, or :func:`raw_sample_rows` of them."""
         ...
 
     def executor(self, n_threads: int | None) -> Executor:
@@ -94,18 +94,18 @@ class Dataset(Protocol):
         ...
 
 
-def known_rows(n_rows: int) -> NDArray[np.int64]:
-    """Numbers of the known rows, in order: those whose hashes are smallest, however rows are cut into pieces."""
-    if n_rows <= KNOWN_ROWS:
+def raw_sample_rows(n_rows: int) -> NDArray[np.int64]:
+    """Numbers of the rows of the raw sample, in order: the smallest hashes, however rows are cut into pieces."""
+    if n_rows <= RAW_SAMPLE_ROWS:
         return np.arange(n_rows)
-    likely = np.uint64(int(2.0**64 * min(1.0, 1.1 * KNOWN_ROWS / n_rows)) - 1)
+    likely = np.uint64(int(2.0**64 * min(1.0, 1.1 * RAW_SAMPLE_ROWS / n_rows)) - 1)
     rows, hashes = [], []
     for start in range(0, n_rows, _AT_A_TIME):
         some = np.arange(start, min(start + _AT_A_TIME, n_rows))
         own = hashed(some)
         rows.append(some[own <= likely])
         hashes.append(own[own <= likely])
-    smallest = np.argpartition(np.concatenate(hashes), KNOWN_ROWS - 1)[:KNOWN_ROWS]
+    smallest = np.argpartition(np.concatenate(hashes), RAW_SAMPLE_ROWS - 1)[:RAW_SAMPLE_ROWS]
     return np.sort(np.concatenate(rows)[smallest])
 
 

@@ -47,7 +47,7 @@ class ArraySource:
     ----------
     codes : Codes
     y, weight : arrays of shape (n,), optional
-    offset : array of shape (n, predictors), optional
+    offset : array of shape (n, linear predictors), optional
     chunk_rows : int, optional
         Rows of a chunk.
     """
@@ -67,7 +67,7 @@ class ArraySource:
             if array is not None and len(array) != self.n_rows:
                 raise ValueError(f"{name} has {len(array)} rows, expected {self.n_rows}")
         if self.offset is not None and self.offset.ndim != 2:
-            raise ValueError(f"offset has {self.offset.ndim} dimension(s), expected 2: (rows, predictors)")
+            raise ValueError(f"offset has {self.offset.ndim} dimension(s), expected 2: (rows, linear predictors)")
 
     @property
     def n_rows(self) -> int:

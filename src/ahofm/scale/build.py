@@ -18,14 +18,14 @@ from rich.progress import Progress
 from ahofm.columns import Categorical, Encoder
 from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.kernels import Chunk
-from ahofm.rows import Known, default_chunk_rows, known_rows
+from ahofm.rows import RawSample, default_chunk_rows, raw_sample_rows
+from ahofm.scale.batch import Piece, TableSketch, joined, joined_chunks
 from ahofm.scale.drafts import remove_drafts
 from ahofm.scale.files import PIECE_ROWS, Files, Roles
-from ahofm.scale.known import known_path, load_known, save_known
 from ahofm.scale.owner import intact, refuse_others
 from ahofm.scale.parts import CHUNKS, Part, StoreError, part_path, write_part
-from ahofm.scale.piece import Piece, TableSketch, joined, joined_chunks
 from ahofm.scale.plan import MANIFEST, PLAN, VERSION, Plan, load_manifest, save_manifest
+from ahofm.scale.raw_sample import load_raw_sample, raw_sample_path, save_raw_sample
 from ahofm.scale.sketch import CELLS, DISTINCT, add_up
 
 _BASE = 300 * 10**6
@@ -98,7 +98,7 @@ def _refuse_odd(request: Request, files: Files, features: Sequence[str]) -> None
 def _sizes(folder: Path, plan: Plan) -> list[list[int]]:
     """Bytes of the two files of every part."""
     return [
-        [path.stat().st_size for path in (part_path(folder, part), known_path(folder, part))]
+        [path.stat().st_size for path in (part_path(folder, part), raw_sample_path(folder, part))]
         for part in range(plan.n_parts)
     ]
 
@@ -107,8 +107,8 @@ def _is_whole(folder: Path, plan: Plan, part: int) -> bool:
     """Whether a part is there, as far as can be told without reading its chunks."""
     expected = min(CHUNKS * plan.chunk_rows, plan.n_rows - part * CHUNKS * plan.chunk_rows)
     found = intact(lambda: Part(part_path(folder, part), plan.identity, part))
-    known = intact(lambda: load_known(known_path(folder, part), plan, part))
-    return found is not None and known is not None and found.n_rows == expected
+    raw_sample = intact(lambda: load_raw_sample(raw_sample_path(folder, part), plan, part))
+    return found is not None and raw_sample is not None and found.n_rows == expected
 
 
 def _identity(request: Request, files: Files) -> str:
@@ -124,11 +124,11 @@ def _identity(request: Request, files: Files) -> str:
 def _piece_rows(request: Request, n_columns: int) -> int:
     """Rows to read at a time within the limit of memory; raises ValueError when that is too small."""
     sketches = 16 * (DISTINCT + 4 * CELLS) * n_columns  # a merge, and those that wait for theirs
-    known = 8 * 200_000 * n_columns // 4  # of one part, and as much again on its way to the disk
-    spare = request.memory_limit - _BASE - sketches - known
+    raw_sample = 8 * 200_000 * n_columns // 4  # of one part, and as much again on its way to the disk
+    spare = request.memory_limit - _BASE - sketches - raw_sample
     rows = min(PIECE_ROWS, spare // (8 * 6 * n_columns)) if spare > 0 else 0  # read, converted, sorted, read ahead
     if rows < 4_096:
-        need = _BASE + sketches + known + 4_096 * 48 * n_columns
+        need = _BASE + sketches + raw_sample + 4_096 * 48 * n_columns
         raise ValueError(f"memory_limit is too small for {n_columns} columns: at least {need / 1e9:.1f}GB is needed")
     return int(rows)
 
@@ -192,22 +192,22 @@ def _write(request: Request, files: Files, plan: Plan, rows: int, wanted: list[i
                 if part in wanted:
                     part_path(folder, part).unlink()
                 raise StoreError(f"the files have changed while they were read: part {part} has {written} rows")
-            known = coder.known_until((part + 1) * part_rows)
+            raw_sample = coder.raw_until((part + 1) * part_rows)
             if part in wanted:
-                save_known(known_path(folder, part), known, plan.identity, part)
+                save_raw_sample(raw_sample_path(folder, part), raw_sample, plan.identity, part)
             advance()
 
 
 class _Coder:
-    """Codes pieces, cuts them into chunks, and keeps true values of known rows."""
+    """Codes pieces, cuts them into chunks, and keeps true values of raw sample."""
 
     def __init__(self, request: Request, plan: Plan, at: int) -> None:
         """Pieces start with row ``at``."""
         self._request, self._plan, self._at = request, plan, at
         self._encoder = Encoder(tuple(column.codebook(None) for column in plan.columns), True)
-        self._numbers = known_rows(plan.n_rows)
-        self._known: list[tuple[int, Known]] = []
-        self._empty: Known | None = None
+        self._numbers = raw_sample_rows(plan.n_rows)
+        self._raw_sample: list[tuple[int, RawSample]] = []
+        self._empty: RawSample | None = None
 
     def chunks(self, pieces: Iterator[Piece], start: int) -> Iterator[Chunk]:
         """From row ``start`` on."""
@@ -220,8 +220,8 @@ class _Coder:
             piece = piece.take(np.arange(max(start - first, 0), piece.n_rows))  # noqa: PLW2901
             first = max(first, start)
             numbers = self._numbers[slice(*np.searchsorted(self._numbers, [first, self._at]))]
-            for number, known in self._by_part(piece, first, numbers):
-                self._known.append((number, known))
+            for number, raw_sample in self._by_part(piece, first, numbers):
+                self._raw_sample.append((number, raw_sample))
             coded = piece.coded(self._encoder, self._plan.target, self._request.n_threads)
             waiting.append(coded if self._plan.weighted else Chunk(coded.codes, coded.y, None, coded.offset))
             while sum(chunk.n_rows for chunk in waiting) >= size:
@@ -231,18 +231,18 @@ class _Coder:
         if waiting and (rest := joined_chunks(waiting)).n_rows:
             yield rest
 
-    def _by_part(self, piece: Piece, first: int, numbers: NDArray[np.int64]) -> Iterator[tuple[int, Known]]:
-        """Known rows of a piece, cut where parts begin."""
+    def _by_part(self, piece: Piece, first: int, numbers: NDArray[np.int64]) -> Iterator[tuple[int, RawSample]]:
+        """Raw sample of a piece, cut where parts begin."""
         part_rows = CHUNKS * self._plan.chunk_rows
-        self._empty = self._empty or piece.known(np.empty(0, np.int64), self._plan.target)
+        self._empty = self._empty or piece.raw_sample(np.empty(0, np.int64), self._plan.target)
         for part in np.unique(numbers // part_rows):
             own = numbers[numbers // part_rows == part]
-            yield int(part) * part_rows, piece.known(own - first, self._plan.target)
+            yield int(part) * part_rows, piece.raw_sample(own - first, self._plan.target)
 
-    def known_until(self, row: int) -> Known:
-        """Known rows of parts that begin before a row; they are not kept any longer."""
-        mine = [known for start, known in self._known if start < row]
-        self._known = [(start, known) for start, known in self._known if start >= row]
+    def raw_until(self, row: int) -> RawSample:
+        """Raw sample of parts that begin before a row; they are not kept any longer."""
+        mine = [raw_sample for start, raw_sample in self._raw_sample if start < row]
+        self._raw_sample = [(start, raw_sample) for start, raw_sample in self._raw_sample if start >= row]
         assert self._empty is not None
         return joined([self._empty, *mine])
 

@@ -14,10 +14,10 @@ from ahofm.columns import ColumnKind, Encoder, Learned
 from ahofm.columns.encode import Kinds, check_max_codes, requested_kinds
 from ahofm.columns.table import read_table
 from ahofm.kernels import Chunk
-from ahofm.rows import Known, Target, default_chunk_rows, known_rows
+from ahofm.rows import RawSample, Target, default_chunk_rows, raw_sample_rows
+from ahofm.scale.batch import Piece, TableSketch, TargetSketch, joined, joined_chunks
 from ahofm.scale.cluster import ClusterExecutor, ClusterSource
 from ahofm.scale.partitions import Partitions
-from ahofm.scale.piece import Piece, TableSketch, TargetSketch, joined, joined_chunks
 from ahofm.scale.sketch import ColumnSketch
 
 
@@ -26,7 +26,7 @@ class Coded:
     """A partition after coding: all its rows, and true values of those that are known."""
 
     chunk: Chunk
-    known: Known | None
+    raw_sample: RawSample | None
 
 
 class ClusterDataset:
@@ -36,7 +36,7 @@ class ClusterDataset:
     ----------
     X : Dask DataFrame, or Dask Array of shape (n, columns)
     y, weight : Dask Series or Arrays of shape (n,)
-    offset : Dask Series or Array of shape (n,) or (n, predictors)
+    offset : Dask Series or Array of shape (n,) or (n, linear predictors)
         All with the partitions of X.
     columns, max_codes
         As for an estimator.
@@ -69,7 +69,7 @@ class ClusterDataset:
         fresh = tuple(column.learned(kinds.get(j), max_codes) for j, column in enumerate(found.columns))
         self.columns: Sequence[Learned] = fresh if learned is None else tuple(learned)
         self.named, self.total, self.target = given.named, found.total, found.target.learned()
-        starts, numbers = [0, *accumulate(counts)], known_rows(found.n_rows)
+        starts, numbers = [0, *accumulate(counts)], raw_sample_rows(found.n_rows)
         encoder = Encoder(tuple(column.codebook(None) for column in self.columns), given.named)
         plan = given.shared((encoder, self.target, not found.ones))
         tasks = []
@@ -78,7 +78,9 @@ class ClusterDataset:
             tasks.append(given.task(i, _code, given.names, own, plan))
         coded = client.compute(tasks)
         self._client = client
-        self.known: Known = joined([part for part in client.gather(client.map(_known, coded, pure=False)) if part])
+        self.raw_sample: RawSample = joined(
+            [part for part in client.gather(client.map(_raw_sample, coded, pure=False)) if part]
+        )
         chunk_rows = default_chunk_rows(found.n_rows, sum(column.n_codes for column in self.columns))
         self.source = _aligned(client, coded, counts, chunk_rows)
 
@@ -154,7 +156,7 @@ def _sketch(names: Sequence[str], kinds: Mapping[int, ColumnKind], i: int, *part
     return TableSketch(columns, TargetSketch.of(np.empty(0), ""), 0, 0.0, True)
 
 
-def _code(names: Sequence[str], known: NDArray[np.int64], plan: Any, i: int, *parts: Any) -> Coded | None:
+def _code(names: Sequence[str], raw_sample: NDArray[np.int64], plan: Any, i: int, *parts: Any) -> Coded | None:
     piece = _piece(names, i, *parts)
     if piece is None:
         return None
@@ -163,15 +165,15 @@ def _code(names: Sequence[str], known: NDArray[np.int64], plan: Any, i: int, *pa
     chunk = chunk if weighted else Chunk(chunk.codes, chunk.y, None, chunk.offset)
     if weighted and chunk.weight is None:
         chunk = Chunk(chunk.codes, chunk.y, np.ones(chunk.n_rows), chunk.offset)
-    return Coded(chunk, piece.known(known, target) if len(known) else None)
+    return Coded(chunk, piece.raw_sample(raw_sample, target) if len(raw_sample) else None)
 
 
 def _count(sketch: TableSketch) -> int:
     return sketch.n_rows
 
 
-def _known(coded: Coded | None) -> Known | None:
-    return None if coded is None else coded.known
+def _raw_sample(coded: Coded | None) -> RawSample | None:
+    return None if coded is None else coded.raw_sample
 
 
 def _sum(a: TableSketch, b: TableSketch) -> TableSketch:

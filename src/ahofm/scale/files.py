@@ -17,9 +17,9 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ahofm.columns.table import Table
+from ahofm.scale.batch import Piece
 from ahofm.scale.cells import MISSING, as_numbers, not_utf8, odd_cell, refuse_repeated, told
 from ahofm.scale.parts import StoreError
-from ahofm.scale.piece import Piece
 
 PIECE_ROWS = 131_072
 """Read at a time, at most."""

@@ -13,11 +13,11 @@ import numpy as np
 
 from ahofm.columns import Encoder, Learned
 from ahofm.columns.encode import Kinds
-from ahofm.rows import Known, Target, ThreadExecutor, known_rows
-from ahofm.scale.known import known_path, load_known
+from ahofm.rows import RawSample, Target, ThreadExecutor, raw_sample_rows
+from ahofm.scale.batch import joined
 from ahofm.scale.parts import StoreError, StoreSource, part_path
-from ahofm.scale.piece import joined
 from ahofm.scale.plan import MANIFEST, PLAN, Plan, load_manifest
+from ahofm.scale.raw_sample import load_raw_sample, raw_sample_path
 
 _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -76,7 +76,7 @@ class CodeStore:
         target, weight : str
             Columns. A target of text, or of at most 1,000 different numbers, may be fitted as classes.
         offset : str or list of str, optional
-            Columns that are added to the predictor, or to each predictor.
+            Columns that are added to the linear predictor, or to each linear predictor.
         drop : list of str
             Columns to leave out.
         columns : dict of column to kind, optional
@@ -119,7 +119,7 @@ class CodeStore:
         if plan.identity != manifest["identity"]:
             raise StoreError(f"{folder / PLAN} belongs to another store; build the store again in an empty folder")
         for part, size in enumerate(manifest["parts"]):
-            for file, expected in zip((part_path(folder, part), known_path(folder, part)), size, strict=True):
+            for file, expected in zip((part_path(folder, part), raw_sample_path(folder, part)), size, strict=True):
                 found = file.stat().st_size if file.is_file() else -1
                 if found != expected:
                     what = (
@@ -158,9 +158,11 @@ class CodeStore:
         return StoreSource(self.folder, plan.identity, plan.n_rows, plan.n_chunks, sizes, ahead)
 
     @cached_property
-    def known(self) -> Known:
+    def raw_sample(self) -> RawSample:
         """Rows whose true values were kept."""
-        return joined([load_known(known_path(self.folder, part), self.plan, part) for part in range(self.plan.n_parts)])
+        return joined(
+            [load_raw_sample(raw_sample_path(self.folder, part), self.plan, part) for part in range(self.plan.n_parts)]
+        )
 
     def executor(self, n_threads: int | None) -> ThreadExecutor:
         """Threads."""
@@ -175,10 +177,11 @@ class CodeStore:
             raise StoreError(
                 f"{self.folder} has {rows} rows instead of {store.n_rows}; delete it and build the store again"
             )
-        known = store.known  # whose files are read with it
-        if len(known.y) != len(known_rows(store.n_rows)):
+        raw_sample = store.raw_sample  # whose files are read with it
+        if len(raw_sample.y) != len(raw_sample_rows(store.n_rows)):
             raise StoreError(
-                f"{self.folder} has true values of {len(known.y)} rows instead of {len(known_rows(store.n_rows))}; "
+                f"{self.folder} has a raw sample of {len(raw_sample.y)} rows instead of "
+                f"{len(raw_sample_rows(store.n_rows))}; "
                 "delete it and build the store again"
             )
 

@@ -1,0 +1,212 @@
+"""From a table and a target to a frozen model: the whole way, in the order it happens."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
+from ahofm.columns.table import Table, read_table
+from ahofm.families import Family, Gaussian
+from ahofm.fit.capacity import check_order, check_ranks
+from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
+from ahofm.fit.data import Data, prepare, prepare_dataset
+from ahofm.fit.dispersion import with_dispersion
+from ahofm.fit.rows import Rows, counted_rows
+from ahofm.fit.settings import ESTIMATING, Settings, check_settings
+from ahofm.fit.solvers.penalised import fit_penalised
+from ahofm.fit.solvers.variational.column import FailedError
+from ahofm.fit.stacking.ensemble import fit_variational
+from ahofm.kernels import MAX_BLOCK_ORDER
+from ahofm.kernels.blas import one_blas_thread
+from ahofm.model import Model, Reason, Trace
+from ahofm.rows import Dataset
+
+HIGHEST_ORDER = 4
+"""That order="auto" tries."""
+
+
+@one_blas_thread()
+def fit_model(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    family: Family | None = None,
+    settings: Settings | None = None,
+    classes: tuple[Any, ...] | None = None,
+    earlier: Model | None = None,
+) -> Model:
+    """Fit an additive higher-order factorization machine.
+
+    Parameters
+    ----------
+    X : NumPy array, pandas, polars or Arrow table, or a Dataset
+        A dataset has targets, weights and offsets with it.
+    y : array of shape (n,)
+    weight : array of shape (n,), optional
+        Integer weights act as repeated rows, rows of weight zero as absent.
+    offset : array of shape (n,) or (n, linear predictors), optional
+    family : Family, optional
+        Gaussian by default.
+    settings : Settings, optional
+    classes : tuple, optional
+        Labels of the classes 0, 1, ..., to be kept with the model.
+    earlier : Model, optional
+        Whose codebooks to use and, where smoothing parameters are given, whose coefficients to start from.
+
+    Returns
+    -------
+    Model
+        After an interrupt (Ctrl-C) the best so far: ``trace.reason`` is then ``Reason.INTERRUPTED``, and whoever called
+        has to end, as estimators do. KeyboardInterrupt is raised when there was no model yet.
+    """
+    family, settings = family or Gaussian(), settings or Settings()
+    check_settings(settings)
+    begun = time.perf_counter()
+    if isinstance(X, Dataset):
+        given = None
+        data = _prepared_dataset(X, family, settings, classes, earlier)
+    else:
+        table, rows = counted_rows(read_table(X), y, weight, offset, family)
+        given = table, rows
+        data = prepared(table, rows, family, settings, table.n_rows, earlier)
+    learned = time.perf_counter()
+    ranks = ranks_for(data, settings, data.n_rows)
+    saved = None
+    if settings.checkpoint is not None:
+        saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
+    try:
+        if estimates_smoothing(settings):
+            model = fit_variational(data, ranks, settings, classes, saved)
+        else:
+            model = fit_penalised(data, ranks, settings, classes, saved, earlier)
+    except KeyboardInterrupt:  # before there was a model
+        _leave(saved)
+        raise
+    except FailedError as error:
+        raise ValueError(
+            f"the fit cannot go on: {error}; look for extreme targets, weights or offsets, and give them in other units"
+        ) from error
+    if model.trace.reason is Reason.INTERRUPTED:
+        _leave(saved)
+    elif saved is not None:
+        saved.remove()
+    _refuse_infinite(model)
+    if settings.prune:
+        model = model.without(model.negligible())
+    _warn_unless_finished(model.trace, settings)
+    if given is not None:
+        model = with_dispersion(model, *given)
+    return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
+
+
+def prepared(
+    table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, earlier: Model | None = None
+) -> Data:
+    """Columns learned and encoded as a fit of so many rows would; those given may be some of them."""
+    encoder = (
+        Encoder.learn(
+            table,
+            settings.columns,
+            default=_default(settings, n_rows),
+            max_codes=most_codes(settings),
+            sample_weight=rows.weight,
+            n_threads=settings.n_threads,
+        )
+        if earlier is None
+        else earlier.encoder
+    )
+    everything = settings.solver == "variational"
+    return prepare(table, rows, encoder, family, all_raw=everything, n_threads=settings.n_threads)
+
+
+def _prepared_dataset(
+    rows: Dataset, family: Family, settings: Settings, classes: tuple[Any, ...] | None, earlier: Model | None
+) -> Data:
+    """The same for rows that are coded; by the codebooks of an earlier fit, if there is one."""
+    if earlier is None:
+        default = _default(settings, rows.source.n_rows)
+        encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
+    else:
+        encoder = earlier.encoder
+        pairs = zip_longest(encoder.learned, rows.columns)
+        if not all(mine is not None and theirs is not None and mine.codes_like(theirs) for mine, theirs in pairs):
+            raise ValueError("X was coded by other codebooks than those of the earlier fit; give these when coding it")
+    return prepare_dataset(rows, family, encoder, classes, n_threads=settings.n_threads)
+
+
+def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
+    """Ranks by order in a fit of so many rows."""
+    block = estimates_smoothing(settings)
+    varying = sum(book.size > 0 for book in data.encoder.codebooks)
+    asked = _asked_order(settings, varying, block)
+    order = check_order(asked, varying, n_rows)
+    if block and order > MAX_BLOCK_ORDER:
+        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='variational', got {order}; use 'lbfgs'")
+    return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
+
+
+def most_codes(settings: Settings) -> int | None:
+    """Codes of a column of numbers; None: by how its values repeat."""
+    return settings.max_codes if estimates_smoothing(settings) or settings.max_codes is not None else MAX_CODES
+
+
+def estimates_smoothing(settings: Settings) -> bool:
+    """Whether smoothing parameters are learned, not given."""
+    if settings.solver == "auto":
+        return settings.smoothing == "auto" and settings.df is None
+    return settings.solver in ESTIMATING
+
+
+def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
+    """The order to fit, or the highest to try; by default no more than there are columns."""
+    if settings.order is None:
+        return max(min(3 if block else 2, varying), 1)
+    if isinstance(settings.order, str) and settings.order == "auto":
+        if not block:
+            raise ValueError("order='auto' needs solver='variational' and smoothing='auto'; give a number")
+        return max(min(HIGHEST_ORDER, varying), 1)
+    return settings.order
+
+
+def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
+    """The kind of automatic columns of numbers, where smoothing parameters are learned."""
+    return SplineIID(n_basis=14 if n_rows <= 5_000 else 20) if estimates_smoothing(settings) else None
+
+
+def _refuse_infinite(model: Model) -> None:
+    """Raise ValueError where coefficients leave double precision: tiny values of a column, large targets."""
+    for terms in model.linear_predictors:
+        for book, coef in zip(model.encoder.codebooks, terms.coef, strict=True):
+            if not np.isfinite(coef).all():
+                largest = max(abs(book.support.low), abs(book.support.high))
+                raise ValueError(
+                    f"column '{book.name}': with values of the order of {largest:.0e} its coefficients are too large "
+                    "for double precision; give it in other units"
+                )
+
+
+def _leave(saved: Checkpoint | None) -> None:
+    """Write what the checkpoint has not written yet: a fit of the same data goes on from there."""
+    if saved is not None:
+        saved.put("interrupted", True, now=True)
+
+
+def _warn_unless_finished(trace: Trace, settings: Settings) -> None:
+    if trace.reason.success or trace.reason in (Reason.CALLBACK, Reason.INTERRUPTED):  # an interrupt is raised
+        return
+    limit = "" if settings.max_iter is None else f"={settings.max_iter}"
+    remedy = {
+        Reason.MAX_ITER: f"; raise max_iter{limit} or tol",
+        Reason.DIVERGED: "; the model is the best one seen: try solver='lbfgs', fewer df, or look for extreme targets",
+    }[trace.reason]
+    warnings.warn(f"the fit {trace.reason.value}{remedy}", ConvergenceWarning, stacklevel=4)

@@ -1,0 +1,138 @@
+"""Staged fits, on threads when there are rows enough: stoppable between sweeps, with reports of the sweeps."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from ahofm.fit.solvers.base import Callback, Saved
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.solvers.variational.stages import Fit, StageResult, Sweep
+from ahofm.kernels.blas import one_blas_thread
+from ahofm.model import Reason, Record
+from ahofm.rows import SerialExecutor, ThreadExecutor
+
+FEWEST_ROWS_FOR_THREADS = 3_000
+"""Rows of a fit, for fits side by side: with fewer rows most of the work is small steps that hold Python's lock."""
+
+
+class Runner:
+    """Runs staged fits and keeps their history.
+
+    Parameters
+    ----------
+    n_threads : int or None
+    n_rows : int
+        Of all data: a sweep over some of them counts for its fraction of a pass.
+    callbacks : functions of a Record
+        Called after every sweep of any fit, one at a time; all fits stop when one returns True.
+    expected : float or None
+        All work that is likely to come, as jobs count it; records then say how much of it is done.
+    saved : Saved, optional
+        Where staged fits are kept, once they are complete.
+    """
+
+    def __init__(
+        self,
+        n_threads: int | None,
+        n_rows: int,
+        callbacks: Sequence[Callback],
+        expected: float | None = None,
+        saved: Saved | None = None,
+    ) -> None:
+        """Nothing has run yet."""
+        self.saved = saved
+        self._n_threads = n_threads or os.cpu_count() or 1
+        self._n_rows = n_rows
+        self._callbacks = callbacks
+        self._lock = threading.Lock()
+        self._begun = time.perf_counter()
+        self._passes = self._done = self._fraction = 0.0
+        self._expected = expected
+        self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
+        self.reason: Reason | None = None
+        self.damped = 0
+
+    def __call__(self, staged_fits: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
+        """Results of every staged fit; of stages that were not reached there are none.
+
+        With a name the fits are saved, and all else that the fits have learned is forgotten.
+        """
+        few = all(staged.response.n_rows < FEWEST_ROWS_FOR_THREADS for staged in staged_fits)
+        n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
+        executor = SerialExecutor() if n_parallel > 1 or few else ThreadExecutor(self._n_threads)
+        for staged in staged_fits:
+            staged.executor = executor
+        with one_blas_thread():  # the same bits whatever the number of threads
+            if n_parallel == 1:
+                return [self._run(staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
+            with ThreadPoolExecutor(n_parallel, thread_name_prefix="ahofm-member") as pool:
+                futures = [pool.submit(self._run, staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
+                try:
+                    while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
+                        pass
+                except KeyboardInterrupt:
+                    self.reason = Reason.INTERRUPTED
+                return [future.result() for future in futures]
+
+    @one_blas_thread()  # a thread of a pool may have a number of its own
+    def _run(self, staged: StagedFit, place: str | None) -> list[Fit]:
+        if place is not None and self.saved is not None:
+            found = self.saved.get(place, StageResult, staged.response.family)
+            if found is not None:
+                staged.fits, staged.settled, family, damped = found
+                staged.response = replace(staged.response, family=family)
+                self.damped += damped
+                return staged.fits
+        try:
+            fraction = staged.response.n_rows / self._n_rows
+            job, done = staged.job, 0.0
+
+            def report(sweep: Sweep) -> bool:
+                nonlocal job, done
+                if sweep.grown > job.grown:
+                    less, job = job.total, replace(job, grown=sweep.grown)
+                    self.expect(job.total - less)
+                before, done = done, job.done(sweep.order, sweep.number)
+                return self.report(sweep.value, sweep.change, fraction, done - before)
+
+            fits = staged.run(report)
+            with self._lock:
+                self.damped += staged.damped
+                self._done += job.total - done
+            if place is not None:
+                if self.saved is not None and self.reason is None:
+                    self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
+                staged.forget()
+            return fits
+        except KeyboardInterrupt:  # in the calling thread: fits on threads see the reason instead
+            self.reason = Reason.INTERRUPTED
+            return staged.so_far()
+
+    def expect(self, more: float) -> None:
+        """Work that nobody knew of."""
+        with self._lock:
+            self._expected = None if self._expected is None else self._expected + more
+
+    def report(self, value: float, change: float, passes: float, cost: float = 0.0) -> bool:
+        """Keep a record, tell the callbacks; whether to stop."""
+        with self._lock:
+            self._passes += passes
+            self._done += cost
+            seconds = time.perf_counter() - self._begun
+            fraction = None if self._expected is None else max(self._fraction, min(self._done / self._expected, 1.0))
+            self._fraction = fraction or 0.0  # work that nobody knew of makes it wait, not fall
+            record = Record(len(self.records), value, change, self._passes, seconds, fraction=fraction)
+            self.records.append(record)
+            wishes = [callback(record) for callback in self._callbacks]
+            if any(wishes) and self.reason is None:
+                self.reason = Reason.CALLBACK
+            return self.reason is not None
+
+
+def _place(name: str | None, k: int) -> str | None:
+    return None if name is None else f"{name} {k}"

@@ -1,0 +1,140 @@
+"""Schedules: how many sweeps each stage of a fit makes, and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+MANY_ROWS = 2_000
+"""From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
+
+_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.1, 0.9, 0.85, 0.7
+"""Fractions of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
+order, at the last order, and at it when that many sweeps are allowed as for few rows.
+"""
+
+_ROWS, FUNCTIONS, _PASS = 1_000, 2, 1 / 12
+"""A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
+pass over the rows for gradients costs this fraction of a sweep.
+"""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to sweep.
+
+    Attributes
+    ----------
+    main, inner, last : int
+        Most sweeps for main effects, for the stage of an order below the last, and for the last.
+    learning, alone : int
+        Sweeps for main effects that no interactions follow: those that update smoothing parameters, and at most so many
+        more, until they change predictions no more.
+    warm : int
+        First sweeps of a stage, without the partners' variance and with smoothing parameters as they are.
+    fewest : int
+        Sweeps before a stage may end.
+    tol : float
+        A stage ends after three sweeps that change the logarithm of the noise variance by less.
+    rebuild : int
+        Sweeps between two constructions of the rows' states from scratch, against rounding.
+    judged : bool
+        Whether a stage fails that raises the noise. A few sweeps without warm ones often do, before it falls: where
+        only their cost is of interest, they count nevertheless.
+    """
+
+    main: int = 8
+    inner: int = 25
+    last: int = 60
+    learning: int = 8
+    alone: int = 300
+    warm: int = 5
+    fewest: int = 12
+    tol: float = 2e-3
+    rebuild: int = 10
+    judged: bool = True
+
+    @classmethod
+    def of(
+        cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False, additive: bool = False
+    ) -> Schedule:
+        """For so many rows; with those numbers where they are given. Rare events are not safe with known partners.
+
+        ``additive``: main effects are all that is asked for, so that ``last`` is about them.
+        """
+        plain = cls() if n_rows < MANY_ROWS else cls(learning=16, last=30, tol=5e-4)
+        plain = replace(plain, warm=0) if rare else plain
+        if additive and last is not None:
+            plain = replace(plain, learning=min(plain.learning, last), alone=max(last - plain.learning, 0))
+        last = plain.last if last is None else last
+        return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
+
+    def most(self, order: int, highest: int) -> int:
+        """Sweeps that a stage may make."""
+        if order == 1:
+            return self.main if highest > 1 else self.learning + self.alone
+        return self.last if order == highest else self.inner
+
+    def likely(self, order: int, highest: int) -> float:
+        """Sweeps that a stage usually makes."""
+        last = _LAST if self.last <= Schedule.last // 2 else _LAST_OF_MANY
+        main = _MAIN if highest > 1 else _ALONE
+        return (main if order == 1 else last if order == highest else _INNER) * self.most(order, highest)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Cost of a staged fit, before it is made: in rows times functions.
+
+    ``grown`` is how often pairs have got as many factors as at first again, each time with a stage of their own.
+    """
+
+    n_rows: int
+    ranks: Mapping[int, int]
+    schedule: Schedule
+    grown: int = 0
+
+    @property
+    def stages(self) -> list[tuple[int, int]]:
+        """Order and factors of each."""
+        pairs = self.ranks.get(2, 0)
+        found = []
+        for order in (1, *self.ranks):
+            factors = width(self.ranks, order)
+            more = range(self.grown + 1) if order == 2 else [self.grown if order > 2 else 0]
+            found += [(order, factors + times * pairs) for times in more]
+        return found
+
+    def sweeps(self, order: int) -> float:
+        """How many a stage will likely make."""
+        return self.schedule.likely(order, max(self.ranks, default=1))
+
+    def cost(self, factors: int, sweeps: float) -> float:
+        """Of sweeps in a stage with so many factors."""
+        return sweeps * (self.n_rows + _ROWS) * (FUNCTIONS + factors)
+
+    def done(self, order: int, number: int) -> float:
+        """After a sweep of the last stage of an order: those before it are over, however many sweeps they made."""
+        *before, (_, factors) = [stage for stage in self.stages if stage[0] <= order]
+        below = sum(self.cost(other, self.sweeps(lower)) for lower, other in before)
+        return below + self.cost(factors, min(number + 1, self.sweeps(order)))
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(self.cost(factors, self.sweeps(order)) for order, factors in self.stages)
+
+
+def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
+    """Of a pass over rows for gradients, in the same units."""
+    return _PASS * n_rows * (FUNCTIONS + width(ranks, order))
+
+
+def up_to(highest: int, ranks: Mapping[int, int]) -> dict[int, int]:
+    """Ranks without those of higher orders."""
+    return {order: rank for order, rank in ranks.items() if order <= highest}
+
+
+def width(ranks: Mapping[int, int], order: int) -> int:
+    """Factors that are there in the stage of an order."""
+    return sum(rank for other, rank in ranks.items() if other <= order)

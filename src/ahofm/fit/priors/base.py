@@ -1,0 +1,172 @@
+"""Gaussian priors of a column's functions, and the exact posterior that they allow.
+
+A function of a column is its values at the codes; a column kind is a Gaussian prior on them. The rows enter through
+sums per code alone: gram (codes, K, K) and rhs (codes, K) for K functions at a time, both divided by the noise
+variance. The posterior is
+
+    precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
+
+and each prior has its own way to solve that in time linear in the codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Coefficients of K functions: of a smooth part (coordinates, K), of a free one (codes, K), or of both."""
+
+    smooth: Floats | None
+    rough: Floats | None
+
+    def flat(self) -> Floats:
+        """One vector."""
+        return np.concatenate([part.ravel() for part in (self.smooth, self.rough) if part is not None])
+
+    def like(self, flat: Floats) -> Coefficients:
+        """The same shapes with other numbers."""
+        at = 0 if self.smooth is None else self.smooth.size
+        smooth = None if self.smooth is None else flat[:at].reshape(self.smooth.shape)
+        return Coefficients(smooth, None if self.rough is None else flat[at:].reshape(self.rough.shape))
+
+
+@dataclass(frozen=True)
+class FunctionPosterior:
+    """Posterior of K functions of one column.
+
+    Attributes
+    ----------
+    mean, variance : arrays of shape (codes, K)
+        At the codes.
+    smooth : array of shape (coordinates, K) or None
+        Coefficients of the smooth part, for kinds that have one.
+    rough : array of shape (codes, K) or None
+        Values of the part that is free at each code, for kinds that have one.
+    edf : array of shape (groups, K)
+        Effective degrees of freedom per group of coefficients with a smoothing parameter of its own.
+    quadratic_form : array of shape (groups, K)
+        Quadratic form that each group's smoothing parameter multiplies.
+    """
+
+    mean: Floats
+    variance: Floats
+    smooth: Floats | None
+    rough: Floats | None
+    edf: Floats
+    quadratic_form: Floats
+
+    def only(self, which: NDArray[np.intp]) -> FunctionPosterior:
+        """Posterior of some of the functions."""
+        smooth, rough = (None if part is None else part[:, which] for part in (self.smooth, self.rough))
+        mean, variance, edf, quadratic_form = (
+            part[:, which] for part in (self.mean, self.variance, self.edf, self.quadratic_form)
+        )
+        return FunctionPosterior(mean, variance, smooth, rough, edf, quadratic_form)
+
+
+def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
+    """Posterior of so many functions that are zero, with variance zero."""
+    part, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
+    return FunctionPosterior(values, values, part.smooth, part.rough, none, none)
+
+
+def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
+    """Posterior of the functions of both, which have one prior; bounds may have given one a free part."""
+    smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])
+    free = [np.zeros_like(part.mean) if part.rough is None else part.rough for part in (first, second)]
+    return FunctionPosterior(
+        np.hstack([first.mean, second.mean]),
+        np.hstack([first.variance, second.variance]),
+        smooth,
+        None if first.rough is None and second.rough is None else np.hstack(free),
+        np.hstack([first.edf, second.edf]),
+        np.hstack([first.quadratic_form, second.quadratic_form]),
+    )
+
+
+def bounded(posterior: FunctionPosterior, mass: Floats, times: Floats) -> FunctionPosterior:
+    """The posterior with no value further from zero than so many times the function's root mean square, at each code.
+
+    A code that one row has may take any value, and a curve that ends where there are hardly any rows may go anywhere;
+    the product of several such values, for a new row that has several such codes, would be absurd.
+    """
+    limit = np.outer(times, np.sqrt(mass @ posterior.mean**2))
+    mean = np.clip(posterior.mean, -limit, limit)
+    if (mean == posterior.mean).all():
+        return posterior
+    mean = mean + mass @ (posterior.mean - mean)  # the function's mean stays what it was
+    rough = mean - posterior.mean if posterior.rough is None else posterior.rough + (mean - posterior.mean)
+    return replace(posterior, mean=mean, rough=rough)
+
+
+class Prior(Protocol):
+    """A Gaussian prior on values at codes, up to its smoothing parameters."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of smoothing parameters of a function."""
+        ...
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest smoothing parameter of each group."""
+        ...
+
+    def initial_lam(self, mean_square: float) -> Floats:
+        """Smoothing parameters for functions of that mean square: (groups,)."""
+        ...
+
+    def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
+        """The posterior of K functions, with smoothing parameters of shape (groups, K)."""
+        ...
+
+    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+        """Half the gradient of the penalty by each coefficient."""
+        ...
+
+    def nothing(self, width: int) -> Coefficients:
+        """Coefficients of so many functions that are zero."""
+        ...
+
+
+def with_constraints(rhs: Floats, mass: Floats | None) -> Floats:
+    """Right-hand sides (codes, K, 1), and K more that ask for the covariance with each function's mean."""
+    if mass is None:
+        return np.ascontiguousarray(rhs[:, :, np.newaxis])
+    width = rhs.shape[1]
+    return np.concatenate([rhs[:, :, np.newaxis], mass[:, np.newaxis, np.newaxis] * np.eye(width)], axis=2)
+
+
+@dataclass(frozen=True)
+class Centring:
+    """Conditions a Gaussian on functions of mean zero, so that interactions hold no lower-order part.
+
+    With C the means as linear forms and U = precision^-1 C, conditioning subtracts ``U (C'U)^-1 C' mean`` from the mean
+    and ``U (C'U)^-1 U'`` from the covariance.
+    """
+
+    mass: Floats
+    inverse: Floats  # (C'U)^-1: (K, K)
+
+    @classmethod
+    def of(cls, mass: Floats, U: Floats) -> Centring:
+        """From U at the codes: (codes, K, K)."""
+        inner = np.tensordot(mass, U, axes=1)
+        inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
+        return cls(mass, np.asarray(np.linalg.inv(0.5 * (inner + inner.T)), dtype=np.float64))
+
+    def shift(self, mean: Floats) -> Floats:
+        """Multipliers (K,) of U that take the means away."""
+        return np.asarray(self.inverse @ (self.mass @ mean))
+
+    def reduction(self, U: Floats) -> Floats:
+        """Reduction of variances of linear forms by conditioning, from their covariances with the means (..., K, K)."""
+        return np.asarray(((U @ self.inverse) * U).sum(axis=-1))

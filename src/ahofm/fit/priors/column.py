@@ -1,0 +1,240 @@
+"""Priors of one column's main effect and factors, and the way back to its basis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
+from ahofm.columns.basis import Basis, Floats
+from ahofm.columns.spline_iid import SplineIIDBasis
+from ahofm.fit.priors.base import FunctionPosterior, Prior
+from ahofm.fit.priors.iid import IIDPrior
+from ahofm.fit.priors.random_walk import RandomWalkPrior
+from ahofm.fit.priors.spline import SplinePrior
+from ahofm.fit.priors.spline_iid import SplineIIDPrior
+from ahofm.model.coordinates import coordinates
+
+Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
+"""How factors of an automatic column behave."""
+
+_START_LEVELS = 24
+"""So many of a column's levels, the most frequent ones, take part in the start of its factors."""
+
+_REPEATED = 1.5
+"""Rows of a code, at least, to tell its effect from noise."""
+
+_STIFFEST = 1e6
+"""Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
+
+_LARGEST_LAM = 1e6, 1e10
+"""Highest smoothing parameters, up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
+
+The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
+more rows there are, the stronger must be what makes a function vanish that is not needed.
+"""
+
+
+@dataclass(frozen=True)
+class ColumnPriors:
+    """A column's priors.
+
+    Attributes
+    ----------
+    book : Codebook
+    main, factors : Prior
+    main_smooth, smooth : SmoothCoordinates or None
+        Of the two priors' smooth parts; a main effect that is a random walk has them for its smooth start.
+    start : array of shape (codes, m)
+        Functions that factors start from, of mean zero and mean square one.
+    stiffness : array of shape (m,)
+        Penalty of each of those, 0 for lines and levels.
+    """
+
+    book: Codebook
+    main: Prior
+    factors: Prior
+    main_smooth: SmoothCoordinates | None
+    smooth: SmoothCoordinates | None
+    start: Floats
+    stiffness: Floats
+
+    @property
+    def free(self) -> bool:
+        """Whether the codebook has a function for each code, so that any values can be written down."""
+        return isinstance(self.book.kind, (SplineIID, RandomWalk, Categorical))
+
+    @property
+    def mass(self) -> Floats:
+        """Fraction of the weight at each code."""
+        mass = self.book.mass[:-1]
+        return np.asarray(mass / mass.sum())
+
+    def coefficients(self, main: FunctionPosterior, factors: FunctionPosterior | None) -> tuple[Floats, Floats]:
+        """Coefficients of the codebook's functions (size, 1 + factors), and centrings (1 + factors,)."""
+        given = ((main, self.main_smooth), (factors, self.smooth))
+        parts = [self._coefficients(part, smooth) for part, smooth in given if part is not None]
+        return np.hstack([coef for coef, _ in parts]), np.concatenate([centring for _, centring in parts])
+
+    def _coefficients(self, posterior: FunctionPosterior, smooth: SmoothCoordinates | None) -> tuple[Floats, Floats]:
+        width = posterior.mean.shape[1]
+        coef, centring = np.zeros((self.book.size, width)), np.zeros(width)
+        if posterior.smooth is not None and smooth is not None:
+            coef += smooth.to_basis @ posterior.smooth
+            centring += smooth.centring @ posterior.smooth
+        if posterior.rough is not None:
+            first = self.book.functions.smooth.size if isinstance(self.book.functions, SplineIIDBasis) else 0
+            coef[first:] += posterior.rough
+        return coef, centring
+
+
+@dataclass(frozen=True)
+class SmoothCoordinates:
+    """Coordinates of a smooth part: at the codes, in the codebook's basis, and in which group each of them is."""
+
+    values: Floats
+    to_basis: Floats
+    centring: Floats
+    group: NDArray[np.intp]
+    weight: Floats
+    stiffness: Floats
+    largest_lam: float
+    functions: Basis
+
+    @property
+    def prior(self) -> SplinePrior:
+        """With these values."""
+        return SplinePrior(self.values, self.group, self.weight, self.largest_lam, self.stiffness > 0.0)
+
+    def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
+        """Each coordinate at raw values of the column: (len(values), m)."""
+        rows = [*range(self.functions.size), *([book.size - 1] if book.learns_missing else [])]
+        return np.asarray(
+            replace(book, functions=self.functions).evaluate(values) @ self.to_basis[rows] + self.centring
+        )
+
+
+def column_priors(
+    book: Codebook, interactions: Interactions | None, *, center: bool, counts: Floats | None = None
+) -> ColumnPriors:
+    """The priors of a column.
+
+    Parameters
+    ----------
+    book : Codebook
+    interactions : "spline", "random_walk", "spline_iid" or None
+        For a column whose kind was chosen automatically, how its factors behave; its main effect is a random walk. None
+        for a kind that somebody asked for: main effect and factors are then of that kind.
+    center : bool
+        Whether factors have mean zero. Main effects always have: the intercept takes the rest.
+    counts : array of shape (codes,), optional
+        Rows of each code but the neutral one; by default the weight there.
+    """
+    fraction = book.mass[:-1] / book.mass.sum()
+    mass = fraction if center else None
+    repeated = (book.mass[:-1] if counts is None else counts) >= _REPEATED
+    if isinstance(book.kind, Categorical):
+        start = level_functions(fraction, _START_LEVELS)
+        levels, centred = IIDPrior(mass, repeated), IIDPrior(fraction, repeated)
+        return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
+    basis = _smooth_basis(book)
+    own = None if basis is None else smooth_coordinates(book, basis, center=True)
+    if isinstance(book.kind, RandomWalk):
+        begin = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
+        return ColumnPriors(
+            book, _random_walk(book, fraction), _random_walk(book, mass), None, None, begin.values, begin.stiffness
+        )
+    if own is None or basis is None:
+        raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
+    smooth = own if center else smooth_coordinates(book, basis, center=False)
+    priors: dict[str, Prior] = {"spline": smooth.prior}
+    if isinstance(book.kind, SplineIID):
+        priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
+    wanted = interactions if interactions in priors else "spline_iid" if isinstance(book.kind, SplineIID) else "spline"
+    if not isinstance(book.kind, SplineIID):
+        main: Prior = own.prior
+    else:
+        main = (
+            _random_walk(book, fraction) if interactions is not None else SplineIIDPrior(own.prior, fraction, repeated)
+        )
+    return ColumnPriors(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
+
+
+def level_functions(fraction: Floats, most: int) -> Floats:
+    """Indicators (codes, m) of the most frequent levels, of mean zero and, before that, mean square one."""
+    chosen = np.argsort(-fraction, kind="stable")[:most]
+    found = np.zeros((len(fraction), len(chosen)))
+    found[chosen, np.arange(len(chosen))] = 1.0 / np.sqrt(np.maximum(fraction[chosen], 1e-12))
+    return np.asarray(found - fraction @ found)
+
+
+def _smooth_basis(book: Codebook) -> Basis | None:
+    if isinstance(book.functions, SplineIIDBasis):
+        return book.functions.smooth
+    return None if isinstance(book.kind, (RandomWalk, Categorical)) else book.functions
+
+
+def _random_walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:
+    """A random walk over the codes of the support; the code of missing values is independent."""
+    edges = np.ones(book.n_codes - 2)
+    if book.learns_missing:
+        edges[-1] = 0.0
+    return RandomWalkPrior(edges, mass)
+
+
+def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> SmoothCoordinates:
+    """Demmler–Reinsch coordinates of a basis; an indicator of missing values; the constant unless it is centred.
+
+    Groups with smoothing parameters of their own: what is penalised, what is not (the line), the constant, missing
+    values.
+    """
+    inner = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
+    n_codes, size, q = book.n_codes - 1, functions.size, inner.size
+    values = np.zeros((n_codes, q))
+    values[: book.support.size] = np.asarray(inner.values)[:-1] + inner.centring
+    to_basis, centring = np.zeros((book.size, q)), inner.centring.copy()
+    to_basis[:size] = inner.to_basis
+    if book.learns_missing:
+        to_basis[-1] = -inner.centring  # the level is added at missing values too, where these functions are zero
+    stiffness = inner.penalty / (1.0 + inner.penalty / _STIFFEST)
+    wiggly = stiffness > 0.0
+    weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
+    names = np.where(wiggly, 0, 1)
+    if not center:
+        constant = np.zeros(book.size)
+        values, to_basis = np.column_stack([values, np.ones(n_codes)]), np.column_stack([to_basis, constant])
+        centring, names, weight = np.append(centring, 1.0), np.append(names, 2), np.append(weight, 1.0)
+        stiffness = np.append(stiffness, 0.0)
+    if book.learns_missing:
+        fraction = book.missing_mass / book.mass.sum()
+        indicator = np.zeros(n_codes)
+        indicator[-1] = 1.0
+        unit = np.zeros(book.size)
+        unit[-1] = 1.0
+        scale = 1.0 / np.sqrt(fraction * (1.0 - fraction))
+        values = np.column_stack([values, scale * (indicator - fraction)])
+        to_basis = np.column_stack([to_basis, scale * unit])
+        centring, names = np.append(centring, -scale * fraction), np.append(names, 3)
+        weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
+    group = np.unique(names, return_inverse=True)[1]
+    largest_lam = float(np.clip(book.mass.sum() ** 2, *_LARGEST_LAM))
+    return SmoothCoordinates(values, to_basis, centring, group, weight, stiffness, largest_lam, functions)
+
+
+def all_column_priors(
+    books: Sequence[Codebook],
+    automatic: Sequence[bool],
+    interactions: Interactions,
+    *,
+    center: bool,
+    counts: Sequence[Floats | None] | None = None,
+) -> tuple[ColumnPriors, ...]:
+    """The priors of columns that vary."""
+    given = zip(books, automatic, counts or [None] * len(books), strict=True)
+    return tuple(
+        column_priors(book, interactions if auto else None, center=center, counts=own) for book, auto, own in given
+    )

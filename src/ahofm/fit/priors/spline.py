@@ -1,0 +1,161 @@
+"""Penalised splines, or any smooth basis, in coordinates with a diagonal penalty: one dense problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.priors.base import Coefficients, FunctionPosterior
+from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
+
+_SMALLEST_LAM = 1e-3
+"""Smoothing parameter."""
+
+_JITTER = 1e-8
+"""Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
+
+
+@dataclass(frozen=True)
+class SplinePrior:
+    """``lam[group] * weight * coefficient^2`` for every coordinate.
+
+    Attributes
+    ----------
+    values : array of shape (codes, m)
+        Each coordinate at the codes.
+    group : array of shape (m,), integers
+        Which smoothing parameter a coordinate has: 0 is that of the first group, and so on.
+    weight : array of shape (m,)
+        Within its group.
+    largest_lam : float
+        No smoothing parameter is higher.
+    wiggly : array of bool of shape (m,), optional
+        Coordinates that are penalised for it; by default those of the first group.
+    """
+
+    values: Floats
+    group: NDArray[np.intp]
+    weight: Floats
+    largest_lam: float = 1e6
+    wiggly: NDArray[np.bool_] | None = None
+
+    @property
+    def rough(self) -> Floats:
+        """Weight of each coordinate that is wiggly, 0 for the others."""
+        return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.weight, 0.0)
+
+    def margin(self, values: Floats, mass: Floats) -> TensorMargin:
+        """Functions with those values at the codes, as a margin of tensor products."""
+        return TensorMargin(self.values.T @ (mass[:, np.newaxis] * values), self.rough)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of smoothing parameters."""
+        return int(self.group.max()) + 1
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest smoothing parameters."""
+        return np.full(self.n_groups, _SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
+
+    def initial_lam(self, mean_square: float) -> Floats:
+        """Smoothing parameters for functions of that mean square; the first group (wiggly) is shrunk most."""
+        lam = np.full(self.n_groups, 0.5 / mean_square)
+        lam[0] *= 2.0
+        return lam
+
+    def solve(
+        self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
+    ) -> FunctionPosterior:
+        """The posterior of K functions."""
+        return self.solve_many(gram, rhs[:, :, np.newaxis], lam, tensor_penalty)[0]
+
+    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+        """Half the gradient of the penalty by each coefficient."""
+        assert part.smooth is not None
+        return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
+
+    def nothing(self, width: int) -> Coefficients:
+        """Coordinates of zero."""
+        return Coefficients(np.zeros((self.values.shape[1], width)), None)
+
+    def solve_many(
+        self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
+    ) -> tuple[FunctionPosterior, Floats]:
+        """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""
+        m, width = self.values.shape[1], gram.shape[1]
+        penalty = lam[self.group] * self.weight[:, np.newaxis]
+        matrix = self._gram(gram)
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal += penalty.ravel() + _JITTER * diagonal.mean()
+        if tensor_penalty is not None:
+            rough, rank = self.rough[:, np.newaxis, np.newaxis], tensor_penalty.rank
+            own = np.einsum("afag->afg", matrix.reshape(m, width, m, width))
+            own[:, :rank, :rank] += np.where(rough > 0.0, rough * tensor_penalty.rough, tensor_penalty.plain)
+        factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the smooth block is not positive definite")
+        right = np.tensordot(self.values, rhs, axes=(0, 0)).reshape(m * width, -1)
+        coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False).reshape(m, width, -1)
+        covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        variances = np.diag(covariance).reshape(m, width)
+        edf = self._sizes[:, np.newaxis] - lam * (self._groups @ variances)
+        quadratic_form = self.quadratic_forms(coef[:, :, 0])
+        variance = self._variance(covariance, width)
+        posterior = FunctionPosterior(self.values @ coef[:, :, 0], variance, coef[:, :, 0], None, edf, quadratic_form)
+        return posterior, coef
+
+    def quadratic_forms(self, coef: Floats) -> Floats:
+        """The quadratic form of each group: (groups, K)."""
+        return np.asarray(self._groups @ coef**2)
+
+    @cached_property
+    def _groups(self) -> Floats:
+        """Weight of each coordinate in its group: (groups, m)."""
+        in_group = np.arange(self.n_groups)[:, np.newaxis] == self.group
+        return np.where(in_group, self.weight, 0.0)
+
+    @cached_property
+    def _sizes(self) -> Floats:
+        """Coordinates of each group."""
+        return np.bincount(self.group, minlength=self.n_groups).astype(float)
+
+    @cached_property
+    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+        """Pairs a >= b of coordinates, and their products at the codes: (pairs, codes)."""
+        a, b = np.tril_indices(self.values.shape[1])
+        return a, b, np.ascontiguousarray((self.values[:, a] * self.values[:, b]).T)
+
+    def _gram(self, gram: Floats) -> Floats:
+        """``sum_b values_b values_b' (x) gram_b``: the products over codes are one matrix product."""
+        m, width = self.values.shape[1], gram.shape[1]
+        a, b, products = self._pairs
+        f, g = _lower(width)
+        packed = products @ gram[:, f, g]
+        blocks = np.empty((len(a), width, width))
+        blocks[:, f, g] = packed
+        blocks[:, g, f] = packed
+        matrix = np.empty((m, width, m, width))
+        matrix[a, :, b, :] = blocks
+        matrix[b, :, a, :] = blocks
+        return matrix.reshape(m * width, m * width)
+
+    def _variance(self, covariance: Floats, width: int) -> Floats:
+        """Of each function at each code, from the lower triangle of the coefficients' covariance."""
+        m = self.values.shape[1]
+        a, b, products = self._pairs
+        own = np.einsum("afbf->abf", covariance.reshape(m, width, m, width))[a, b]
+        own[a != b] *= 2.0
+        return np.asarray(np.maximum(products.T @ own, 0.0))
+
+
+@lru_cache(maxsize=64)
+def _lower(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of a lower triangle."""
+    return np.tril_indices(width)

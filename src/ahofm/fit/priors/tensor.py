@@ -1,0 +1,232 @@
+"""Tensor-product smoothing of pairs: each pair of columns has smoothing parameters of its own, instead of each factor.
+
+The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that the
+rows see as orthonormal. Its prior is that of a tensor product of smooth functions,
+
+    sum_ab (along_jk w_a + along_kj w_b + plain_jk [a and b are free]) C_ab^2
+
+with w the roughness of a coordinate, 0 for the free ones. Given the partners it is quadratic in B_j, so that a column
+is still solved exactly, with matrices between its factors where single smoothing parameters would be:
+
+    w (x) sum_k along_jk B_k'B_k  +  free (x) sum_k plain_jk B_k' free B_k  +  1 (x) sum_k along_kj B_k' w B_k
+
+With enough factors this is the exact fit of all surfaces. Smoothing parameters follow from the generalised
+Fellner–Schall rule, with the variances that coefficients would have if the columns were independent: no rows, and no
+matrix of all surfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+
+MOST_COORDINATES = 4_000
+"""Coordinates of all columns together, at most: with more, an update of all pairs takes longer than a sweep."""
+
+ROWS_PER_CELL = 4
+"""Of two columns with levels. With fewer, a table that is a product of few factors is more than its cells tell."""
+
+_SMALLEST_LAM, _LARGEST_LAM = 1e-3, 1e10
+
+_GONE = 100.0
+"""Times what rows tell of a coefficient: a prior of that precision has done away with it. More of it would keep columns
+from taking up factors in which others are not quite zero.
+"""
+
+_STEP, _FIRST_UP, _FIRST = 5.0, 2.0, 10
+"""Largest steps of a smoothing parameter; of the first ones up, and how many these are."""
+
+_PER_ROW, _PER_COEFFICIENT = 2.0, 0.1
+"""Degrees of freedom of all surfaces together when they begin: fewer lose weak pairs, more follow the noise."""
+
+_AT_MOST = 0.75
+"""Fraction of the degrees of freedom of the noise that surfaces use, at most."""
+
+_LEAST = 1e-9, 1e-24
+"""Effective degrees of freedom and quadratic form of surfaces that have vanished."""
+
+
+@dataclass(frozen=True)
+class TensorMargin:
+    """Margin of tensor products: the coefficients of one column's factors.
+
+    Attributes
+    ----------
+    coef : array of shape (coordinates, factors)
+        In coordinates that are orthonormal under the rows.
+    rough : array of shape (coordinates,)
+        Roughness of each, 0 if it is free.
+    """
+
+    coef: Floats
+    rough: Floats
+
+    @cached_property
+    def square(self) -> Floats:
+        """``B'B``."""
+        return np.asarray(self.coef.T @ self.coef)
+
+    @cached_property
+    def stiff(self) -> Floats:
+        """``B' w B``."""
+        return np.asarray(self.coef.T @ (self.rough[:, np.newaxis] * self.coef))
+
+    @cached_property
+    def plain(self) -> Floats:
+        """``B'B`` of the free coordinates."""
+        free = self.coef[self.rough == 0.0]
+        return np.asarray(free.T @ free)
+
+
+@dataclass(frozen=True)
+class TensorPenalty:
+    """Penalty matrices between the first factors of a column: for rough coordinates, for free ones, and for all."""
+
+    rough: Floats
+    plain: Floats
+    all: Floats
+
+    @property
+    def rank(self) -> int:
+        """Factors that are coupled."""
+        return len(self.rough)
+
+
+@dataclass(frozen=True)
+class TensorSmoothing:
+    """Smoothing parameters of the tensor products of all pairs of columns.
+
+    Attributes
+    ----------
+    along : array of shape (p, p)
+        ``along[j, k]``: of what is rough along column j, in its surface with column k.
+    plain : array of shape (p, p)
+        Of what is rough along neither; symmetric.
+    edf : float
+        Degrees of freedom of all surfaces; 0 until smoothing parameters have been learned.
+    age : int
+        How often that has been.
+    """
+
+    along: Floats
+    plain: Floats
+    edf: float = 0.0
+    age: int = 0
+
+    @classmethod
+    def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
+        """One smoothing parameter for all pairs, in units of each column's least roughness, by degrees of freedom."""
+        low, high = np.log(_SMALLEST_LAM), np.log(_LARGEST_LAM)
+        units = np.repeat(_softest(margins)[:, np.newaxis], len(margins), axis=1)
+        coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
+        wanted = min(_PER_ROW * n_rows, _PER_COEFFICIENT * coefficients)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            found = cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
+            enough = found.used(margins, information) <= wanted
+            low, high = (low, middle) if enough else (middle, high)
+        return found
+
+    def tensor_penalty(self, margins: Sequence[TensorMargin], j: int) -> TensorPenalty:
+        """Tensor-product penalty of column j's factors, given its partners."""
+        others = [k for k in range(len(margins)) if k != j]
+        rough = sum(self.along[j, k] * margins[k].square for k in others)
+        plain = sum(self.plain[j, k] * margins[k].plain for k in others)
+        total = sum(self.along[k, j] * margins[k].stiff for k in others)
+        return TensorPenalty(np.asarray(rough), np.asarray(plain), np.asarray(total))
+
+    def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
+        """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
+        along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
+        softest, up = _softest(margins), _FIRST_UP if self.age < _FIRST else _STEP
+        for pairs in _pairs(margins):
+            j, k = pairs.j, pairs.partners
+            squares = pairs.squares()
+            now = np.array([along[j, k], along[k, j], plain[j, k]])
+            quadratic_form = np.array([pairs.sums(form * squares) for form in pairs.forms])
+            precision = pairs.precision(now)
+            left = information / (precision * (information + precision))
+            free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
+            new = np.maximum(free, _LEAST[0]) / np.maximum(quadratic_form, _LEAST[1])
+            most = information * _GONE * np.array([np.full(len(k), softest[j]), softest[k], np.ones(len(k))])
+            now = np.clip(
+                np.clip(new, now / _STEP, now * up), _SMALLEST_LAM, np.clip(most, _SMALLEST_LAM, _LARGEST_LAM)
+            )
+            along[j, k], along[k, j] = now[0], now[1]
+            plain[j, k] = plain[k, j] = now[2]
+            edf += float((information / (information + pairs.precision(now))).sum())
+        return replace(self, along=along, plain=plain, edf=edf, age=self.age + 1)
+
+    def of(self, j: int) -> tuple[float, float]:
+        """Geometric means of a column's smoothing parameters over its partners: along it, and along neither."""
+        rough, plain = (np.exp(np.log(np.delete(part[j], j)).mean()) for part in (self.along, self.plain))
+        return float(rough), float(plain)
+
+    def used(self, margins: Sequence[TensorMargin], information: float) -> float:
+        """Degrees of freedom that surfaces with these smoothing parameters would have."""
+        found = 0.0
+        for pairs in _pairs(margins):
+            j, k = pairs.j, pairs.partners
+            precision = pairs.precision(np.array([self.along[j, k], self.along[k, j], self.plain[j, k]]))
+            found += float((information / (information + precision)).sum())
+        return found
+
+    def variance_trace(self, noise: float, total: float) -> float:
+        """Trace of the variance of all surfaces over the rows."""
+        return noise * min(self.edf, _AT_MOST * total)
+
+
+def _softest(margins: Sequence[TensorMargin]) -> Floats:
+    """What makes the least roughness of each column one; one where nothing is rough."""
+    least = np.array([np.min(margin.rough, where=margin.rough > 0.0, initial=np.inf) for margin in margins])
+    return np.where(np.isfinite(least), 1.0 / least, 1.0)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """A column with all that come after it, whose coordinates stand side by side."""
+
+    j: int
+    partners: NDArray[np.intp]  # (pairs,)
+    own: TensorMargin
+    others: TensorMargin
+    starts: NDArray[np.intp]  # of each partner's coordinates
+
+    @cached_property
+    def forms(self) -> tuple[Floats, Floats, Floats]:
+        """Rough along the column, along the partner, along neither: each to be multiplied with (own, others)."""
+        own, others = self.own.rough[:, np.newaxis], self.others.rough[np.newaxis]
+        return own, others, ((own == 0.0) & (others == 0.0)).astype(np.float64)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.intp]:
+        """Coordinates of each partner."""
+        return np.diff(np.append(self.starts, len(self.others.rough)))
+
+    def squares(self) -> Floats:
+        """Squared coefficients of all surfaces."""
+        return np.asarray((self.own.coef @ self.others.coef.T) ** 2)
+
+    def sums(self, values: Floats) -> Floats:
+        """Of each surface."""
+        return np.asarray(np.add.reduceat(values.sum(axis=0), self.starts))
+
+    def precision(self, lam: Floats) -> Floats:
+        """Of the prior of each coefficient, from smoothing parameters (3, pairs)."""
+        each = np.repeat(lam, self.lengths, axis=1)
+        return np.asarray(sum(form * own for form, own in zip(self.forms, each, strict=True)))
+
+
+def _pairs(margins: Sequence[TensorMargin]) -> Iterator[_Pairs]:
+    ends = np.cumsum([len(margin.rough) for margin in margins])
+    coef, rough = np.vstack([margin.coef for margin in margins]), np.concatenate([margin.rough for margin in margins])
+    for j, end in enumerate(ends[:-1]):
+        yield _Pairs(
+            j, np.arange(j + 1, len(margins)), margins[j], TensorMargin(coef[end:], rough[end:]), ends[j:-1] - end
+        )

@@ -1,0 +1,174 @@
+"""One loop for all solvers. A solver is frozen settings and a pure step; it sees an objective, never data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.objective import Objective
+from ahofm.model import Reason, Record, Trace
+
+Callback: TypeAlias = Callable[[Record], "bool | None"]
+"""Called after every iteration; a fit stops when it returns True."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a solver is. Solvers add what they need to go on.
+
+    Attributes
+    ----------
+    theta : array
+    value : float
+        The objective there.
+    gradient : array
+    validation : float or None
+        Loss per unit of weight on validation rows.
+    best : array
+        The coefficients to keep if the fit ended now.
+    reason : Reason or None
+        Set by a solver that has finished.
+    """
+
+    theta: Floats
+    value: float
+    gradient: Floats
+    best: Floats
+    validation: float | None = None
+    reason: Reason | None = None
+
+
+StateT = TypeVar("StateT", bound=State)
+
+
+@runtime_checkable
+class Solver(Protocol[StateT]):
+    """``init`` and ``step`` are all there is to a solver."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        ...
+
+    def init(self, objective: Objective, theta: Floats) -> StateT:
+        """The state at the start."""
+        ...
+
+    def step(self, objective: Objective, state: StateT) -> StateT:
+        """The state after one more iteration."""
+        ...
+
+
+class Saved(Protocol):
+    """Keeps parts of a fit, see :class:`ahofm.fit.checkpoint.Checkpoint`."""
+
+    def get(self, name: str, *examples: Any) -> Any:
+        """A part, or None."""
+        ...
+
+    def put(self, name: str, value: Any, *, now: bool = False, instead_of: str | None = None) -> None:
+        """Keep a part, in the place of another."""
+        ...
+
+
+def gradient_norm(objective: Objective, gradient: Floats) -> float:
+    """Norm in the solvers' coordinates, per root of weight: half its square is about what a Newton step gains a row."""
+    return float(np.linalg.norm(gradient * objective.scale) / np.sqrt(objective.total))
+
+
+def has_converged(records: Sequence[Record], tol: float, reference: float | None = None) -> bool:
+    """Whether the last ten iterations gained less than ``tol`` of the gain since the start, or the slope is flat.
+
+    A start that is good already has little to gain: ``reference`` is then the objective where others start.
+
+    Interactions have flat valleys in which a gradient never quite vanishes, hence the first; the second spares convex
+    problems ten needless iterations.
+    """
+    last = records[-1]
+    gain = tol * ((records[0].objective if reference is None else reference) - last.objective)
+    if 0.5 * last.gradient_norm**2 <= 1e-3 * gain or last.gradient_norm == 0.0:
+        return True
+    return len(records) > 10 and records[-11].objective - last.objective <= gain
+
+
+def minimise(
+    solver: Solver[Any],
+    objective: Objective,
+    theta: Floats,
+    *,
+    max_iter: int,
+    tol: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    saved: Saved | None = None,
+    reference: float | None = None,
+) -> tuple[Floats, Trace]:
+    """Run a solver.
+
+    Parameters
+    ----------
+    max_iter : int
+    tol : float, optional
+        See ``has_converged``; without it the solver decides.
+    callbacks : functions of a Record
+        Called after every iteration; the fit stops when one returns True.
+    saved : Saved, optional
+        Where the state is kept after every iteration, and where one may be already.
+    reference : float, optional
+        Objective per unit of weight of a start without knowledge, when this one has some; for ``tol``.
+
+    Returns
+    -------
+    theta : array
+        The best coefficients seen, also when the fit diverged or was interrupted.
+    trace : Trace
+    """
+    begun, rows_before, first = time.perf_counter(), objective.meter.seconds, 1
+
+    def record(iteration: int, state: State) -> Record:
+        norm = gradient_norm(objective, state.gradient)
+        seconds = time.perf_counter() - begun
+        value = state.value / objective.total
+        return Record(iteration, value, norm, objective.meter.passes, seconds, state.validation)
+
+    state: State = solver.init(objective, theta)
+    if not np.isfinite(state.value):
+        raise ValueError("the objective is not finite at the start; are targets, weights or offsets extremely large?")
+    records = [record(0, state)]
+    found = None if saved is None else saved.get("state", state, Record)
+    if found is not None:
+        state, records = found
+        first, last = records[-1].iteration + 1, records[-1]
+        begun, objective.meter.passes = begun - last.seconds, last.passes
+    reason = Reason.MAX_ITER
+    try:
+        for iteration in range(first, max_iter + 1):
+            new: State = solver.step(objective, state)
+            if new.reason is Reason.DIVERGED or not np.isfinite(new.value):
+                reason = Reason.DIVERGED
+                break
+            state = new
+            records.append(record(iteration, state))
+            if saved is not None:
+                saved.put("state", (state, records))
+            if state.reason is not None:
+                reason = state.reason
+                break
+            if tol is not None and has_converged(records, tol, reference):
+                reason = Reason.CONVERGED
+                break
+            wishes = [callback(records[-1]) for callback in callbacks]  # each of them is called
+            if any(wishes):
+                reason = Reason.CALLBACK
+                break
+    except KeyboardInterrupt:
+        reason = Reason.INTERRUPTED
+        if saved is not None:
+            saved.put("state", (state, records), now=True)
+    rows = objective.meter.seconds - rows_before
+    seconds = {"rows": rows, "solve": time.perf_counter() - begun - rows}
+    return state.best, Trace(solver.name, reason, tuple(records), seconds)

@@ -1,0 +1,109 @@
+"""Limited-memory BFGS over all coefficients, full batch (Nocedal and Wright, 2006, algorithm 7.5).
+
+SciPy's driver runs to its own end and cannot be stepped, watched or resumed, and it does not know the scale of the
+coefficients; the two loops below start from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.objective import Objective
+from ahofm.fit.solvers.base import State
+from ahofm.model import Reason
+
+Evaluated = tuple[Floats, float, Floats]
+"""Coefficients, the objective there and its gradient."""
+
+
+@dataclass(frozen=True)
+class LbfgsState(State):
+    """With the last moves and the changes of the gradient they made, in the solver's coordinates."""
+
+    moves: tuple[Floats, ...] = ()
+    changes: tuple[Floats, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lbfgs:
+    """Quasi-Newton steps with a weak Wolfe line search.
+
+    Parameters
+    ----------
+    memory : int
+        Number of moves remembered.
+    """
+
+    memory: int = 20
+    name: str = "lbfgs"
+
+    def init(self, objective: Objective, theta: Floats) -> LbfgsState:
+        """One pass."""
+        value, gradient = objective.value_and_gradient(theta)
+        return LbfgsState(theta, value, gradient, theta)
+
+    def step(self, objective: Objective, state: LbfgsState) -> LbfgsState:
+        """As many passes as the line search takes, usually one."""
+        scale = objective.scale
+        direction = _direction(state, scale)
+        slope = float(direction @ (state.gradient * scale))
+        if not slope < 0.0:
+            return replace(state, reason=Reason.NO_PROGRESS)
+
+        def at(t: float) -> Evaluated:
+            theta = state.theta + t * scale * direction
+            return (theta, *objective.value_and_gradient(theta))
+
+        found = wolfe_search(at, state.value, slope, scale * direction)
+        if found is None:
+            if state.moves:  # the curvature remembered may be at fault
+                return replace(state, moves=(), changes=())
+            return replace(state, reason=Reason.NO_PROGRESS)
+        theta, value, gradient = found
+        move, change = (theta - state.theta) / scale, (gradient - state.gradient) * scale
+        moves, changes = state.moves, state.changes
+        if move @ change > 1e-12 * (change @ change):
+            moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
+        return LbfgsState(theta, value, gradient, theta, moves=moves, changes=changes)
+
+
+def _direction(state: LbfgsState, scale: Floats) -> Floats:
+    """Minus the approximate inverse Hessian times the gradient."""
+    q = -state.gradient * scale
+    pairs = [(s, y, 1.0 / (s @ y)) for s, y in zip(state.moves, state.changes, strict=True)]
+    along = []
+    for s, y, rho in reversed(pairs):
+        along.append(rho * (s @ q))
+        q = q - along[-1] * y
+    if pairs:
+        s, y, _ = pairs[-1]
+        q = q * ((s @ y) / (y @ y))
+    for (s, y, rho), a in zip(pairs, reversed(along), strict=True):
+        q = q + (a - rho * (y @ q)) * s
+    return np.asarray(q)
+
+
+def wolfe_search(at: Callable[[float], Evaluated], value: float, slope: float, direction: Floats) -> Evaluated | None:
+    """A step of sufficient decrease and flatter slope, by doubling and bisection (Lewis and Overton, 2013).
+
+    Returns None when no step lowers the value.
+    """
+    low, high, t = 0.0, np.inf, 1.0
+    best: Evaluated | None = None
+    for _ in range(40):
+        found = at(t)
+        if not found[1] <= value + 1e-4 * t * slope:  # NaN and infinity too
+            high = t
+        else:
+            best = found
+            if found[2] @ direction >= 0.9 * slope:
+                break
+            low = t
+        t = 0.5 * (low + high) if np.isfinite(high) else 2.0 * t
+        if high - low <= 1e-10 * high:
+            break
+    return best

@@ -1,0 +1,113 @@
+"""Fits that minimise the paper's penalised objective: smoothing parameters from degrees of freedom, then a solver."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.data import Data
+from ahofm.fit.holdout import hold_out
+from ahofm.fit.objective import Objective
+from ahofm.fit.settings import Settings
+from ahofm.fit.smoothing.df import smoothing_parameters_of
+from ahofm.fit.solvers.adam import Adam
+from ahofm.fit.solvers.base import Saved, Solver, minimise
+from ahofm.fit.solvers.bcd import Bcd
+from ahofm.fit.solvers.init import random_start
+from ahofm.fit.solvers.lbfgs import Lbfgs
+from ahofm.kernels import Chunk, NativeKernel
+from ahofm.model import Layout, Model, Terms
+from ahofm.rows import Source, fold
+
+FLOAT64_ROWS = 200_000
+"""Up to here rows are computed in float64, which costs little; beyond, in float32."""
+
+MAX_ITER, TOL = 1000, 1e-4
+
+
+def fit_penalised(
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    earlier: Model | None = None,
+) -> Model:
+    """A model with smoothing parameters by degrees of freedom; starts from an earlier one of the same shape."""
+    begun = time.perf_counter()
+    books, inner = data.encoder.codebooks, data.inner
+    smoothing_parameters = smoothing_parameters_of(
+        books, [1, *ranks], settings.df, settings.df_kind, center=settings.center
+    )
+    layout = Layout.of(books, ranks, center=settings.center)
+    lam = np.tile(layout.smoothing_parameters(smoothing_parameters, settings.ridge * data.total), inner.n_eta)
+    objective, validation = _objectives(data, layout, lam, settings)
+    solver = _solver(settings, validation)
+    intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
+    start = random_start(objective, intercepts, data.encoder.names, settings.seed)
+    reference = None
+    if earlier is not None and dict(earlier.ranks) == ranks and len(earlier.linear_predictors) == inner.n_eta:
+        reference = objective.value(start) / objective.total
+        parts = zip(earlier.linear_predictors, data.units.shift, data.units.factor, strict=True)
+        start = np.concatenate([terms.coordinates(layout, shift, factor) for terms, shift, factor in parts])
+    ready = time.perf_counter()
+
+    tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
+    limit = settings.max_iter or MAX_ITER
+    theta, trace = minimise(
+        solver,
+        objective,
+        start,
+        max_iter=limit,
+        tol=tol,
+        callbacks=settings.callbacks,
+        saved=saved,
+        reference=reference,
+    )
+    trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
+    linear_predictors = tuple(
+        Terms.of(layout, part, shift, factor)
+        for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
+    )
+    model = Model(data.encoder, data.family, ranks, linear_predictors, classes, smoothing_parameters, data.total, trace)
+    return replace(model, dispersion=_dispersion(model, data)) if data.family.dispersed else model
+
+
+def _dispersion(model: Model, data: Data) -> float:
+    """From the raw sample, as if coefficients had cost no degrees of freedom."""
+    offset = None if data.rows.offset is None else data.rows.offset * np.asarray(data.units.factor)
+    y = data.units.centre + data.units.scale * data.rows.y
+    squares = data.family.pearson(y, model.eta(data.table, offset))
+    return float(data.rows.weight @ squares / data.rows.weight.sum())
+
+
+def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
+    """The objective on the training rows, and on validation rows when the solver stops early."""
+    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_ROWS else "float32")
+
+    def objective(source: Source, lam: Floats, total: float) -> Objective:
+        return Objective(source, data.executor, kernel, data.inner, layout, lam, total)
+
+    if settings.solver != "adam":
+        return objective(data.source, lam, data.total), None
+    train, rest = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed)
+    total = fold(_weight_of, train, data.executor)
+    fraction = total / data.total  # a df stands for a smoothing parameter per unit of weight
+    held = None if rest is None else objective(rest, lam, fold(_weight_of, rest, data.executor))
+    return objective(train, lam * fraction, total), held
+
+
+def _weight_of(chunk: Chunk) -> float:
+    return float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
+
+
+def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
+    if not isinstance(settings.solver, str):
+        return settings.solver
+    if settings.solver == "adam":
+        return Adam(validation, patience=settings.patience, seed=settings.seed)
+    return Bcd() if settings.solver == "bcd" else Lbfgs()

@@ -1,0 +1,258 @@
+"""The objective of a refinement: penalised losses of all rows as a function of one vector of coefficients.
+
+    sum_i w_i loss_i / dispersion + u'Q u / 2 + U(u)
+
+u are the coefficients of every function, Q the penalty. U is the cost of the partners' variance: half the sum of
+curvature times the variance of the linear predictor. Variances fall with the number of rows, so that this sum stays
+what it is on the sample; it is taken from there, to second order at the sample's coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.families import Family
+from ahofm.fit.objective import column_sums, loss_sums
+from ahofm.fit.priors.base import Coefficients, FunctionPosterior, bounded
+from ahofm.fit.smoothing.fellner_schall import learned
+from ahofm.fit.solvers.subsample.functions import Functions, functions_of, smooth_main_of, uncertainty_of
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
+from ahofm.rows import Executor, Source, fold
+
+_LEARNING = 5
+"""Steps of the rule for smoothing parameters at a time: they need no pass, and what is to vanish takes many."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where passes go."""
+
+    source: Source
+    executor: Executor
+    kernel: Kernel
+    family: Family
+    total: float
+
+    def sums(self, linear_predictors: tuple[Tables, ...]) -> tuple[float, tuple[Tables, ...]]:
+        """Loss and slopes; one pass."""
+        task = partial(loss_sums, linear_predictors=linear_predictors, kernel=self.kernel, family=self.family)
+        sums = fold(task, self.source, self.executor)
+        return sums.value, sums.gradient
+
+    def curvature(self, linear_predictors: tuple[Tables, ...], which: int, column: int) -> ColumnSums:
+        """Per code of a column, sums of slopes and curvatures with derivatives; one pass."""
+        task = partial(
+            column_sums,
+            linear_predictors=linear_predictors,
+            kernel=self.kernel,
+            family=self.family,
+            which=which,
+            column=column,
+        )
+        return fold(task, self.source, self.executor)
+
+
+class RefinementObjective:
+    """Coefficients of all linear predictors as one vector, intercepts first."""
+
+    def __init__(
+        self,
+        posteriors: Sequence[Posterior],
+        additive: AdditiveDesign,
+        rows: Rows,
+        sample: Rows,
+        expected_sums: Sequence[Sequence[BlockSums]],
+        noise: float,
+    ) -> None:
+        """Curvatures come from the sample."""
+        self.rows, self.noise = rows, noise
+        self.ranks = posteriors[0].ranks
+        tables = tuple(tables_of(posterior, additive) for posterior in posteriors)
+        self.ends = np.cumsum([0, *(block.column.book.n_codes for block in posteriors[0].blocks)])
+        scale = rows.total / sample.total / noise
+        self.functions: list[list[Functions]] = []
+        self.information = np.empty(len(posteriors))
+        for k, (posterior, whole) in enumerate(zip(posteriors, tables, strict=True)):
+            own = []
+            for j, block in enumerate(posterior.blocks):
+                at = slice(int(self.ends[j]), int(self.ends[j + 1]) - 1)
+                known = sample.curvature(tables, k, j)
+                gram = scale * known.h[:-1]
+                self.information[k] = float(gram[:, 0, 0].sum())
+                lean, ridge = uncertainty_of(block, expected_sums[k][j], known, noise)
+                own += functions_of(block, at, gram, lean, ridge)
+                own += smooth_main_of(posterior, additive, j, at, gram)
+            self.functions.append(own)
+            for function in own:
+                _add(whole, function, -function.origin)
+        self.base = tables  # what no coefficient here changes
+        parts = [function.part.flat() for own in self.functions for function in own]
+        self.start = np.concatenate([[posterior.intercept for posterior in posteriors], *parts])
+        sizes = [len(posteriors), *(len(part) for part in parts)]
+        self.cuts = list(pairwise(np.cumsum([0, *sizes])))
+
+    def each(self) -> list[tuple[int, Functions, slice]]:
+        """Linear predictor, functions and where their coefficients are."""
+        flat = [(k, function) for k, own in enumerate(self.functions) for function in own]
+        return [(k, function, slice(a, b)) for (k, function), (a, b) in zip(flat, self.cuts[1:], strict=True)]
+
+    def parts(self, u: Floats) -> list[Coefficients]:
+        """Coefficients of each group of functions."""
+        return [function.part.like(u[at]) for _, function, at in self.each()]
+
+    def at(self, u: Floats) -> tuple[Tables, ...]:
+        """The linear predictors at the codes."""
+        tables = [
+            Tables(float(u[k]), table.main.copy(), {order: part.copy() for order, part in table.factors.items()})
+            for k, table in enumerate(self.base)
+        ]
+        for (k, function, _), part in zip(self.each(), self.parts(u), strict=True):
+            _add(tables[k], function, function.values(part))
+        return tuple(tables)
+
+    def value(self, u: Floats) -> tuple[float, list[Floats], Floats]:
+        """Objective, slopes at the codes (intercepts first), and slopes by the coefficients; one pass."""
+        loss, slopes = self.rows.sums(self.at(u))
+        value = loss / self.noise
+        at_codes = [np.array([part.intercept for part in slopes]) / self.noise]
+        gradient = np.empty_like(u)
+        gradient[: len(slopes)] = at_codes[0]
+        for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
+            cost, lean = function.uncertainty(part)
+            own = _take(slopes[k], function) / self.noise + lean
+            at_codes.append(own)
+            gradient[at] = function.slope(own, part)
+            value += function.penalty(part) + cost
+        return value, at_codes, gradient
+
+    @property
+    def smoothing_parameters(self) -> list[Floats]:
+        """Of each group of functions."""
+        return [function.lam for _, function, _ in self.each()]
+
+    @property
+    def learned(self) -> list[tuple[Floats, Floats]]:
+        """Smoothing parameters and dampings of each group of functions: the state besides the coefficients."""
+        return [(function.lam, function.damping) for _, function, _ in self.each()]
+
+    def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
+        """With what was learned before."""
+        pairs = zip(self.each(), found, strict=True)
+        self._replace_functions([replace(own, lam=lam, damping=damping) for (_, own, _), (lam, damping) in pairs])
+
+    def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
+        """Block solves that are safe for all columns at once, from the slopes at these coefficients."""
+        given = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
+        self._replace_functions([function.damped(own, part) for (_, function, _), part, own in given])
+
+    def _replace_functions(self, new: Sequence[Functions]) -> None:
+        """Other functions, in the same order."""
+        given = iter(new)
+        self.functions = [[next(given) for _ in own] for own in self.functions]
+
+    def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
+        """New smoothing parameters; the objective and its gradient at the same coefficients, without a pass."""
+        new, parts = [], self.parts(u)
+        for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
+            value -= function.penalty(part)
+            ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
+            new.append(function)
+            for _ in range(_LEARNING if function.learns else 0):
+                lam = learned(function.prior, new[-1].solved(own, part), new[-1].lam, ranks)
+                new[-1] = replace(function, lam=lam)
+        self._replace_functions(new)
+        gradient = np.empty_like(u)
+        gradient[: len(self.functions)] = at_codes[0]
+        for (_, function, at), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
+            gradient[at] = function.slope(own, part)
+            value += function.penalty(part)
+        return value, gradient
+
+    def inverse(self, at_codes: Sequence[Floats], u: Floats) -> Floats:
+        """The block solves of slopes in their two parts."""
+        out = np.empty_like(u)
+        out[: len(self.information)] = at_codes[0] / self.information
+        parts = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
+        for (_, function, at), part, own in parts:
+            out[at] = function.inverse(own, part)
+        return out
+
+
+def tables_of(posterior: Posterior, additive: AdditiveDesign) -> Tables:
+    """A linear predictor at the codes of all columns."""
+    stage_result = posterior.stage_result(additive, 1.0)
+    assert stage_result is not None
+    parts = []
+    for block, coef, centring in zip(posterior.blocks, stage_result.coef, stage_result.centring, strict=True):
+        values = np.asarray(block.column.book.basis @ coef)
+        values[:-1] += centring
+        parts.append(values)
+    stacked = np.vstack(parts)
+    ends = np.cumsum([1, *posterior.ranks.values()])
+    factors = {
+        d: np.ascontiguousarray(stacked[:, a:b]) for d, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)
+    }
+    return Tables(posterior.intercept, stacked[:, 0].copy(), factors)
+
+
+def _take(tables: Tables, function: Functions) -> Floats:
+    if function.columns.start == 0:
+        return np.asarray(tables.main[function.rows, np.newaxis])
+    return np.hstack([table[function.rows] for table in tables.factors.values()])
+
+
+def _add(tables: Tables, function: Functions, values: Floats) -> None:
+    if function.columns.start == 0:
+        tables.main[function.rows] += values[:, 0]
+        return
+    at = 0
+    for table in tables.factors.values():
+        table[function.rows] += values[:, at : at + table.shape[1]]
+        at += table.shape[1]
+
+
+def posteriors_of(
+    posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
+) -> list[Posterior]:
+    """With the new coefficients in."""
+    found = iter(zip(objective.each(), objective.parts(u), strict=True))
+    out = []
+    for k, posterior in enumerate(posteriors):
+        blocks, coef = [], posterior.smooth.coef.copy()
+        for j, block in enumerate(posterior.blocks):
+            (_, function, _), part = next(found)
+            main, main_lam = _moved(block.main, function, part), function.lam
+            factors, lam = None, block.lam
+            if block.factors is not None:
+                (_, function, _), part = next(found)
+                factors, lam = _moved(block.factors, function, part), function.lam
+            if factors is not None and block.column.free:
+                factors = bounded(factors, block.column.mass, block.farthest)
+            smooth = additive.part(j)
+            if smooth is not None:
+                _, part = next(found)
+                coef[smooth[1]] = np.ravel(part.flat())
+            mean = block.mean.copy()
+            mean[:-1] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
+            blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
+        shift = float(
+            additive.middle @ (coef - posterior.smooth.coef)
+        )  # smooth effects are centred on the sample's rows
+        smooth_now = replace(posterior.smooth, coef=coef)
+        out.append(replace(posterior, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
+    return out
+
+
+def _moved(posterior: FunctionPosterior | None, function: Functions, part: Coefficients) -> FunctionPosterior:
+    assert posterior is not None
+    rough = posterior.rough if part.rough is None else part.rough  # of a spline prior: the change by bounds
+    extra = 0.0 if part.rough is not None or rough is None else rough
+    return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)

@@ -1,0 +1,117 @@
+"""Subsample: a variational fit to a sample of the rows, then quasi-Newton passes over all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ahofm.fit.cost.runner import Runner
+from ahofm.fit.cost.schedule import pass_cost
+from ahofm.fit.settings import Settings
+from ahofm.fit.solvers.subsample.objective import Rows, tables_of
+from ahofm.fit.solvers.subsample.prune import pruned
+from ahofm.fit.solvers.subsample.refine import refined
+from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.solvers.variational.stages import Fit, StageResult
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.kernels import NativeKernel
+from ahofm.model import Reason
+from ahofm.rows import RAW_SAMPLE_ROWS, ArraySource, ThreadExecutor, selected
+
+SAMPLE_ROWS = 50_000
+"""Rows of the sample: enough for first smoothing parameters, the dispersion and the start of factors."""
+
+SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
+"""Beyond, this is the default: at order 3 and rank 12 both take as long there, with about the same error."""
+
+_FLOAT64_ROWS = 200_000
+
+PASSES, PASSES_BELOW = 44, 12
+"""Over all rows, at most: at the highest order, and at each of those below."""
+
+
+def uses_subsample(settings: Settings, n_rows: int) -> bool:
+    """Whether fits are made to a sample first."""
+    return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
+
+
+def subsample_of(problem: TrainingProblem) -> TrainingProblem:
+    """Some of the rows, at random."""
+    n = problem.response.n_rows
+    if n <= SAMPLE_ROWS:
+        return problem
+    rows = np.random.default_rng([problem.settings.seed, 1]).permutation(n)[:SAMPLE_ROWS]
+    return problem.take(np.sort(rows))
+
+
+def refined_fits(
+    staged: StagedFit, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, name: str = "member"
+) -> list[Fit]:
+    """A staged fit's results at every order, refined on all rows; ``name`` is that of its parts in a checkpoint."""
+    fits: list[Fit] = []
+    saved = runner.saved
+    for at, posteriors in enumerate(staged.posteriors):
+        place = f"{name} stage {at}"
+        kept = None if saved is None else saved.get(place, StageResult)
+        if kept is not None:
+            fits.append(kept)
+            continue
+        if runner.reason is not None:
+            fits.append(staged.fits[at])
+            continue
+        last = at == len(staged.posteriors) - 1
+        known, noise = rows_of(sample, staged), staged.fits[at][0].noise
+        cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
+        try:
+            supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
+            new = refined(
+                supported,
+                staged.additive,
+                all_rows(problem, staged),
+                known,
+                staged.expected_sums(supported),
+                noise,
+                most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+                progress=partial(runner.report, passes=1.0, cost=cost),
+                saved=saved,
+                name=f"{place} on its way",
+            )
+        except KeyboardInterrupt:
+            runner.reason = Reason.INTERRUPTED
+            fits.append(staged.fits[at])
+            continue
+        parts = [posterior.stage_result(staged.additive, noise) for posterior in new]
+        fits.append(tuple(part for part in parts if part is not None))
+        if saved is not None and runner.reason is None:
+            saved.put(place, fits[-1], instead_of=f"{place} on its way")
+    return fits
+
+
+def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
+    """Information of all rows about each linear predictor: ``total`` times the mean curvature of the raw sample."""
+    tables = tuple(tables_of(posterior, staged.additive) for posterior in posteriors)
+    mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
+    return [total * own for own in mean]
+
+
+def all_rows(problem: TrainingProblem, staged: StagedFit) -> Rows:
+    """For passes over all rows, wherever they are."""
+    data = problem.data
+    source = selected(data.source, problem.columns)
+    return Rows(source, data.executor, _kernel(data.n_rows), staged.response.family, data.total)
+
+
+def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
+    """For passes over the rows of the sample."""
+    response = sample.response
+    weight = None if (response.weight == 1.0).all() else response.weight
+    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    executor = ThreadExecutor(sample.settings.n_threads)
+    return Rows(source, executor, _kernel(response.n_rows), staged.response.family, response.total)
+
+
+def _kernel(n_rows: int) -> NativeKernel:
+    return NativeKernel("float64" if n_rows <= _FLOAT64_ROWS else "float32")

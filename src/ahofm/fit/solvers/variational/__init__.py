@@ -1,0 +1,1 @@
+"""Staged, tempered mean-field variational Bayes by coordinate ascent over columns."""

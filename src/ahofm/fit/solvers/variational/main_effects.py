@@ -1,0 +1,232 @@
+"""Smooth main effects of all columns jointly, at the true values: the start of a fit, and a step of every sweep.
+
+Blocks visit one column after another. Where columns are nearly functions of each other they need many sweeps to divide
+an effect, and they see a value only through its code. The additive model in smooth coordinates is one small dense
+problem: it is solved for all columns together and without codes, once a sweep; blocks add random walks and
+interactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.fit.priors.column import SmoothCoordinates
+from ahofm.fit.smoothing.fellner_schall import LEAST_EDF, LEAST_QUADRATIC_FORM
+from ahofm.fit.solvers.variational.working import WorkingResponse
+
+MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
+"""Of the design; beyond, main effects are left to the blocks."""
+
+GRAM_ROWS = 8_192
+"""Of the design that are weighted at a time: a weighted copy of it all would double the memory."""
+
+_FIRST_STEPS = 30
+
+_SMALLEST_LAM, _LARGEST_LAM = 1e-6, 1e8
+"""Smoothing parameters: the lowest, and the highest unless factors may have higher ones."""
+
+
+@dataclass(frozen=True)
+class MainEffects:
+    """Coefficients of the smooth main effects, their smoothing parameters, and ``tr(gram covariance)``."""
+
+    coef: Floats
+    lam: Floats
+    trace: float
+
+
+@dataclass(frozen=True)
+class AdditiveDesign:
+    """Smooth coordinates of the columns at some rows.
+
+    Attributes
+    ----------
+    coordinates : tuple of SmoothCoordinates or None
+        None for columns without, such as levels.
+    design : array of shape (n, coefficients)
+        Centred.
+    weight : array of shape (n,)
+    middle : array of shape (coefficients,)
+        What centring took away.
+    """
+
+    coordinates: tuple[SmoothCoordinates | None, ...]
+    design: Floats
+    weight: Floats
+    middle: Floats
+
+    @classmethod
+    def of(
+        cls,
+        books: Sequence[Codebook],
+        coordinates: Sequence[SmoothCoordinates | None],
+        columns: Sequence[NDArray[Any]],
+        weight: Floats,
+    ) -> AdditiveDesign:
+        """At raw values. Without any coordinates when there would be too many of them."""
+        size = sum(own.values.shape[1] for own in coordinates if own is not None)
+        if size > min(MOST_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_CELLS:
+            coordinates = [None] * len(books)
+        design = _design(books, coordinates, columns)
+        middle = np.asarray(weight @ design) / weight.sum()
+        design -= middle
+        return cls(tuple(coordinates), design, weight, middle)
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return int(self.design.shape[1])
+
+    def nothing(self) -> MainEffects:
+        """No effects, and smoothing parameters to begin with."""
+        return MainEffects(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
+
+    def initial(self, target: Floats) -> MainEffects:
+        """The additive fit to a centred target, with its noise."""
+        total = float(self.weight.sum())
+        smooth, noise = self.nothing(), max(float(self.weight @ target**2) / total, 1e-12)
+        right = self.design.T @ (self.weight * target)
+        for step in range(_FIRST_STEPS if self.size else 0):
+            smooth = self._solved(smooth, self._gram, right, noise) or smooth
+            lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
+            before, noise = noise, max((lost + smooth.trace) / total, 1e-12)
+            if step > 5 and abs(np.log(noise / before)) < 1e-4:
+                break
+        return smooth
+
+    def step(
+        self, smooth: MainEffects, working_response: WorkingResponse, noise: float, *, learn: bool = True
+    ) -> tuple[float, MainEffects]:
+        """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
+
+        There is one smoothing parameter per column and group; unless ``learn``, they stay as they are.
+        """
+        weight, weighted_response = working_response.weight, working_response.weighted_response
+        total, total_response = float(weight.sum()), float(weighted_response.sum())
+        if not self.size:
+            return total_response / total, smooth
+        same = weight is self.weight  # then the design is centred already
+        gram = self._gram if same else _gram(self.design, weight)
+        middle = np.zeros(self.size) if same else np.asarray(weight @ self.design) / total
+        if not same:
+            gram -= total * np.outer(middle, middle)
+        right = self.design.T @ weighted_response - middle * total_response
+        solved = self._solved(smooth, gram, right, noise) or smooth
+        smooth = solved if learn else replace(solved, lam=smooth.lam)
+        return total_response / total - float(middle @ smooth.coef), smooth
+
+    def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, noise: float) -> MainEffects | None:
+        """From the normal equations; None when rounding has made them indefinite."""
+        matrix = gram / noise
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal += smooth.lam[self._group] * self._within + 1e-13 * diagonal.mean()
+        factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed:
+            return None
+        coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
+        covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        variance = np.diag(covariance)
+        edf = np.maximum(self._counts - smooth.lam * (self._penalties @ variance), LEAST_EDF)
+        quadratic_form = np.maximum(self._penalties @ coef**2, LEAST_QUADRATIC_FORM)
+        now = smooth.lam
+        lam = np.clip(np.clip(edf / quadratic_form, now / 5.0, now * 5.0), _SMALLEST_LAM, self._largest_lam)
+        trace = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
+        return MainEffects(np.asarray(coef), lam, trace)
+
+    def coefficients(self, coef: Floats, books: Sequence[Codebook]) -> list[tuple[Floats, float]]:
+        """Per column the coefficients of its basis, and the centring to add."""
+        out: list[tuple[Floats, float]] = []
+        start = 0
+        for own, book in zip(self.coordinates, books, strict=True):
+            if own is None:
+                out.append((np.zeros(book.size), 0.0))
+                continue
+            part = coef[start : start + own.values.shape[1]]
+            middle = self.middle[start : start + len(part)]
+            out.append((own.to_basis @ part, float(own.centring @ part - middle @ part)))
+            start += len(part)
+        return out
+
+    def part(self, j: int) -> tuple[SmoothCoordinates, slice] | None:
+        """The coordinates of a column, and where their coefficients are; None when it has none."""
+        own = self.coordinates[j]
+        if own is None:
+            return None
+        start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
+        return own, slice(start, start + own.values.shape[1])
+
+    def lam_indices(self, places: slice) -> NDArray[np.intp]:
+        """Indices of the smoothing parameters of some coefficients, one per group."""
+        return np.unique(self._group[places])
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """For the native engine: the design, and which smoothing parameter each coefficient has."""
+        return {
+            "design": np.ascontiguousarray(self.design),
+            "group": self._group.astype(np.float64),
+            "within": self._within,
+            "counts": self._counts,
+            "strongest": self._largest_lam,
+        }
+
+    @cached_property
+    def _gram(self) -> Floats:
+        return _gram(self.design, self.weight)
+
+    @cached_property
+    def _parts(self) -> list[SmoothCoordinates]:
+        return [own for own in self.coordinates if own is not None]
+
+    @cached_property
+    def _group(self) -> NDArray[np.intp]:
+        """Which smoothing parameter a coefficient has."""
+        named = [own.group + 4 * k for k, own in enumerate(self._parts)]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
+
+    @cached_property
+    def _within(self) -> Floats:
+        return np.concatenate([np.zeros(0), *(own.weight for own in self._parts)])
+
+    @cached_property
+    def _largest_lam(self) -> float:
+        return max([_LARGEST_LAM, *(own.largest_lam for own in self._parts)])
+
+    @cached_property
+    def _counts(self) -> Floats:
+        return np.bincount(self._group).astype(float)
+
+    @cached_property
+    def _penalties(self) -> Floats:
+        """Weight of every coefficient in each group."""
+        return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
+
+
+def _gram(design: Floats, weight: Floats) -> Floats:
+    total = np.zeros((design.shape[1], design.shape[1]))
+    for start in range(0, len(design), GRAM_ROWS):
+        part = design[start : start + GRAM_ROWS]
+        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
+    return total
+
+
+def _design(
+    books: Sequence[Codebook], coordinates: Sequence[SmoothCoordinates | None], columns: Sequence[NDArray[Any]]
+) -> Floats:
+    size = sum(own.values.shape[1] for own in coordinates if own is not None)
+    out, start = np.empty((len(columns[0]), size)), 0
+    for book, own, column in zip(books, coordinates, columns, strict=True):
+        if own is not None:
+            end = start + own.values.shape[1]
+            out[:, start:end] = own.at(book, column)
+            start = end
+    return out

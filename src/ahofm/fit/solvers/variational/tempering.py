@@ -1,0 +1,30 @@
+"""Tempering: the fraction of the partners' variance that counts, as in a power posterior.
+
+The variances of the partners' functions are multiplied by it: 1 is mean-field variational Bayes, 0 takes partners as
+known. More of it prunes more. What is best depends on the fraction of the loss that remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+Tempering: TypeAlias = Callable[[float], float]
+"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
+
+
+def constant(tempering: float) -> Tempering:
+    """The same whatever is left."""
+    return lambda _: tempering
+
+
+def with_noise(left: float) -> float:
+    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
+    return float(np.clip(1.5 * np.sqrt(max(left, 0.0)), 0.25, 1.0))
+
+
+def against_noise(most: float, left: float) -> float:
+    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
+    return most * float(np.clip(1.0 - left, 0.2, 1.0))

@@ -1,0 +1,63 @@
+"""Candidate fits: how rough interactions may be, and how much tempering goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
+from ahofm.fit.cost.schedule import MANY_ROWS
+from ahofm.fit.priors.column import Interactions
+from ahofm.fit.settings import Settings
+
+if TYPE_CHECKING:
+    from ahofm.fit.stacking.problem import TrainingProblem
+
+FEWEST_ROWS = 50
+"""Below, there are no validation rows and interactions are splines."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """How the factors of automatic columns behave, and how much of their partners' variance counts.
+
+    With few rows that share follows the noise, whatever the kind: ``tempering`` is for more of them, ``with_many`` for
+    12,000 and beyond. A weighted one comes after the others, whose errors say how precise each row is.
+    """
+
+    interactions: Interactions
+    tempering: float
+    with_many: float
+    weighted: bool = False
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"weighted {self.interactions}" if self.weighted else self.interactions
+
+
+CANDIDATES = (Candidate("spline_iid", 0.55, 0.7), Candidate("spline", 0.7, 0.7), Candidate("random_walk", 0.7, 1.0))
+
+WEIGHTED = (Candidate("random_walk", 0.7, 0.5, weighted=True), Candidate("spline", 0.7, 0.7, weighted=True))
+
+
+def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
+    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last."""
+    found = zip(problem.automatic, problem.books, strict=True)
+    open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
+    candidates: Sequence[Candidate] = CANDIDATES
+    if settings.interactions != "auto":
+        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == settings.interactions]
+    elif not open_choice or not problem.ranks:
+        wanted = "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid"
+        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == wanted]
+    elif problem.response.n_rows < FEWEST_ROWS:
+        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == "spline"]
+    elif problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined:
+        candidates = (*CANDIDATES, *WEIGHTED)
+    return candidates
+
+
+def _is_smooth(book: Codebook) -> bool:
+    return not isinstance(book.kind, (Categorical, SplineIID, RandomWalk))

@@ -1,0 +1,261 @@
+"""Stacking weights of candidate fits and orders, by their losses on validation rows; how rows are split for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.solvers.variational.working import LossDerivatives, Response
+from ahofm.kernels import Curves, NativeCurves, column_curves
+from ahofm.model import Gain
+
+FEW_ROWS = 20_000
+"""Up to here all rows are validation rows once, and three ensemble members are fitted."""
+
+SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
+"""Rows and sweeps of candidate fits when rows are many; more of both where a row tells less than a measurement."""
+
+_RARE_ROWS = 48_000
+"""Rows of candidate fits where events are rare: a third as many may find no pair, by chance."""
+
+_TELLING_ROWS = 100_000
+"""Validation rows, at most, where a row tells less: 20,000 have too few rare events to judge pairs."""
+
+LEAST = 0.05
+"""Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects that no
+validation rows can judge."""
+
+_TOGETHER = 30.0
+"""Prior for equal weights of all candidates at the highest order, in units of rows."""
+
+_WORST = 1e120
+"""Loss of a row, at most, where orders are compared: rows that were set aside may be anywhere, and an exponential of a
+poor prediction is soon beyond double precision.
+"""
+
+_STEPS = 10
+"""Of iterated least squares, for the stacking weights."""
+
+_LIKELY, _SURE = 1.0, 2.0
+"""Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
+a search for the order to go on.
+"""
+
+
+Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows to fit, and validation rows."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Linear predictors of candidate fits at validation rows.
+
+    Attributes
+    ----------
+    orders : tuple of int
+        1, and those that have factors.
+    predicted : array of shape (rows, linear predictors, candidates, orders)
+    response : Response
+        What the rows say.
+    """
+
+    orders: tuple[int, ...]
+    predicted: Floats
+    response: Response
+
+    def losses(self) -> Floats:
+        """Mean losses above their floor, (candidates, orders)."""
+        candidates, orders = self.predicted.shape[2:]
+        values = [[self._mean_loss(self.predicted[:, :, r, d]) for d in range(orders)] for r in range(candidates)]
+        return np.array(values) - (self.response.floor or 0.0)
+
+    def _mean_loss(self, eta: Floats) -> float:
+        return self.response.mean_of(self.response.derivatives(eta).value)
+
+    def _of(self, candidate: int, order: int) -> Floats:
+        return np.asarray(self.predicted[:, :, candidate, self.orders.index(order)])
+
+    def supported(self, order: int) -> int:
+        """This order, or 1 unless interactions up to it likely predict better than main effects."""
+        return order if any(self._gain(1, d) > _LIKELY for d in self.orders[1:] if d <= order) else 1
+
+    def pruned(self, order: int) -> int:
+        """The highest order up to this one that surely predicts better than those below."""
+        best = 1
+        for higher in self.orders[1:]:
+            if higher <= order and self._gain(best, higher) > _SURE:
+                best = higher
+        return best
+
+    def stacking_weights(self, order: int) -> dict[tuple[int, int], float]:
+        """Stacking weights of (candidate, order), up to the highest order that is supported.
+
+        What they lack to 1 is the weight of a constant: where columns say little, their effects are shrunk.
+        """
+        return self._mixture(self.supported(order))
+
+    def gains(self) -> tuple[Gain, ...]:
+        """What these rows say of each order, compared with the one below it."""
+        below = zip(self.orders[1:], self.orders[:-1], strict=True)
+        return tuple(self._compared(order, over) for order, over in below)
+
+    def _compared(self, order: int, over: int) -> Gain:
+        without = self.response.mean_of(self._values(self._mixture(over))) - (self.response.floor or 0.0)
+        mean, error = self._difference(over, order)
+        unit = max(without, np.finfo(float).tiny)
+        return Gain(order, over, mean / unit, error / unit, self.response.n_rows)
+
+    def _gain(self, lower: int, higher: int) -> float:
+        """What the mean loss falls by from one order to another, in standard errors."""
+        mean, error = self._difference(lower, higher)
+        return mean / max(error, np.finfo(float).tiny)
+
+    def _difference(self, lower: int, higher: int) -> tuple[float, float]:
+        """What the mean loss falls by from one order to another, and the standard error of that."""
+        weight = self.response.weight
+        gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
+        mean = float(np.average(gain, weights=weight))
+        variance = float(np.average((gain - mean) ** 2, weights=weight))
+        rows = float(weight.sum() ** 2 / (weight @ weight))
+        return mean, float(np.sqrt(variance / rows))
+
+    def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
+        """Losses of a weighted mean, bounded so that their squares are finite."""
+        return np.minimum(self.response.derivatives(self._mean(weights)).value, _WORST)
+
+    def best(self) -> Floats:
+        """Linear predictors by the weights at the highest order, (rows, K)."""
+        return self._mean(self.stacking_weights(max(self.orders)))
+
+    def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
+        rest = (1.0 - sum(weights.values())) * self.response.constants
+        return np.asarray(
+            rest + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
+        )
+
+    def _mixture(self, order: int) -> dict[tuple[int, int], float]:
+        """Non-negative weights of all candidates at all orders up to one, and of a constant, with sum 1.
+
+        A small ridge shrinks them to equal weights of the candidates at the highest order.
+        """
+        members = [(candidate, d) for candidate in range(self.predicted.shape[2]) for d in self.orders if d <= order]
+        columns = [self._of(candidate, d) for candidate, d in members]
+        columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
+        top = max(d for _, d in members)
+        highest = np.array([*(d == top for _, d in members), False], dtype=float)
+        weights = self._best_weights(np.stack(columns, axis=2), highest / highest.sum())
+        weights = np.where(weights < min(LEAST, 1.0 / len(weights)), 0.0, weights)
+        weights /= weights.sum()
+        found = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
+        return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST}
+
+    def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
+        """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
+        response, weights = self.response, prior_weights
+        derivatives = response.derivatives(columns @ weights)
+        for _ in range(1 if response.quadratic else _STEPS):
+            step = _least_squares(columns, prior_weights, response, derivatives) - weights
+            for _ in range(6):
+                after = response.derivatives(columns @ (weights + step))
+                if response.quadratic or response.mean_of(after.value) <= response.mean_of(derivatives.value):
+                    break
+                step = 0.5 * step
+            else:
+                break
+            weights, derivatives = weights + step, after
+            if np.abs(step).max() < 1e-3:
+                break
+        return weights
+
+
+def _least_squares(columns: Floats, prior_weights: Floats, response: Response, derivatives: LossDerivatives) -> Floats:
+    """Non-negative weights with sum 1 that fit the working responses best."""
+    working_response = [response.working_response(derivatives, k) for k in range(columns.shape[1])]
+    weight = np.stack([part.weight for part in working_response], axis=1) / response.weight.mean()
+    weighted_response = np.stack([part.weighted_response for part in working_response], axis=1) / response.weight.mean()
+    roots = np.sqrt(weight)
+    target = np.divide(weighted_response, roots, out=np.zeros_like(weighted_response), where=roots > 0.0).ravel()
+    matrix = (columns * roots[:, :, np.newaxis]).reshape(len(target), -1)
+    noise = 1.0
+    if response.family.dispersed:
+        best = np.square(matrix - target[:, np.newaxis]).sum(axis=0).min() / len(columns)
+        noise = float(np.sqrt(max(best, np.finfo(float).tiny)))
+    count = matrix.shape[1]
+    ridge = np.sqrt(_TOGETHER) * noise
+    firm = 1e3 * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
+    stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
+    weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [firm]]))
+    return np.asarray(weights / weights.sum())
+
+
+def folds(n_rows: int, seed: int) -> list[Split]:
+    """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    count = _folds_of(n_rows)
+    parts = np.array_split(order, count if count > 1 else 5)[:count]
+    return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+
+
+def _folds_of(n_rows: int) -> int:
+    return 3 if n_rows <= 3000 else 1
+
+
+def validation_split(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
+    """Rows to fit and rows to predict for a search: all of them, or some when they are many.
+
+    More of them where a row tells less than a measurement does, and more again where events are rare.
+    """
+    if n_rows <= FEW_ROWS:
+        return folds(n_rows, seed)
+    fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
+
+
+def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
+    """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
+    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, _TELLING_ROWS)
+    if rare:
+        fitted = max(fitted, min(_RARE_ROWS, n_rows // 3))
+    return fitted, min(rest, n_rows - fitted)
+
+
+def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
+    """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    order = order[np.argsort(-y[order], kind="stable")]
+    if len(y) <= FEW_ROWS:
+        count = _folds_of(len(y))
+        parts = [order[k :: count if count > 1 else 5] for k in range(count)]
+        return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+    fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)
+    chosen = _evenly(order, fitted)
+    left = order[~np.isin(order, chosen)]
+    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
+
+
+def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return rows[np.arange(count) * len(rows) // count]
+
+
+def can_judge(parts: Sequence[Split], y: Floats) -> bool:
+    """Whether targets differ among the rows to fit of every part, and among all validation rows together."""
+    fitted = [y[rows] for rows, _ in parts]
+    return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
+
+
+def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
+    """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
+    places = [book.places(column) for book, column in zip(books, columns, strict=True)]
+    curves = tuple(
+        Curves(one.intercept, one.ranks, tuple(map(column_curves, books, one.coef, one.centring))) for one in fit
+    )
+    return NativeCurves(curves).eta(places, 1)

@@ -1,0 +1,216 @@
+"""Coefficients of a sample, refined on all rows by gradient passes."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from ahofm import AHOFMRegressor
+from ahofm.families import Gaussian, Multinomial, Poisson
+from ahofm.fit.cost.runner import Runner
+from ahofm.fit.priors.base import Coefficients
+from ahofm.fit.solvers.subsample import refine, sampling
+from ahofm.fit.solvers.subsample.objective import RefinementObjective, posteriors_of, tables_of
+from ahofm.fit.solvers.subsample.sampling import all_rows, refined_fits
+from ahofm.fit.stacking.weights import predict
+from ahofm.model import Reason
+from tests.fit.solvers.variational.samples import simulated, small_problem
+
+
+def problem_of(family, interactions):
+    problem, staged = small_problem(family, interactions)
+    Runner(1, problem.response.n_rows, ())([staged])
+    posteriors, rows = staged.posteriors[-1], all_rows(problem, staged)
+    return RefinementObjective(posteriors, staged.additive, rows, rows, staged.expected_sums(posteriors), 0.7), staged
+
+
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("family", [Gaussian(), Poisson(), Multinomial(3)], ids=str)
+def test_slopes_are_those_of_the_objective(family, interactions):
+    objective, _ = problem_of(family, interactions)
+    rng = np.random.default_rng(1)
+    u = objective.start + 0.05 * rng.normal(size=len(objective.start))
+    value, _, gradient = objective.value(u)
+    assert np.isfinite(value)
+    for _ in range(5):
+        direction = rng.normal(size=len(u))
+        up, down = (objective.value(u + step * direction)[0] for step in (1e-5, -1e-5))
+        assert gradient @ direction == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+def test_the_start_is_what_the_sample_found(interactions):
+    objective, staged = problem_of(Gaussian(), interactions)
+    (table,), expected = objective.at(objective.start), tables_of(staged.posteriors[-1][0], staged.additive)
+    assert table.intercept == expected.intercept
+    np.testing.assert_allclose(table.main, expected.main, atol=1e-12)
+    for order, values in expected.factors.items():
+        np.testing.assert_allclose(table.factors[order], values, atol=1e-12)
+
+
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+def test_what_is_found_is_what_beliefs_hold(interactions):
+    """Also the smooth main effects, which are centred on rows and not on codes."""
+    objective, staged = problem_of(Gaussian(), interactions)
+    u = objective.start + 0.01 * np.random.default_rng(3).normal(size=len(objective.start))
+    (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
+    new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
+    codes = objective.rows.source.chunk(0)
+    eta = [objective.rows.kernel.eta(codes, (part,))[:, 0] for part in (new, table)]
+    np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+def test_block_solves_invert_the_blocks(interactions):
+    """For a slope of any form: (curvature + Q) times what comes out is the slope, on functions of mean zero."""
+    objective, _ = problem_of(Gaussian(), interactions)
+    rng = np.random.default_rng(2)
+    for _, function, _ in objective.each():
+        part = function.part.like(rng.normal(size=len(function.part.flat())))
+        at_codes = rng.normal(size=function.origin.shape)
+        found = function.part.like(function.inverse(at_codes, part))
+        back = np.einsum("bfg,bg->bf", function.gram, function.values(found))
+        residual = function.part.like(function.slope(back - at_codes, _minus(found, part)))
+        mass = getattr(function.prior, "mass", None)
+        flat = residual.flat()
+        if mass is None:
+            assert np.abs(flat).max() < 1e-6 * max(np.abs(at_codes).max(), 1.0) * 10
+        else:  # what is left is a multiple of the constraint's normal, per function
+            rough = residual.rough / mass[:, np.newaxis]
+            np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
+
+
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("family", [Gaussian(), Multinomial(3)], ids=str)
+def test_learning_strengths_needs_no_pass(family, interactions):
+    """The objective and its slopes with the new smoothing parameters are those that a pass over the rows finds."""
+    objective, _ = problem_of(family, interactions)
+    u = objective.start + 0.05 * np.random.default_rng(1).normal(size=len(objective.start))
+    before, smoothing_parameters = objective.value(u), objective.smoothing_parameters
+    value, gradient = objective.learn(u, before[0], before[1])
+    again = objective.value(u)
+    assert value == pytest.approx(again[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, again[2], rtol=1e-9, atol=1e-9)
+    changed = [
+        not np.array_equal(a, b) for a, b in zip(smoothing_parameters, objective.smoothing_parameters, strict=True)
+    ]
+    learns = [function.learns for _, function, _ in objective.each()]
+    assert sum(changed) > 0.5 * sum(learns)  # others are at their bounds
+    assert not any(change and not may for change, may in zip(changed, learns, strict=True))
+
+
+@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
+    objective, _ = problem_of(Gaussian(), interactions)
+    u = objective.start.copy()
+    for _, function, at in objective.each():
+        if function.columns.start == 1:
+            u[at] *= 0.02  # where partners are nearly zero, what a column alone wants is far away
+
+    def times():
+        _, slopes, _ = objective.value(u)
+        step = objective.inverse(slopes, u)
+        given = zip(objective.each(), objective.parts(u), objective.parts(step), strict=True)
+        sizes = [
+            [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]
+            for (_, function, _), *parts in given
+            if function.columns.start == 1
+        ]
+        return np.max([step / np.maximum(own, 1e-3) for own, step in sizes])
+
+    before = times()
+    objective.damp(u, objective.value(u)[1])
+    assert before > 4.0
+    assert times() < 0.4 * before
+    learned, again = objective.learned, problem_of(Gaussian(), interactions)[0]
+    again.resume(learned)
+    for new, old in zip(again.learned, learned, strict=True):
+        np.testing.assert_array_equal(new[0], old[0])
+        np.testing.assert_array_equal(new[1], old[1])
+
+
+def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
+    X, truth = simulated(150_000)
+    y = truth + np.random.default_rng(1).normal(size=len(truth))
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 5_000)
+    monkeypatch.setattr(sampling, "pruned", lambda posteriors, _: posteriors)
+    model = AHOFMRegressor(order=2, interactions="spline", solver="subsample", rank=10, random_state=0).fit(X, y)
+    new, mean = simulated(20_000, seed=5)
+    assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
+
+
+def test_strengths_are_those_of_all_rows(monkeypatch):
+    X, truth = simulated(40_000)
+    y = truth + np.random.default_rng(1).normal(size=len(truth))
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 2_000)
+    settings = {"order": 2, "interactions": "random_walk", "n_members": 1, "random_state": 0}
+    new, mean = simulated(20_000, seed=5)
+
+    def fitted():
+        model = AHOFMRegressor(solver="subsample", **settings).fit(X, y).model_
+        return np.sqrt(np.mean((model.predict(new) - mean) ** 2)), model.smoothing_parameters[2].copy()
+
+    error, smoothing_parameters = fitted()
+    monkeypatch.setattr(refine, "_DESCENTS", 1)  # those of the sample
+    plain, before = fitted()
+    assert error < 0.95 * plain
+    assert not np.allclose(smoothing_parameters, before)
+
+
+def _minus(a, b):
+    return Coefficients(
+        None if a.smooth is None else a.smooth - b.smooth,
+        None if a.rough is None else a.rough - b.rough,
+    )
+
+
+@pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
+def test_withall_rows_in_the_sample_little_changes(family):
+    problem, staged = small_problem(family, "spline", n=1500)
+    runner = Runner(1, problem.response.n_rows, ())
+    runner([staged])
+    fits = refined_fits(staged, problem, problem, runner)
+    before, after = (predict(fit, problem.books, problem.table) for fit in (staged.fits[-1], fits[-1]))
+    assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.95
+    assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_more_rows_than_the_sample(family):
+    X, truth = simulated(120_000)
+    rng = np.random.default_rng(1)
+    y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
+    settings = {"order": 2, "interactions": "spline", "random_state": 0, "family": family}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AHOFMRegressor(solver="subsample", **settings).fit(X, y)
+    assert model.trace_.solver == "subsample"
+    assert model.trace_.records[-1].passes < 60
+    part = AHOFMRegressor(**settings).fit(X[:50_000], y[:50_000])
+    assert part.trace_.solver == "variational"
+    new, truth = simulated(20_000, seed=5)
+    own, sample = (np.sqrt(np.mean((one.predict_eta(new) - truth) ** 2)) for one in (model, part))
+    assert own < 0.96 * sample
+    assert model.model_.at_order(1).eta(new).shape == (20_000, 1)
+
+
+def test_callbacks_stop_it():
+    X, truth = simulated(60_000)
+    stop = AHOFMRegressor(
+        order=2,
+        solver="subsample",
+        interactions="spline",
+        callbacks=[lambda record: record.passes > 20],
+        random_state=0,
+    )
+    stop.fit(X, truth)
+    assert stop.trace_.reason is Reason.CALLBACK
+    assert np.isfinite(stop.predict(X[:10])).all()
+
+
+def test_the_default_changes_with_the_rows(monkeypatch):
+    X, truth = simulated(3_000)
+    settings = {"order": 2, "interactions": "spline", "random_state": 0}
+    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "variational"
+    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 2_000)
+    assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "subsample"

@@ -1,0 +1,227 @@
+"""A member's stages."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ahofm import AHOFMRegressor, Spline
+from ahofm.families import Huber, Poisson
+from ahofm.fit.cost.runner import Runner
+from ahofm.fit.priors import column
+from ahofm.fit.solvers.variational import staged_fit
+from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import LinearPredictor
+from ahofm.fit.solvers.variational.working import Response
+from tests.fit.solvers.variational.samples import small_problem
+
+NO_COLUMNS = AdditiveDesign((), np.zeros((4, 0)), np.ones(4), np.zeros(0))
+
+
+def repeated_values(seed):
+    """Five columns that are functions of one of twelve shapes, and three with few values; hardly any noise."""
+    rng = np.random.default_rng(seed)
+    shape = rng.integers(0, 12, 400)
+    looks = rng.normal(size=(12, 5))[shape]
+    X = np.column_stack([looks, rng.integers(0, 4, 400), rng.integers(0, 4, 400) / 10, rng.integers(0, 6, 400)])
+    mean = 2 * np.sin(X[:, 0]) + 3 * X[:, 1] * X[:, 6] + X[:, 0] * X[:, 5] * X[:, 6] + 5 * X[:, 6] * (X[:, 7] > 0)
+    return X, mean + 0.02 * rng.normal(size=400), mean
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
+    X, y, mean = repeated_values(3)
+
+    def fitted():
+        model = AHOFMRegressor(order=4, interactions="spline_iid", n_members=1, random_state=0, n_jobs=1)
+        return model.fit(X[:300], y[:300])
+
+    assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
+    monkeypatch.setattr(staged_fit, "_ASTRAY", 0.0)
+    assert fitted().model_.order == 1
+
+
+@pytest.mark.parametrize("bound", ["_ASTRAY", "_WORSE", "_LARGEST"])
+@pytest.mark.parametrize("family", ["poisson", "huber", "gaussian_location_scale"])
+def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 3))
+    y = rng.poisson(np.exp(X[:, 0] + 2 * X[:, 1] * X[:, 2])).astype(float)
+
+    def fitted():
+        return AHOFMRegressor(family=family, order=2, n_members=1, random_state=0, max_iter=15).fit(X, y).model_.order
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fitted() == 2
+        monkeypatch.setattr(staged_fit, bound, 0.0)
+        assert fitted() == 1
+
+
+@pytest.mark.parametrize(
+    ("family", "level", "noise", "risen"),
+    [
+        (Poisson(), 3.0, 1.0, 3.0),
+        (Poisson(), 0.5, 1.0, 1.0),
+        (Poisson(), np.inf, 1.0, np.inf),
+        (Huber(), 0.5, 7.0, 7.0),
+    ],
+    ids=str,
+)
+def test_what_stages_are_judged_by(monkeypatch, family, level, noise, risen):
+    response = Response(family.filled(np.arange(4.0), np.ones(4)), np.arange(4.0), np.ones(4), None)
+    state = VariationalState.start(response, NO_COLUMNS, [])
+    monkeypatch.setattr(VariationalState, "objective", lambda _: 0.2)
+    state.noise = 1.0
+    reference = state.reference()
+    assert reference == (1.0, 1.0), "losses count from those of constants on"
+    monkeypatch.setattr(VariationalState, "objective", lambda _: level)
+    state.noise = noise
+    assert state.risen(reference) == risen
+    assert state.risen(reference, ends=True) == level
+
+
+def test_rows_that_say_nothing_move_nothing():
+    y = np.arange(4.0)
+    state = VariationalState.start(Response(Poisson(), y, np.ones(4), None), NO_COLUMNS, [])
+    state.derivatives = state.response.derivatives(np.full((4, 1), -800.0))
+    before = state.linear_predictors[0].posterior.intercept
+    state._move_mains(0, np.zeros(4))
+    assert state.linear_predictors[0].posterior.intercept == before
+
+
+def test_a_step_that_is_taken_back_leaves_no_rounding():
+    _, fit = small_problem(Poisson(), "spline_iid")
+    fit.run(lambda _: False)
+    linear_predictor = LinearPredictor(fit.posteriors[-1][0], fit.additive)
+    linear_predictor.build(fit._rows(linear_predictor), 1.0)
+    before, old = linear_predictor.fitted(), linear_predictor.blocks[1]
+    for times in (2.0, 1e12):
+        linear_predictor.rows.swap_columns(None, linear_predictor.moments(1))
+        linear_predictor.blocks[1] = replace(old, mean=times * old.mean)
+        linear_predictor.rows.add_column(linear_predictor.moments(1))
+        linear_predictor.take_back(1, old)
+        linear_predictor.blocks[1] = old
+        linear_predictor.rows.add_column(linear_predictor.moments(1))
+        np.testing.assert_allclose(linear_predictor.fitted(), before, atol=1e-9)
+
+
+def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    monkeypatch.setattr(staged_fit, "has_engine", lambda *_: False)
+    monkeypatch.setattr(VariationalState, "_sufficient_decrease", lambda *_: False)
+    model = AHOFMRegressor(family="poisson", order=2, interactions="spline", n_members=1).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["variational", "subsample"])
+def test_factors_whose_steps_losses_never_bear_out_are_left_out(monkeypatch, solver):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 3))
+    y = rng.poisson(np.exp(X[:, 0] + X[:, 1] * X[:, 2])).astype(float)
+    sufficient_decrease = VariationalState._sufficient_decrease
+    monkeypatch.setattr(staged_fit, "has_engine", lambda *_: False)
+    monkeypatch.setattr(
+        VariationalState,
+        "_sufficient_decrease",
+        lambda self, after, k: not self.linear_predictors[k].posterior.ranks and sufficient_decrease(self, after, k),
+    )
+    settings = {"family": "poisson", "interactions": "spline", "n_members": 1, "random_state": 0, "solver": solver}
+    both = AHOFMRegressor(order=2, **settings).fit(X, y)
+    np.testing.assert_allclose(both.predict(X), both.model_.at_order(1).predict(X), rtol=1e-3)
+
+
+def ring_of_pairs(n, seed, p=12):
+    """A pair for every two neighbours: as many directions as columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, p))
+    mean = sum(np.sin(2 * X[:, j] + j) * np.cos(2 * X[:, (j + 1) % p] - j) for j in range(p))
+    return X, mean + 0.1 * rng.normal(size=n), mean
+
+
+def missed(model):
+    X, _, mean = ring_of_pairs(1000, 1)
+    return np.mean((model.predict(X) - mean) ** 2) / mean.var()
+
+
+def test_pairs_get_more_factors_while_they_leave_something_to_explain():
+    X, y, _ = ring_of_pairs(1500, 0)
+    settings = {"order": 2, "columns": Spline(n_basis=6), "n_members": 1, "random_state": 2}
+    shares = []
+    found = AHOFMRegressor(**settings, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
+    given = AHOFMRegressor(**settings, rank=4).fit(X, y)
+    assert given.model_.ranks == {2: 4}
+    assert found.model_.ranks == {2: 12}
+    assert missed(found) < 0.01
+    assert missed(given) > 0.1
+    rank = next(choice for choice in found.model_.choices if choice.name == "rank")
+    assert rank.value == "12 at order 2"
+    assert "4 at order 2 left something to explain" in rank.reason
+    assert shares == sorted(shares)
+    assert 0.7 < shares[-1] <= 1.0
+
+
+def test_factors_that_were_added_in_vain_are_taken_back(monkeypatch):
+    X, y, _ = ring_of_pairs(1500, 0)
+    stage = staged_fit.StagedFit._stage
+
+    def failing(self, order, report, grown=0):
+        if grown:
+            raise staged_fit.FailedError
+        return stage(self, order, report, grown)
+
+    monkeypatch.setattr(staged_fit.StagedFit, "_stage", failing)
+    model = AHOFMRegressor(order=3, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
+    assert model.model_.at_order(2).ranks == {2: 4}
+    assert 0.1 < missed(model) < 0.5
+
+
+def test_pairs_that_leave_nothing_get_no_more_factors():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (1500, 8))
+    y = np.sin(3 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=1500)
+    model = AHOFMRegressor(order=2, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
+    assert model.model_.ranks[2] <= 4
+
+
+def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (22_000, 6))
+    mean = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 1.5 * np.sin(2 * X[:, 2]) * X[:, 3]
+    y = mean + rng.normal(size=len(mean))
+
+    def fitted():
+        settings = {"solver": "subsample", "interactions": "spline", "n_members": 1, "random_state": 0}
+        model = AHOFMRegressor(order=2, rank=6, **settings)
+        model.fit(X[:20_000], y[:20_000])
+        return model, np.sqrt(np.mean((model.predict(X[20_000:]) - mean[20_000:]) ** 2))
+
+    model, error = fitted()
+    assert (model.model_.smoothing_parameters[2][[0, 1, 4, 5]] > 1e7).all()
+    monkeypatch.setattr(column, "_LARGEST_LAM", (1e6, 1e6))
+    assert error < 0.8 * fitted()[1]
+
+
+def test_members_end_at_the_order_that_counts(monkeypatch):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (300, 4))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + rng.normal(size=300)
+    run, orders, shares = Runner.__call__, {}, []
+
+    def listening(self, staged_fits, name=None):
+        orders[name] = [max(one.ranks, default=1) for one in staged_fits]
+        return run(self, staged_fits, name)
+
+    monkeypatch.setattr(Runner, "__call__", listening)
+    model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
+    assert set(orders["search"]) == {3}
+    assert set(orders["member"]) == {1}
+    assert model.model_.order == 1
+    assert next(choice for choice in model.model_.choices if choice.name == "rank").value == "none"
+    assert shares == sorted(shares)
+    assert 0.7 < shares[-1] <= 1.0

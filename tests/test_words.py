@@ -1,0 +1,97 @@
+"""Words that were retired stay out of public signatures, of docstrings of public names and of the documentation."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import ahofm
+
+ROOT = Path(__file__).parents[1]
+MODULES = ["ahofm", *(f"ahofm.{name}" for name in ("columns", "explain", "families", "fit", "model", "plot", "rows"))]
+
+# What is said now is in docs/glossary.md.
+RETIRED = {
+    r"strengths?": "smoothing parameter",
+    r"(?<!random )(?<!random-)walks?": "random walk",
+    r"mixed (?:effects?|priors?|fits?|ones|factors|pairs)": "spline_iid",
+    r"(?<!linear )(?<!linear-)predictors?": "linear predictor, or column",
+    r"parabolas?": "quadratic approximation, working response",
+    r"bears? out|borne(?: out)?": "sufficient decrease",
+    r"recipes?": "candidate fit",
+    r"beliefs?|believed": "posterior",
+    r"set(?:s|ting)? (?:[a-z]+ ){0,2}aside": "validation rows",
+    r"known rows": "raw sample",
+    r"(?<!degrees of )freedom": "effective degrees of freedom",
+}
+RETIRED_NAMES = ("touch", "pull", "pulls", "put_in", "take_out", "set_work", "removed_", "n_predictors", "predictor")
+RETIRED_NAMES += ("predictors", "strength", "strengths", "freedom", "spread", "belief", "recipe", "careful")
+RETIRED_VALUES = re.compile(
+    r"(?:interactions|solver)=([\"'])(?:smooth|walk|mixed|block|newton)\1|\"(?:walk|mixed|block|newton)\""
+)
+WORDS = re.compile("|".join(rf"(?P<w{k}>\b(?:{word})\b)" for k, word in enumerate(RETIRED)), re.IGNORECASE)
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def found_in(text):
+    """Retired words of a text, with what to say instead."""
+    text = re.sub(r"\s+", " ", re.sub(r"`[^`\n]*(?:paper_recipe|paper-recipe)[^`\n]*`", "", text))
+    hits = [(match.group(), list(RETIRED.values())[int(match.lastgroup[1:])]) for match in WORDS.finditer(text)]
+    return hits + [(match.group(), "the new value") for match in RETIRED_VALUES.finditer(text)]
+
+
+def public():
+    """Classes and functions that packages export, and the public methods of these classes."""
+    seen = {}
+    for module in map(importlib.import_module, MODULES):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+                continue
+            seen[f"{module.__name__}.{name}"] = thing
+            if inspect.isclass(thing):
+                own = {key: value for key, value in vars(thing).items() if not key.startswith("_")}
+                seen |= {f"{module.__name__}.{name}.{key}": value for key, value in own.items()}
+    return seen
+
+
+PUBLIC = public()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings_of_public_names(name):
+    assert found_in(inspect.getdoc(PUBLIC[name]) or "") == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_signatures(name):
+    thing = PUBLIC[name]
+    thing = thing.fget if isinstance(thing, property) else getattr(thing, "__func__", thing)
+    names = {name.rsplit(".", 1)[-1]}
+    exception = inspect.isclass(thing) and issubclass(thing, BaseException)
+    if (inspect.isfunction(thing) or inspect.isclass(thing)) and not exception:
+        names |= set(inspect.signature(thing).parameters)
+    assert not names & set(RETIRED_NAMES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages(page):
+    assert found_in(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"interactions": "walk"}, "interactions='walk' is now 'random_walk'"),
+        ({"interactions": "mixed"}, "interactions='mixed' is now 'spline_iid'"),
+        ({"interactions": "smooth"}, "interactions='smooth' is now 'spline'"),
+        ({"solver": "block"}, "solver='block' is now 'variational'"),
+        ({"solver": "newton"}, "solver='newton' is now 'subsample'"),
+    ],
+)
+def test_retired_values_name_the_new_ones(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ahofm.AHOFMRegressor(**settings).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
