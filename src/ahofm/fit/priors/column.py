@@ -119,7 +119,12 @@ class SmoothCoordinates:
 
 
 def column_priors(
-    book: Codebook, interactions: Interactions | None, *, center: bool, counts: Floats | None = None
+    book: Codebook,
+    interactions: Interactions | None,
+    *,
+    center: bool,
+    counts: Floats | None = None,
+    like: ColumnPriors | None = None,
 ) -> ColumnPriors:
     """The priors of a column.
 
@@ -133,7 +138,11 @@ def column_priors(
         Whether factors have mean zero. Main effects always have: the intercept takes the rest.
     counts : array of shape (codes,), optional
         Rows of each code but the neutral one; by default the weight there.
+    like : ColumnPriors, optional
+        Other priors of the same column, whose coordinates are taken over.
     """
+    if like is not None and not isinstance(book.kind, SplineIID):
+        return like  # it does not depend on the interactions
     fraction = book.mass[:-1] / book.mass.sum()
     mass = fraction if center else None
     repeated = (book.mass[:-1] if counts is None else counts) >= _REPEATED
@@ -142,7 +151,9 @@ def column_priors(
         levels, centred = IIDPrior(mass, repeated), IIDPrior(fraction, repeated)
         return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
-    own = None if basis is None else smooth_coordinates(book, basis, center=True)
+    own = None if like is None else like.main_smooth
+    if own is None and basis is not None:
+        own = smooth_coordinates(book, basis, center=True)
     if isinstance(book.kind, RandomWalk):
         begin = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
         return ColumnPriors(
@@ -150,7 +161,10 @@ def column_priors(
         )
     if own is None or basis is None:
         raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
-    smooth = own if center else smooth_coordinates(book, basis, center=False)
+    if like is not None and like.smooth is not None:
+        smooth = like.smooth
+    else:
+        smooth = own if center else smooth_coordinates(book, basis, center=False)
     priors: dict[str, Prior] = {"spline": smooth.prior}
     if isinstance(book.kind, SplineIID):
         priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
@@ -232,9 +246,12 @@ def all_column_priors(
     *,
     center: bool,
     counts: Sequence[Floats | None] | None = None,
+    like: Sequence[ColumnPriors] | None = None,
 ) -> tuple[ColumnPriors, ...]:
-    """The priors of columns that vary."""
-    given = zip(books, automatic, counts or [None] * len(books), strict=True)
+    """The priors of columns that vary; ``like`` are those of other interactions."""
+    none = [None] * len(books)
+    given = zip(books, automatic, counts or none, like or none, strict=True)
     return tuple(
-        column_priors(book, interactions if auto else None, center=center, counts=own) for book, auto, own in given
+        column_priors(book, interactions if auto else None, center=center, counts=own, like=other)
+        for book, auto, own, other in given
     )

@@ -126,12 +126,18 @@ class TensorSmoothing:
         units = np.repeat(_softest(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
         wanted = min(_PER_ROW * n_rows, _PER_COEFFICIENT * coefficients)
+        unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
+        precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
         for _ in range(40):
             middle = 0.5 * (low + high)
-            found = cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
-            enough = found.used(margins, information) <= wanted
+            enough = (information / (information + np.exp(middle) * precision)).sum() <= wanted
             low, high = (low, middle) if enough else (middle, high)
-        return found
+        return cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
+
+    def _precision(self, pairs: _Pairs) -> Floats:
+        """Prior precision of every coefficient of some surfaces."""
+        j, k = pairs.j, pairs.partners
+        return pairs.precision(np.array([self.along[j, k], self.along[k, j], self.plain[j, k]]))
 
     def tensor_penalty(self, margins: Sequence[TensorMargin], j: int) -> TensorPenalty:
         """Tensor-product penalty of column j's factors, given its partners."""
@@ -167,15 +173,6 @@ class TensorSmoothing:
         """Geometric means of a column's smoothing parameters over its partners: along it, and along neither."""
         rough, plain = (np.exp(np.log(np.delete(part[j], j)).mean()) for part in (self.along, self.plain))
         return float(rough), float(plain)
-
-    def used(self, margins: Sequence[TensorMargin], information: float) -> float:
-        """Degrees of freedom that surfaces with these smoothing parameters would have."""
-        found = 0.0
-        for pairs in _pairs(margins):
-            j, k = pairs.j, pairs.partners
-            precision = pairs.precision(np.array([self.along[j, k], self.along[k, j], self.plain[j, k]]))
-            found += float((information / (information + precision)).sum())
-        return found
 
     def variance_trace(self, noise: float, total: float) -> float:
         """Trace of the variance of all surfaces over the rows."""

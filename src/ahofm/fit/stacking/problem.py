@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -59,6 +59,7 @@ class TrainingProblem:
     n_rows: float
     counts: Sequence[Floats] | None
     refined: bool = False
+    _priors: dict[str, Sequence[ColumnPriors]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -95,8 +96,14 @@ class TrainingProblem:
         return AdditiveDesign.of(self.books, smooth, self.table, self.response.weight)
 
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
-        center = self.settings.center
-        return all_column_priors(self.books, self.automatic, candidate.interactions, center=center, counts=self.counts)
+        """Priors of all columns, the same for all parts of the rows: made once."""
+        wanted = candidate.interactions
+        if wanted not in self._priors:
+            center, first = self.settings.center, next(iter(self._priors.values()), None)
+            self._priors[wanted] = all_column_priors(
+                self.books, self.automatic, wanted, center=center, counts=self.counts, like=first
+            )
+        return self._priors[wanted]
 
     def tempering(self, candidate: Candidate) -> Tempering:
         """What was asked for; otherwise by the noise when rows are few, and by the candidate when they are many."""
