@@ -17,7 +17,8 @@ from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
 
 FEWEST_ROWS_FOR_THREADS = 3_000
-"""Rows of a fit, for fits side by side: with fewer rows most of the work is small steps that hold Python's lock."""
+"""Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that
+hold Python's lock."""
 
 
 class Runner:
@@ -62,11 +63,11 @@ class Runner:
 
         With a name the fits are saved, and all else that the fits have learned is forgotten.
         """
-        few = all(staged.response.n_rows < FEWEST_ROWS_FOR_THREADS for staged in staged_fits)
+        few = all(staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.native for staged in staged_fits)
         n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
-        executor = SerialExecutor() if n_parallel > 1 or few else ThreadExecutor(self._n_threads)
+        each = self._n_threads // max(n_parallel, 1)
         for staged in staged_fits:
-            staged.executor = executor
+            staged.executor = SerialExecutor() if few or each == 1 else ThreadExecutor(each)
         with one_blas_thread():  # the same bits whatever the number of threads
             if n_parallel == 1:
                 return [self._run(staged, _place(name, k)) for k, staged in enumerate(staged_fits)]

@@ -106,6 +106,11 @@ class StagedFit:
         return Job(self.response.n_rows, self.ranks, self.schedule)
 
     @property
+    def native(self) -> bool:
+        """Whether sweeps run in the native engine, without Python's lock."""
+        return isinstance(self.kernel, NativeBlockKernel) and has_engine(self.response, self.columns)
+
+    @property
     def damped(self) -> int:
         """Number of steps without sufficient decrease."""
         return self._state.damped
@@ -304,9 +309,10 @@ class StagedFit:
 
     def _build(self, tempering: float) -> None:
         """Row states from scratch, in compiled code where it has the priors."""
-        state, kernel = self._state, self.kernel
-        if state.engine is None and isinstance(kernel, NativeBlockKernel) and has_engine(self.response, self.columns):
-            state.begin(self.codes, kernel.precision, getattr(self.executor, "n_threads", 1) or 1)
+        state = self._state
+        if state.engine is None and self.native:
+            precision = "float64" if self.kernel == NativeBlockKernel("float64") else "float32"
+            state.begin(self.codes, precision, getattr(self.executor, "n_threads", 1) or 1)
         state.build(self._rows, tempering)
 
     def _rows(self, linear_predictor: LinearPredictor) -> RowStates:
