@@ -175,6 +175,8 @@ class BoundEngine {
     }
 
   private:
+    static constexpr int64_t kRowsOfPart = 2048;  // rows whose losses one thread evaluates at a time
+
     const double* read(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
         const Doubles array = doubles(given, what);
         expect_shape(array, shape, what);
@@ -257,14 +259,24 @@ class BoundEngine {
                 refuse("this family has one linear predictor");
             }
             engine_->losses = [this, family, parameter](const double* eta, double* value, double* slope, double* curvature) {
-                constexpr int64_t rows = 2048;
-                const int count = static_cast<int>((n_ + rows - 1) / rows);
+                const int count = static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart);
                 ahofm::Pool::run(count, engine_->threads, [&](int part) {
-                    const int64_t first = part * rows, size = std::min(rows, n_ - first), at = first * K_;
+                    const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
                     passes_.losses({family, parameter, size, K_, rows_.y + first, rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at,
                                     value + first, slope + at, curvature + at});
                 });
                 return true;
+            };
+            engine_->majorant = [this, family, parameter](const double* eta, const double* variance, double* curvature) {
+                const bool any = family == ahofm::Family::bernoulli || family == ahofm::Family::multinomial;
+                const int count = any ? static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart) : 0;
+                ahofm::Pool::run(count, engine_->threads, [&](int part) {
+                    const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
+                    passes_.majorants({family, parameter, size, K_, nullptr, rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at,
+                                       nullptr, nullptr, curvature + at},
+                                      variance + at);
+                });
+                return any;
             };
         } else {
             engine_->losses = [this](const double* eta, double* value, double* slope, double* curvature) {
@@ -282,6 +294,7 @@ class BoundEngine {
                 }
             };
         }
+        if (nb::isinstance<nb::tuple>(loss_)) return;
         engine_->majorant = [this](const double* eta, const double* variance, double* curvature) {
             if (majorant_.is_none()) return false;
             nb::gil_scoped_acquire acquire;

@@ -503,12 +503,17 @@ bool Engine::accept(size_t k, bool forced) {
     if (!losses(new_eta_.data(), new_value_.data(), new_slope_.data(), new_curvature_.data())) throw Stopped{};
     if (!forced && !decreases(k)) return false;
     for (size_t i = 0; i < n; i++) rows_.variance[i * K + k] = work_[i];
+    take_new();
+    return true;
+}
+
+// The linear predictors that were tried, with their losses, become the current ones.
+void Engine::take_new() {
     std::copy(new_eta_.begin(), new_eta_.end(), rows_.eta);
     std::copy(new_value_.begin(), new_value_.end(), rows_.value);
     std::copy(new_slope_.begin(), new_slope_.end(), rows_.slope);
     std::copy(new_curvature_.begin(), new_curvature_.end(), rows_.curvature);
     at(false);
-    return true;
 }
 
 // Sufficient decrease: losses exceed their quadratic approximations by at most a quarter of weight * curvature * step^2.
@@ -684,11 +689,7 @@ void Engine::move_mains(size_t k, bool learn) {
         for (size_t i = 0; i < n; i++) new_eta_[i * K + k] = blocks[i] + own_[k][i];
         if (!losses(new_eta_.data(), new_value_.data(), new_slope_.data(), new_curvature_.data())) throw Stopped{};
         if (decreases(k)) {
-            std::copy(new_eta_.begin(), new_eta_.end(), rows_.eta);
-            std::copy(new_value_.begin(), new_value_.end(), rows_.value);
-            std::copy(new_slope_.begin(), new_slope_.end(), rows_.slope);
-            std::copy(new_curvature_.begin(), new_curvature_.end(), rows_.curvature);
-            at(false);
+            take_new();
             return;
         }
         damped++;

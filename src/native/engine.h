@@ -136,6 +136,7 @@ class Engine {
     void quadratic_sweep(bool learn, bool learn_mains, bool backwards);
     void guarded(size_t k, size_t j, bool learn);
     bool accept(size_t k, bool forced);
+    void take_new();
     void take_back(size_t k, size_t j);
     void keep(size_t k, size_t j);
     void restore(size_t k, size_t j);

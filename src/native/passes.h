@@ -255,6 +255,7 @@ struct Passes {
     bool (*solve_prior)(const SolveTask&);  // false: not positive definite
     int64_t (*solve_memory)(const PriorTask&, int64_t K);
     void (*losses)(const LossTask&);
+    bool (*majorants)(const LossTask&, const double* variance);  // curvatures alone; false: the family has none
     void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);  // (q, q), upper triangle
     void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);                // (n,)
     void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);    // (q,)
