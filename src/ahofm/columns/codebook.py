@@ -6,7 +6,7 @@ effect of its own; last the neutral code, whose basis is zero: unseen levels, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,10 @@ class Codebook:
     edges: Floats | None
     functions: Basis
     missing_mass: float
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what follows from them is computed again where a copy or a pickle is used."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @property
     def learns_missing(self) -> bool:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -126,7 +126,23 @@ class Encoder:
         return Codes(tuple(columns), tuple(book.n_codes for book in self.codebooks))
 
     def check(self, X: Any) -> Table:
-        """Read a table and raise ValueError unless it has the columns of training, in their order."""
+        """Read a table that has the columns of training.
+
+        Parameters
+        ----------
+        X : NumPy array, pandas, polars or Arrow table
+            Columns that have names, in training and here, may be in any order; others are taken as they come.
+
+        Returns
+        -------
+        Table
+            The columns in the order of training.
+
+        Raises
+        ------
+        ValueError
+            For columns that are missing, or that training did not have.
+        """
         table = read_table(X)
         if self.named and table.named and table.names != self.names:
             missing = [name for name in self.names if name not in table.names]
@@ -137,7 +153,11 @@ class Encoder:
             if extra:
                 problems.append(f"not seen in training: {', '.join(map(repr, extra))}")
             if not problems:
-                problems.append("the order differs; reorder them, e.g. X[list(encoder.names)]")
+                return replace(
+                    table,
+                    names=self.names,
+                    columns=tuple(table.columns[table.names.index(name)] for name in self.names),
+                )
             raise ValueError(f"the columns of X are not those of training; {'; '.join(problems)}")
         if len(table.names) != len(self.names):
             raise ValueError(f"X has {len(table.names)} columns, but {len(self.names)} were seen in training")

@@ -98,7 +98,7 @@ def effect(
     Parameters
     ----------
     fitted : estimator or model
-        A model has bands if it carries its uncertainty (``estimator.add_uncertainty()``); an estimator works it out.
+        A model has bands if it carries its uncertainty (``with_uncertainty().model_``); an estimator computes it.
     columns : name, number, or sequence of them
         One for a main effect, two for the surface of a pair, and so on.
     grid : int or dict, optional

@@ -108,14 +108,46 @@ def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
 
 def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
     """Variance of each order, of each main effect, and of all that each column is in."""
-    main = np.ascontiguousarray(pure.moments[:, 0, 0])
-    orders, each = {1: float(main.sum())}, main.copy()
+    by_order = _by_order(pure)
+    orders = {1: float(by_order[1].sum())}
+    for order, part in pure.slices.items():
+        weight = np.outer(pure.weights[order], pure.weights[order])
+        orders[order] = float((weight * symmetric(pure.moments[:, part, part], order)).sum())
+    return orders, by_order[1], np.maximum(sum(by_order.values()), 0.0)
+
+
+def _by_order(pure: Pure) -> dict[int, Floats]:
+    """For each order the variance of all its terms that a column is in: (columns,)."""
+    found = {1: np.ascontiguousarray(pure.moments[:, 0, 0])}
     for order, part in pure.slices.items():
         own = pure.moments[:, part, part]
         weight = np.outer(pure.weights[order], pure.weights[order])
-        orders[order] = float((weight * symmetric(own, order)).sum())
-        each += (weight * own * _without_each(own, order - 1)).sum(axis=(1, 2))
-    return orders, main, np.maximum(each, 0.0)
+        found[order] = np.asarray((weight * own * _without_each(own, order - 1)).sum(axis=(1, 2)))
+    return found
+
+
+@one_blas_thread()
+def importances(fitted: Fitted) -> Floats:
+    """Compute the share of the variance of the linear predictor that each column carries.
+
+    Under independent columns, where terms are uncorrelated. A term of d columns counts for each of them by 1/d.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Variances of several linear predictors are added up.
+
+    Returns
+    -------
+    array of shape (columns,)
+        In sum 1; all 0 for a constant model.
+    """
+    model = model_of(fitted)
+    found = np.zeros(len(model.encoder.names))
+    for k in range(model.family.n_predictors):
+        found += sum(own / order for order, own in _by_order(purify(model, k)).items())
+    found = np.maximum(found, 0.0)
+    return np.asarray(found / (found.sum() if found.sum() > 0.0 else 1.0))
 
 
 def _without_each(values: Floats, order: int) -> Floats:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.explain.asked import Fitted, model_of
+from ahofm.explain.asked import Fitted, model_of, training_of
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import frame
 from ahofm.explain.pure import purify
@@ -151,7 +151,7 @@ def summary(fitted: Fitted) -> Summary:
     True
     """
     model = model_of(fitted, band=True)
-    training = getattr(fitted, "_training", None)
+    training = training_of(fitted)
     parts = [variances(purify(model, k)) for k in range(model.family.n_predictors)]
     total = sum(sum(orders.values()) for orders, _, _ in parts) or 1.0
     books = model.encoder.codebooks
@@ -159,13 +159,12 @@ def summary(fitted: Fitted) -> Summary:
     warnings += [f"{one.value}; {one.reason}" for one in model.choices if one.name == "dispersion"]
     explained = None
     if training is not None:
-        table, y, weight, offset = training
-        explained = model.deviance_explained(table, y, weight, offset)
+        explained = model.deviance_explained(training.table, training.y, training.weight, training.offset)
         warnings += [said for k in range(model.family.n_predictors) for said in shared_effects(model, k)]
-        warnings += _dependence(model, table, sum(sum(own[0].values()) for own in parts))
+        warnings += _dependence(model, training.table, sum(sum(own[0].values()) for own in parts))
     return Summary(
         family=repr(model.family),
-        n_rows=None if training is None else int(training[0].n_rows),
+        n_rows=None if training is None else training.n_rows,
         order=model.order,
         ranks=dict(model.ranks),
         columns=tuple(model.encoder.names),
@@ -202,7 +201,7 @@ def _pearson(model: Model, training: Any) -> float | None:
     if model.pearson_dispersion is None or model.band is None:
         return model.pearson_dispersion
     shares = isinstance(model.family, Bernoulli) and training is not None
-    rows = float(training[0].n_rows) if shares else model.total
+    rows = float(training.n_rows) if shares else model.total
     used = 1.0 + sum(float(part.sum()) for own in model.band.freedom for part in own.values())
     return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
