@@ -20,7 +20,12 @@ from ahofm.columns.walk import hat_functions, hat_pieces
 class Mixed(NumericKind):
     """A spline, and on top of it an independent effect of every code, shrunk by a ridge.
 
-    Between codes the level effects are interpolated. Parameters as for ``Spline``.
+    Between codes the level effects are interpolated.
+
+    Parameters
+    ----------
+    n_basis, degree, penalty_order, knots, outside, max_codes
+        As for ``Spline``.
 
     Examples
     --------

@@ -16,7 +16,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.explain.asked import Fitted, model_of, orders_of, predictor_of
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
@@ -24,7 +24,7 @@ from ahofm.model.shares import symmetric
 
 
 @dataclass(frozen=True)
-class VarianceShares:
+class VarianceShares(Framed):
     """Shares of the predictor's variance, if columns were independent.
 
     Attributes
@@ -59,7 +59,7 @@ class VarianceShares:
 
 
 @dataclass(frozen=True)
-class TopInteractions:
+class TopInteractions(Framed):
     """The strongest interactions.
 
     Attributes
@@ -86,7 +86,19 @@ class TopInteractions:
 
 @one_blas_thread()
 def variance_shares(fitted: Fitted, *, predictor: Any = None) -> VarianceShares:
-    """How much of the predictor's variance each order and each column carries.
+    """Compute how much of the variance of the linear predictor each order and each column carries.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Fitted.
+    predictor : int or class, optional
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    VarianceShares
+        If columns were independent.
 
     Examples
     --------
@@ -168,10 +180,26 @@ def _without_each(values: Floats, order: int) -> Floats:
 def top_interactions(
     fitted: Fitted, k: int = 10, order: int | None = None, *, predictor: Any = None
 ) -> TopInteractions:
-    """The k interactions with the largest variance, of one order or of all.
+    """Find the interactions with the largest variance.
 
     A search from the best bound on: sets are built column by column, and a set whose completions cannot reach the k-th
     best so far is not followed. The result is that of looking at all of them.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Fitted.
+    k : int, default 10
+        How many.
+    order : int, optional
+        Of how many columns; all orders by default.
+    predictor : int or class, optional
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    TopInteractions
+        The largest first.
 
     Examples
     --------

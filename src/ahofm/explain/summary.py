@@ -14,7 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.explain.asked import Fitted, model_of, training_of
 from ahofm.explain.concurvity import shared_effects
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
 from ahofm.families import Bernoulli
@@ -29,7 +29,7 @@ _ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Framed):
     """What mgcv's users look for.
 
     Attributes
@@ -139,7 +139,17 @@ def p_text(value: float) -> str:
 
 @one_blas_thread()
 def summary(fitted: Fitted) -> Summary:
-    """Summarise a fitted estimator, or a model: without rows of training the latter knows less.
+    """Summarise a model.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Without training rows, as after loading, it has no deviance explained.
+
+    Returns
+    -------
+    Summary
+        ``print`` it, or call ``to_frame``.
 
     Examples
     --------
