@@ -78,7 +78,7 @@ def test_the_best_model_so_far_is_kept_beside_the_old_one(folder, capsys, monkey
 
         monkeypatch.setattr("ahofm.cli.fitting.AHOFMRegressor", Impatient)
     if phase == "band":
-        monkeypatch.setattr("ahofm.estimators.base.band_of", interrupted)
+        monkeypatch.setattr("ahofm.estimators.training.band_of", interrupted)
     if phase == "saving":
         calls, replacing = [], ahofm.writing.replacing
 
