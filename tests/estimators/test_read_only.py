@@ -122,11 +122,9 @@ def test_training_rows_are_public_and_not_pickled(model):
     left = pickle.loads(pickle.dumps(model))
     assert left.training_ is None
     assert len(pickle.dumps(model)) < len(pickle.dumps(model.with_uncertainty()))
-    for ask in (left.save, left.report, lambda _: left.predict_interval(X), lambda _: left.edf_):
-        if ask == left.report:
-            continue  # a page without bands
+    for ask in (lambda: left.save("model"), lambda: left.predict_interval(X), lambda: left.edf_):
         with pytest.raises(ValueError, match=r"training rows are not here any more.*with_uncertainty\(X, y\)"):
-            ask("model")
+            ask()
     with pytest.raises(ValueError, match="y is None"):
         left.with_uncertainty(X)
     back = left.with_uncertainty(X, Y)
