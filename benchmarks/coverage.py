@@ -93,7 +93,7 @@ def replication(cell: Cell, seed: int) -> dict[str, float]:
 def effects(model: AHOFMRegressor, scale: float) -> dict[str, float]:
     """Coverage of the effects themselves, over the codes of their columns and centred on them."""
     reach = float(stats.norm.ppf(0.5 + LEVEL / 2))
-    frozen, band = model.model_, model._band()
+    frozen, band = model.model_, model.band_
     (tables,) = frozen.tables()
     books = frozen.encoder.codebooks
     ends = np.cumsum([0, *(book.n_codes for book in books)])

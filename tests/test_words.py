@@ -10,7 +10,8 @@ import pytest
 import ahofm
 
 ROOT = Path(__file__).parents[1]
-MODULES = ["ahofm", *(f"ahofm.{name}" for name in ("columns", "explain", "families", "fit", "model", "plot", "rows"))]
+PACKAGES = ("columns", "estimators", "explain", "families", "fit", "model", "plot", "report", "rows", "scale")
+MODULES = ["ahofm", *(f"ahofm.{name}" for name in PACKAGES)]
 
 # What is said now is in docs/glossary.md.
 RETIRED = {
@@ -28,6 +29,15 @@ RETIRED = {
 }
 RETIRED_NAMES = ("touch", "pull", "pulls", "put_in", "take_out", "set_work", "removed_", "n_predictors", "predictor")
 RETIRED_NAMES += ("predictors", "strength", "strengths", "freedom", "spread", "belief", "recipe", "careful")
+
+# Words with one meaning each in names: that of the glossary, or of the argument that is named here.
+MEANINGS = {
+    "share": ("variance", {"Factors", "Summary", "TopInteractions", "variance_shares", "SharesDisplay"}),
+    "level": ("confidence or quantile", {"Effect", "effect", "predict_interval", "Band.reach", "Quantile"}),
+    "spread": ("none", set()),
+    "freedom": ("degrees of freedom", {"degrees_of_freedom"}),
+}
+
 RETIRED_VALUES = re.compile(
     r"(?:interactions|solver)=([\"'])(?:smooth|walk|mixed|block|newton)\1|\"(?:walk|mixed|block|newton)\""
 )
@@ -53,7 +63,8 @@ def public():
                 continue
             seen[f"{module.__name__}.{name}"] = thing
             if inspect.isclass(thing):
-                own = {key: value for key, value in vars(thing).items() if not key.startswith("_")}
+                bases = [base for base in reversed(thing.__mro__) if base.__module__.startswith("ahofm")]
+                own = {key: value for base in bases for key, value in vars(base).items() if not key.startswith("_")}
                 seen |= {f"{module.__name__}.{name}.{key}": value for key, value in own.items()}
     return seen
 
@@ -66,15 +77,32 @@ def test_docstrings_of_public_names(name):
     assert found_in(inspect.getdoc(PUBLIC[name]) or "") == []
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_signatures(name):
+def names_in(name):
+    """The last part of a public name, and the parameters of what it names."""
     thing = PUBLIC[name]
     thing = thing.fget if isinstance(thing, property) else getattr(thing, "__func__", thing)
     names = {name.rsplit(".", 1)[-1]}
     exception = inspect.isclass(thing) and issubclass(thing, BaseException)
     if (inspect.isfunction(thing) or inspect.isclass(thing)) and not exception:
         names |= set(inspect.signature(thing).parameters)
-    assert not names & set(RETIRED_NAMES)
+    return names
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_signatures(name):
+    assert not names_in(name) & set(RETIRED_NAMES)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_words_with_one_meaning(name):
+    words = {word for own in names_in(name) for word in own.lower().split("_")}
+    for word, (meaning, allowed) in MEANINGS.items():
+        if {word, f"{word}s"} & words:
+            parts = name.split(".")
+            known = {
+                ".".join(parts[start:stop]) for start in range(len(parts)) for stop in range(start + 1, len(parts) + 1)
+            }
+            assert known & allowed, f"{word} means {meaning}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -86,7 +86,7 @@ def _save_models(folder: Path) -> None:
         warnings.simplefilter("ignore")
         fits: list[Any] = [
             AHOFMRegressor(**_FIT).fit(X, y, sample_weight=rows["w"]),
-            AHOFMRegressor(order=2, max_iter=2, n_members=1, random_state=0).fit(X, y).add_uncertainty(),
+            AHOFMRegressor(order=2, max_iter=2, n_members=1, random_state=0).fit(X, y).with_uncertainty(),
             AHOFMClassifier(**{**_FIT, "order": 2}).fit(X, np.digitize(y, [0.0, 1.0])),
             AHOFMClassifier(**_FIT).fit(X, np.where(y > 0, "yes", "no")),
             AHOFMRegressor(family="poisson", **_FIT).fit(X, np.round(np.exp(y)), offset=rows["o"]),
@@ -113,7 +113,7 @@ def _models_attempt(folder: Path) -> Attempt:
 
 def _of_model(path: Path, X: pd.DataFrame) -> str:
     """All that is in a model, and what it predicts."""
-    model = ahofm.load(path)
+    model = ahofm.load(path).model_
     return digest_of(model, model.predict(X), model.eta(X))
 
 

@@ -3,8 +3,7 @@
 from importlib.metadata import version
 
 from ahofm.columns import Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
-from ahofm.estimators import AHOFMClassifier, AHOFMRegressor, forecast
-from ahofm.model import load
+from ahofm.estimators import AHOFMClassifier, AHOFMRegressor, forecast, load
 
 __version__ = version("ahofm")
 

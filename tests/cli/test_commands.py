@@ -54,7 +54,7 @@ def told(capsys):
 
 
 def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
-    first = ahofm.load(folder / "model.ahofm")
+    first = ahofm.load(folder / "model.ahofm").model_
     assert [type(book.kind).__name__ for book in first.encoder.codebooks] == [
         "Cyclic",
         "SplineIID",
@@ -90,7 +90,7 @@ def test_predictions_in_every_type_of_file(folder, tmp_path, ending, monkeypatch
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
     found = read(target)
     table = pd.read_parquet(folder / "train.parquet")
-    model = ahofm.load(folder / "model.ahofm")
+    model = ahofm.load(folder / "model.ahofm").model_
     assert np.allclose(
         found["prediction"], model.predict(table[["hour", "wind", "town", "zone"]].astype({"zone": str}))
     )
@@ -241,7 +241,7 @@ def test_out_of_core(folder, tmp_path, capsys):
         run(["fit", str(folder / "train.parquet"), *words, *options, "--out", str(tmp_path / "c.ahofm"), "--json"]) == 0
     )
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["rows"] == 400
-    assert ahofm.load(tmp_path / "c.ahofm").classes == ("no", "yes")
+    assert ahofm.load(tmp_path / "c.ahofm").classes_.tolist() == ["no", "yes"]
     assert (tmp_path / "s" / "manifest.json").is_file()
 
 

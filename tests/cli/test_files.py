@@ -74,7 +74,7 @@ def test_truth_values_may_be_missing_and_levels(folder, capsys):
         capsys.readouterr()
         assert run(["predict", "m", "t.csv", "--out", "p.csv"]) == 0
         assert "did not have" not in capsys.readouterr().err
-        assert ahofm.load("m").encoder.codebooks[2].missing_mass == 10.0
+        assert ahofm.load("m").model_.encoder.codebooks[2].missing_mass == 10.0
 
 
 def test_levels_are_the_text_of_the_file(folder, capsys):
@@ -82,7 +82,7 @@ def test_levels_are_the_text_of_the_file(folder, capsys):
     table["zone"] = np.where(table["a"] > 0, "01", "02")
     table.to_csv("t.csv", index=False)
     assert run(["fit", "t.csv", *FIT, "--categorical", "zone", "--out", "m"]) == 0
-    assert ahofm.load("m").encoder.codebooks[2].support.values.tolist() == ["01", "02"]
+    assert ahofm.load("m").model_.encoder.codebooks[2].support.values.tolist() == ["01", "02"]
     assert run(["predict", "m", "t.csv", "--out", "p.csv"]) == 0
     assert "did not have" not in capsys.readouterr().err
 
@@ -155,7 +155,7 @@ def test_what_means_missing_is_remembered(folder, capsys):
     table.to_csv("t.csv", index=False)
     for where in (MEMORY, DISK):
         assert run(["fit", "t.csv", *FIT, *where, "--missing", "?", "--out", "m"]) == 0
-        assert ahofm.load("m").missing == ("?",)
+        assert ahofm.load("m").model_.missing == ("?",)
         capsys.readouterr()
         assert run(["predict", "m", "t.csv", "--out", "p.csv"]) == 0
         assert "did not have" not in capsys.readouterr().err

@@ -78,7 +78,7 @@ def test_the_best_model_so_far_is_kept_beside_the_old_one(folder, capsys, monkey
 
         monkeypatch.setattr("ahofm.cli.fitting.AHOFMRegressor", Impatient)
     if phase == "band":
-        monkeypatch.setattr("ahofm.estimators.base.band_of", interrupted)
+        monkeypatch.setattr("ahofm.estimators.training.band_of", interrupted)
     if phase == "saving":
         calls, replacing = [], ahofm.writing.replacing
 
@@ -92,14 +92,14 @@ def test_the_best_model_so_far_is_kept_beside_the_old_one(folder, capsys, monkey
     assert "model.ahofm was not written; the best model so far is" in said
     assert ("goes on from" in said) == (phase == "solver")
     assert (folder / "model.ahofm").read_text() == "the old model"
-    part = ahofm.load(folder / "model.partial.ahofm")
+    part = ahofm.load(folder / "model.partial.ahofm").model_
     assert part.encoder.names == ("a", "b")
     assert part.missing == ("?",)
     if phase == "solver":
         assert names(folder) == {"train.csv", "model.ahofm", "model.partial.ahofm", "c"}
         monkeypatch.undo()
         assert fit(folder, "--missing", "?", "--checkpoint", str(folder / "c"), "--holdout", "0") == 0
-        assert ahofm.load(folder / "model.ahofm").encoder.names == ("a", "b")
+        assert ahofm.load(folder / "model.ahofm").model_.encoder.names == ("a", "b")
     assert names(folder) <= {"train.csv", "model.ahofm", "model.partial.ahofm"}
 
 
@@ -115,7 +115,7 @@ def test_after_the_model_was_saved(folder, capsys, monkeypatch, place, said, wri
     monkeypatch.setattr(place, interrupted)
     assert fit(folder, "--report", str(folder / "r.html")) == 130
     assert said in capsys.readouterr().err
-    assert ahofm.load(folder / "model.ahofm").encoder.names == ("a", "b")
+    assert ahofm.load(folder / "model.ahofm").model_.encoder.names == ("a", "b")
     assert names(folder) == {"train.csv", "model.ahofm"} | written
 
 

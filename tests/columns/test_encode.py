@@ -152,8 +152,9 @@ def test_new_data_must_have_the_columns_of_training(frame):
     encoder = Encoder.learn(frame)
     with pytest.raises(ValueError, match="missing: 'town'; not seen in training: 'city'"):
         encoder.encode(frame.rename(columns={"town": "city"}))
-    with pytest.raises(ValueError, match=r"the order differs; reorder them, e.g. X\[list\(encoder.names\)\]"):
-        encoder.encode(frame[["flag", "size", "town", "rain"]])
+    turned = encoder.encode(frame[["flag", "size", "town", "rain"]])
+    for mine, theirs in zip(turned.columns, encoder.encode(frame).columns, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
     with pytest.raises(ValueError, match="not seen in training: 'extra'"):
         encoder.encode(frame.assign(extra=1.0))
     with pytest.raises(ValueError, match="X has 2 columns, but 4 were seen in training"):
@@ -187,7 +188,7 @@ def test_a_level_column_may_be_all_missing_at_prediction(frame):
         ({"size": RandomWalk(), 0: RandomWalk()}, ValueError, "column 'size' twice"),
         ({"size": "spline"}, TypeError, r"columns\['size'\] must be a column kind"),
         ([RandomWalk()], TypeError, "columns must be a dict"),
-        ({"town": RandomWalk()}, TypeError, r"column 'town' holds text and cannot be Walk\(\); use Categorical\(\)"),
+        ({"town": RandomWalk()}, TypeError, r"column 'town' holds text and cannot be RandomWalk\(\); use Categorical"),
         ({"size": Cyclic(period=-1)}, ValueError, "period must be a positive number"),
     ],
 )

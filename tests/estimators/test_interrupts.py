@@ -76,9 +76,9 @@ def test_between_sweeps_the_fits_so_far_are_kept(monkeypatch, module, name):
     y = np.sin(3 * X[:, 0]) + np.exp(2 * X[:, 1]) * 0.2 * rng.normal(size=len(X))
     interrupted_once(monkeypatch, module, name)
     model = AHOFMRegressor(**settings)
-    with pytest.raises(KeyboardInterrupt, match=None if name == "_shares" else "best model so far"):
+    with pytest.raises(KeyboardInterrupt, match=None if name == "_stacking_weights" else "best model so far"):
         model.fit(X, y)
-    if name != "_shares":
+    if name != "_stacking_weights":
         assert model.trace_.reason is Reason.INTERRUPTED
         assert model.score(X, y) > 0.5
 

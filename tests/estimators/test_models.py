@@ -154,7 +154,7 @@ def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
     model = AHOFMClassifier(order=3, random_state=0, max_iter=10).fit(frame, np.digitize(TRUTH, [0.0, 0.7]))
     model.model_.save(tmp_path / "model.ahofm")
     loaded = ahofm.load(tmp_path / "model.ahofm")
-    np.testing.assert_array_equal(loaded.eta(frame), model.model_.eta(frame))
+    np.testing.assert_array_equal(loaded.model_.eta(frame), model.model_.eta(frame))
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
 
 

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic
+from ahofm.explain import shapley_values
 from tests.fit.fits import simulated
 
 X, Y, TRUTH = simulated(300)
@@ -111,11 +112,20 @@ def test_every_kind_of_table(make):
     assert model.model_.encoder.names == tuple(columns)
 
 
-def test_columns_in_another_order_are_refused_with_the_remedy():
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = AHOFMRegressor(**FAST).fit(frame, Y)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(frame[list("dcba")])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_columns_with_names_may_be_in_any_order(make):
+    columns = {name: X[:, j] for j, name in enumerate("abcd")}
+    turned = make({name: columns[name] for name in "cadb"})
+    model = AHOFMRegressor(**FAST).fit(make(columns), Y)
+    expected = model.predict(make(columns))
+    np.testing.assert_array_equal(model.predict(turned), expected)
+    np.testing.assert_array_equal(model.predict_interval(turned), model.predict_interval(make(columns)))
+    why = shapley_values(model, turned)
+    np.testing.assert_allclose(why.base + why.values.sum(axis=1), expected)
+    with pytest.raises(ValueError, match=r"not those of training; missing: 'a', 'b'; not seen in training: 'z'"):
+        model.predict(make({"c": columns["c"], "d": columns["d"], "z": columns["a"]}))
+    with pytest.raises(ValueError, match=r"not those of training; not seen in training: 'id'"):
+        model.predict(make({**columns, "id": columns["a"]}))
 
 
 def test_missing_values_and_text_in_lists():

@@ -228,7 +228,7 @@ def test_bands_of_very_many_levels_stay_small():
     X = pd.DataFrame({"level": [f"l{value}" for value in level]})
     model = AHOFMRegressor(order=1, random_state=0).fit(X, rng.normal(size=50)[level % 50] + rng.normal(size=22_000))
     assert model.predict_interval(X[:5]).shape == (5, 2)
-    assert model.model_.band.mains[0].size < 1_100_000
+    assert model.band_.mains[0].size < 1_100_000
 
 
 def test_standard_deviations_are_larger_where_there_are_few_rows(fitted):
@@ -265,20 +265,21 @@ def test_calibrated_intervals_hold_whatever_the_model():
 def test_bands_survive_files_and_pickles(fitted, tmp_path):
     model, X, _ = fitted
     expected = model.predict_interval(X[:20])
-    again = pickle.loads(pickle.dumps(model))
+    again = pickle.loads(pickle.dumps(model.with_uncertainty()))
     np.testing.assert_array_equal(again.predict_interval(X[:20]), expected)
-    model.model_.save(tmp_path / "model")
+    model.save(tmp_path / "model")
     loaded = ahofm.load(tmp_path / "model")
-    for mine, theirs in zip(model.model_.band.roots, loaded.band.roots, strict=True):
+    np.testing.assert_array_equal(loaded.predict_interval(X[:20]), expected)
+    for mine, theirs in zip(model.band_.roots, loaded.band_.roots, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
 def test_rows_of_training_are_not_pickled(fitted):
     _, X, y = fitted
     model = pickle.loads(pickle.dumps(AHOFMRegressor(order=1, random_state=0).fit(X, y)))
-    with pytest.raises(ValueError, match=r"rows of training are not here any more.*before pickling"):
+    with pytest.raises(ValueError, match=r"training rows are not here any more.*before pickling"):
         model.predict(X, return_std=True)
-    assert model.add_uncertainty(X, y).predict(X, return_std=True)[1].min() > 0
+    assert model.with_uncertainty(X, y).predict(X, return_std=True)[1].min() > 0
 
 
 @pytest.mark.parametrize("settings", [{"level": 1.5}, {"level": "high"}, {"kind": "old"}, {"calibration": ([], [])}])
@@ -453,7 +454,7 @@ def test_nothing_before_a_fit(estimator):
         lambda: estimator.log_likelihood(X, y),
         lambda: estimator.pit(X, y),
         lambda: estimator.aic(X, y),
-        estimator.add_uncertainty,
+        estimator.with_uncertainty,
         lambda: estimator.edf_,
         lambda: estimator.predict_interval(X) if isinstance(estimator, AHOFMRegressor) else estimator.predict_proba(X),
     ]

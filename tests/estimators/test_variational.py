@@ -96,7 +96,7 @@ def test_one_model_whatever_the_members(tmp_path):
     expected = by_subsets(model, frame)
     np.testing.assert_allclose(model.eta(frame)[:, 0], expected, atol=1e-9 * np.abs(expected).max())
     model.save(tmp_path / "model")
-    loaded = ahofm.load(tmp_path / "model")
+    loaded = ahofm.load(tmp_path / "model").model_
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
     np.testing.assert_array_equal(loaded.at_order(1).predict(frame), model.at_order(1).predict(frame))
     assert loaded.choices == model.choices

@@ -169,9 +169,9 @@ def test_robust_scale_and_its_fallbacks(rng):
 @pytest.mark.parametrize("robust", [False, True])
 def test_units_of_constant_and_of_huge_targets(robust):
     constant = location_units(np.full(4, 7.0), np.ones(4), robust=robust)
-    assert (constant.centre, constant.spread) == (7.0, 1.0)
+    assert (constant.centre, constant.scale) == (7.0, 1.0)
     huge = location_units(np.array([-1e150, 0.0, 1e150]), np.ones(3), robust=robust)
-    assert huge.spread == pytest.approx(1.4826e150 if robust else np.sqrt(2 / 3) * 1e150)
+    assert huge.scale == pytest.approx(1.4826e150 if robust else np.sqrt(2 / 3) * 1e150)
     with pytest.raises(ValueError, match=r"y is of the order of (1e\+200|8e\+199)"):
         location_units(np.array([-1e200, 0.0, 1e200]), np.ones(3), robust=robust)
 
@@ -180,7 +180,7 @@ def test_robust_units_do_not_follow_outliers(rng):
     y = rng.normal(size=1000)
     y[:10] = 1e6
     for family in (Huber(), Quantile(), Laplace()):
-        assert family.standardised(y, np.ones(1000))[1].spread == pytest.approx(1.0, rel=0.1)
+        assert family.standardised(y, np.ones(1000))[1].scale == pytest.approx(1.0, rel=0.1)
 
 
 # -- single families

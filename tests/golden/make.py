@@ -38,7 +38,7 @@ def main(arguments=None):
     if moved or gone:
         store(new)
     estimator, X, _ = KEPT.fitted()
-    path = keep(estimator.add_uncertainty().model_, X)
+    path = keep(estimator.with_uncertainty().model_, X)
     print(f"model file: {path.name if path else 'there is one of this version, which stays'}")
     return 0
 

@@ -75,7 +75,7 @@ def test_nothing_is_written_without_being_asked(monkeypatch, capsys):
 
 @pytest.mark.parametrize("path", kept(), ids=lambda path: path.stem)
 def test_saved_models_predict_what_they_did(path):
-    model, (X, eta) = ahofm.load(path), rows_of(path)
+    model, (X, eta) = ahofm.load(path).model_, rows_of(path)
     assert model.order == 3
     assert X.isna().any(axis=None)
     assert model.band is not None

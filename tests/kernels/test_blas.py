@@ -234,7 +234,8 @@ PUBLIC = {
     "pit": lambda m: m.pit(X, Y),
     "log_likelihood": lambda m: m.log_likelihood(X, Y),
     "aic": lambda m: m.aic(X, Y),
-    "add_uncertainty": lambda m: m.add_uncertainty(X, Y),
+    "with_uncertainty": lambda m: m.with_uncertainty(X, Y),
+    "summary": lambda m: m.summary(),
     "forecast": lambda m: m.forecast(X, Y),
     "fit": lambda m: AHOFMRegressor(smoothing="df", order=1).fit(X, Y),
     "partial_fit": lambda m: AHOFMRegressor(smoothing="df", order=1).partial_fit(X, Y),
@@ -250,7 +251,16 @@ EXPLAIN = {
     "top_interactions": explain.top_interactions,
     "variance_shares": explain.variance_shares,
 }
-NO_NUMBERS = {"report", "set_params", "get_params", "get_metadata_routing", "set_score_request", "set_fit_request"}
+NO_NUMBERS = {
+    "report",
+    "plot",
+    "save",
+    "set_params",
+    "get_params",
+    "get_metadata_routing",
+    "set_score_request",
+    "set_fit_request",
+}
 NO_NUMBERS |= {"set_partial_fit_request", "set_predict_request", "set_predict_proba_request"}
 
 

@@ -173,7 +173,7 @@ def test_files_of_version_1_are_read(tmp_path):
     """Without what later versions know: gains of orders, the Pearson dispersion, concurvity and tests of a band."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(N, 2))
-    model = AHOFMRegressor(order=1, random_state=0).fit(X, X[:, 0] + rng.normal(size=N)).add_uncertainty().model_
+    model = AHOFMRegressor(order=1, random_state=0).fit(X, X[:, 0] + rng.normal(size=N)).with_uncertainty().model_
     save(model, tmp_path / "new")
     data = (tmp_path / "new").read_bytes()
     tensors = load_tensors(data)

@@ -82,8 +82,7 @@ def run_demo(folder: Path, console: Console) -> None:
         real.model_.predict(test),
         real.model_.at_order(1).predict(test),
     )
-    model.add_uncertainty()
-    model.model_.save(folder / "model.ahofm")
+    model.save(folder / "model.ahofm")
     model.report(folder / "report.html", title="The demo: a simulated yield", target="yield")
     written = ["report.html", "model.ahofm", *_figures(model, folder)]
     console.print(

@@ -134,9 +134,7 @@ def _fit(model: Any, job: Job, roles: Roles, path: Path, *, fast: bool) -> list[
         warnings.simplefilter("always")
         try:
             job.fit(model)
-            if not fast:
-                model.add_uncertainty()
-            _save(model, roles, path)
+            _save(model if fast else model.with_uncertainty(), roles, path)
         except KeyboardInterrupt:
             raise Interrupted(_left(model, roles, path)) from None
     return sorted({str(one.message) for one in told})
@@ -154,8 +152,7 @@ def _score(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
 
 def _save(model: Any, roles: Roles, path: Path) -> None:
     """With what the command has to know of files to predict."""
-    model.model_ = replace(model.model_, missing=tuple(roles.missing))
-    model.model_.save(path)
+    replace(model.model_, missing=tuple(roles.missing)).save(path)
 
 
 def _left(model: Any, roles: Roles, path: Path) -> str:

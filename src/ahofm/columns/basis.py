@@ -19,7 +19,15 @@ Outside = Literal["clamp", "linear"]
 
 @dataclass(frozen=True)
 class Penalty:
-    """A quadratic penalty ``coef' matrix coef``; smoothing parameters are chosen per penalty, by name and column."""
+    """A quadratic penalty ``coef' matrix coef``; smoothing parameters are chosen per penalty, by name and column.
+
+    Attributes
+    ----------
+    name : "roughness" or "ridge"
+        What it penalises.
+    matrix : sparse array of shape (size, size)
+        Positive semi-definite.
+    """
 
     name: Literal["roughness", "ridge"]
     matrix: Sparse  # (size, size), positive semi-definite
@@ -50,11 +58,28 @@ class Basis(Protocol):
         ...
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
-        """Functions at ``x`` (no missing values): sparse, (len(x), size)."""
+        """Evaluate the functions.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+            Values without missing ones.
+
+        Returns
+        -------
+        sparse array of shape (n, size)
+            Values of the functions.
+        """
         ...
 
     def pieces(self) -> Pieces | None:
-        """The same functions as polynomials between breaks; None when they depend on the code of a value alone."""
+        """Write the functions as polynomials between breaks.
+
+        Returns
+        -------
+        Pieces or None
+            None when the functions depend on the code of a value alone.
+        """
         ...
 
 

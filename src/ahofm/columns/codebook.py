@@ -6,7 +6,7 @@ effect of its own; last the neutral code, whose basis is zero: unseen levels, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,10 @@ class Codebook:
     edges: Floats | None
     functions: Basis
     missing_mass: float
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what follows from them is computed again where a copy or a pickle is used."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @property
     def learns_missing(self) -> bool:
@@ -114,7 +118,18 @@ class Codebook:
         return self.functions.pieces()
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Codes of raw values, as a Table holds them."""
+        """Encode raw values.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            Raw values, as a Table holds them.
+
+        Returns
+        -------
+        array of shape (n,)
+            Codes, in the narrowest unsigned type.
+        """
         self._check_type(values)
         out = np.empty(len(values), dtype=code_type(self.n_codes))
         if self.support.size == 0:
@@ -127,7 +142,18 @@ class Codebook:
         return out
 
     def evaluate(self, values: NDArray[Any]) -> Sparse:
-        """Functions at raw values themselves, not at their codes: sparse, (len(values), size)."""
+        """Evaluate the functions at raw values themselves, not at their codes.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            Raw values, as a Table holds them.
+
+        Returns
+        -------
+        sparse array of shape (n, size)
+            Values of the functions.
+        """
         self._check_type(values)
         absent = missing_in(values)
         inner = sp.csr_array((len(values), self.functions.size))
@@ -139,14 +165,31 @@ class Codebook:
         return sp.csr_array(inner)
 
     def places(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Where curves of this column are evaluated: the numbers themselves, or codes when there are no pieces."""
+        """Tell where curves of this column are evaluated.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            Raw values, as a Table holds them.
+
+        Returns
+        -------
+        array of shape (n,)
+            Numbers, or codes when there are no pieces.
+        """
         if self.pieces is None:
             return self.encode(values)
         self._check_type(values)
         return values if is_numeric(values) else np.full(len(values), np.nan)
 
     def describe(self) -> dict[str, object]:
-        """What the column became, for a table that people read."""
+        """Tell what the column became.
+
+        Returns
+        -------
+        dict
+            Name, kind, number of codes and functions, weight of missing values.
+        """
         return {
             "column": self.name,
             "kind": "Constant" if self.kind is None else type(self.kind).__name__,

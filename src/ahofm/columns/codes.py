@@ -40,11 +40,33 @@ class Codes:
         return np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
 
     def rows(self, start: int, stop: int) -> Codes:
-        """A range of rows, without a copy."""
+        """Take a range of rows.
+
+        Parameters
+        ----------
+        start, stop : int
+            First row, and the one after the last.
+
+        Returns
+        -------
+        Codes
+            Without a copy.
+        """
         return Codes(tuple(column[start:stop] for column in self.columns), self.sizes)
 
     def take(self, rows: NDArray[np.int64]) -> Codes:
-        """Some rows, in the given order."""
+        """Take some rows.
+
+        Parameters
+        ----------
+        rows : array of shape (m,)
+            Numbers of rows.
+
+        Returns
+        -------
+        Codes
+            Those rows, in that order.
+        """
         return Codes(tuple(column[rows] for column in self.columns), self.sizes)
 
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -35,6 +35,13 @@ class ConstantColumnWarning(UserWarning):
 class Encoder:
     """Codebooks of a table's columns; the same object encodes training and new data.
 
+    Attributes
+    ----------
+    codebooks : tuple of Codebook
+        One per column, in the order of training.
+    named : bool
+        Whether the names of columns came with the data.
+
     Examples
     --------
     >>> import numpy as np
@@ -62,6 +69,7 @@ class Encoder:
         Parameters
         ----------
         X : NumPy array, pandas, polars or Arrow table
+            The n rows.
         columns : dict of column name or position to kind, or one kind for all, optional
             Columns not named are chosen by their data: levels, and categories of a data frame whatever their values,
             become Categorical, two numbers Linear, more a Spline.
@@ -70,10 +78,14 @@ class Encoder:
         max_codes : int or None
             Up to this many distinct numbers are kept exactly; more are binned into this many bins of equal mass. None:
             2,048 for columns whose values repeat, 254 for others.
-        sample_weight : array of shape (n_rows,), optional
+        sample_weight : array of shape (n,), optional
             Integer weights act as repeated rows, zero weights as absent ones.
         n_threads : int, optional
             Columns learned at a time; all cores by default.
+
+        Returns
+        -------
+        Encoder
         """
         table = read_table(X)
         kinds = requested_kinds(columns, table.names)
@@ -94,7 +106,21 @@ class Encoder:
     def of(
         cls, learned: Sequence[Learned], columns: Kinds = None, *, default: ColumnKind | None = None, named: bool = True
     ) -> Encoder:
-        """From columns that have been learned already; the same kinds as in :meth:`learn`."""
+        """Make an encoder of columns that have been learned already.
+
+        Parameters
+        ----------
+        learned : sequence of Learned
+            The columns.
+        columns, default
+            As for :meth:`learn`.
+        named : bool, default True
+            Whether the names of columns came with the data.
+
+        Returns
+        -------
+        Encoder
+        """
         kinds = requested_kinds(columns, [column.name for column in learned])
         codebooks = tuple(column.codebook(kinds.get(j), default) for j, column in enumerate(learned))
         constant = [book.name for book in codebooks if book.size == 0]
@@ -116,7 +142,20 @@ class Encoder:
         return tuple(book.name for book in self.codebooks)
 
     def encode(self, X: Any, *, n_threads: int | None = None) -> Codes:
-        """Codes of a table with the columns of training."""
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : NumPy array, pandas, polars or Arrow table
+            With the columns of training; those with names may be in any order.
+        n_threads : int, optional
+            Columns encoded at a time; all cores by default.
+
+        Returns
+        -------
+        Codes
+            One array of shape (n,) per column.
+        """
         table = self.check(X)
 
         def encode(j: int) -> NDArray[Any]:
@@ -126,7 +165,23 @@ class Encoder:
         return Codes(tuple(columns), tuple(book.n_codes for book in self.codebooks))
 
     def check(self, X: Any) -> Table:
-        """Read a table and raise ValueError unless it has the columns of training, in their order."""
+        """Read a table that has the columns of training.
+
+        Parameters
+        ----------
+        X : NumPy array, pandas, polars or Arrow table
+            Columns that have names, in training and here, may be in any order; others are taken as they come.
+
+        Returns
+        -------
+        Table
+            The columns in the order of training.
+
+        Raises
+        ------
+        ValueError
+            For columns that are missing, or that training did not have.
+        """
         table = read_table(X)
         if self.named and table.named and table.names != self.names:
             missing = [name for name in self.names if name not in table.names]
@@ -137,7 +192,11 @@ class Encoder:
             if extra:
                 problems.append(f"not seen in training: {', '.join(map(repr, extra))}")
             if not problems:
-                problems.append("the order differs; reorder them, e.g. X[list(encoder.names)]")
+                return replace(
+                    table,
+                    names=self.names,
+                    columns=tuple(table.columns[table.names.index(name)] for name in self.names),
+                )
             raise ValueError(f"the columns of X are not those of training; {'; '.join(problems)}")
         if len(table.names) != len(self.names):
             raise ValueError(f"X has {len(table.names)} columns, but {len(self.names)} were seen in training")

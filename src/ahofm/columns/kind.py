@@ -50,7 +50,23 @@ class ColumnKind(ABC):
 
     @abstractmethod
     def learn(self, support: Support) -> Basis:
-        """The basis for a column with this support."""
+        """Learn the basis of a column.
+
+        Parameters
+        ----------
+        support : Support
+            Where the column has data.
+
+        Returns
+        -------
+        Basis
+            Functions of the column.
+
+        Raises
+        ------
+        ValueError
+            When the data do not allow what was asked for.
+        """
 
     @abstractmethod
     def validate(self) -> None:

@@ -42,7 +42,20 @@ class Learned:
     missing: float
 
     def codebook(self, kind: ColumnKind | None, default: ColumnKind | None = None) -> Codebook:
-        """The column as a kind; without one it is chosen by the data, and is ``default`` for more than two numbers."""
+        """Make functions of the column.
+
+        Parameters
+        ----------
+        kind : ColumnKind or None
+            None: chosen by the data.
+        default : ColumnKind, optional
+            What is chosen for more than two numbers.
+
+        Returns
+        -------
+        Codebook
+            The column as that kind.
+        """
         self._refuse(kind)
         if isinstance(kind, Categorical) and self.edges is not None:  # its codes are its distinct numbers
             levels = replace(self.support, low=0.0, high=0.0)
@@ -60,7 +73,17 @@ class Learned:
         return self.support.size + (self.missing > 0 and self.support.size > 0) + 1
 
     def codes_like(self, other: Learned) -> bool:
-        """Whether values have the same codes."""
+        """Tell whether values have the same codes in both columns.
+
+        Parameters
+        ----------
+        other : Learned
+            Another column.
+
+        Returns
+        -------
+        bool
+        """
         same = self.name == other.name and self.n_codes == other.n_codes
         return same and np.array_equal(self.support.values, other.support.values)
 

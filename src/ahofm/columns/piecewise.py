@@ -51,7 +51,18 @@ class Pieces:
         return len(self.powers) - 1
 
     def evaluate(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Functions at ``x`` (no missing values), the obvious way: dense, (len(x), size)."""
+        """Evaluate the functions, the obvious way.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+            Values without missing ones.
+
+        Returns
+        -------
+        array of shape (n, size)
+            Values of the functions.
+        """
         x = x if self.period is None else turn(x, self.start, self.period)
         at = np.searchsorted(self.breaks, x, side="right")
         t = x * self.scales[at] - self.shifts[at]
@@ -61,9 +72,19 @@ class Pieces:
         return values
 
     def split(self, breaks: NDArray[np.float64]) -> Pieces:
-        """The same functions with more breaks.
+        """Cut pieces at more breaks.
 
         Every piece is expanded about its beginning, the first about its end: on equal breaks all agree where t = 0.
+
+        Parameters
+        ----------
+        breaks : array of shape (m,)
+            Where pieces are cut.
+
+        Returns
+        -------
+        Pieces
+            The same functions.
         """
         union = np.unique(np.concatenate([self.breaks, breaks]))
         parent = np.append(0, np.searchsorted(self.breaks, union, side="right"))
@@ -79,7 +100,20 @@ class Pieces:
         return Pieces(union, scales, origin * scales, tuple(powers))
 
     def bounded(self, low: float, high: float, degree: int) -> Pieces:
-        """Outside [low, high], which holds all breaks, powers up to ``degree``: 0 the border's value, 1 its tangent."""
+        """Replace the functions outside an interval.
+
+        Parameters
+        ----------
+        low, high : float
+            An interval that holds all breaks.
+        degree : int
+            Highest power outside of it: 0 is the value at the border, 1 the tangent there.
+
+        Returns
+        -------
+        Pieces
+            The same functions inside.
+        """
         cut = self.split(np.array([low, high]))
         inner = np.ones(len(cut.scales))
         inner[[0, -1]] = 0.0
@@ -91,7 +125,18 @@ class Pieces:
         return Pieces(cut.breaks, cut.scales * inner, cut.shifts * inner, powers)
 
     def beside(self, other: Pieces) -> Pieces:
-        """These functions, then the other's, on the breaks of both (at least one)."""
+        """Put two sets of functions side by side.
+
+        Parameters
+        ----------
+        other : Pieces
+            Without a period.
+
+        Returns
+        -------
+        Pieces
+            These functions, then the others, on the breaks of both (at least one).
+        """
         mine, theirs = self.split(other.breaks), other.split(self.breaks)
         scales = np.maximum(mine.scales, theirs.scales)
         shifts = np.where(mine.scales >= theirs.scales, mine.shifts, theirs.shifts)

@@ -20,7 +20,12 @@ from ahofm.columns.spline import Spline, SplineBasis, knots_as_tuple
 class SplineIID(NumericKind):
     """A spline plus an independent effect per value: the effects are shrunk by a ridge.
 
-    Between codes the effects are interpolated. Parameters as for ``Spline``.
+    Between codes the effects are interpolated.
+
+    Parameters
+    ----------
+    n_basis, degree, penalty_order, knots, outside, max_codes
+        As for ``Spline``.
 
     Examples
     --------

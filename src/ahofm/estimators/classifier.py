@@ -2,37 +2,145 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from ahofm.columns.basis import Floats
-from ahofm.columns.table import Table
-from ahofm.estimators.base import AHOFM
-from ahofm.estimators.dask_input import dataset_of, lazily
+from ahofm.estimators.base import AHOFM, Columns, Rank
+from ahofm.estimators.class_weights import weights_by_class
+from ahofm.estimators.classes import ClassPredictions
+from ahofm.estimators.dask_input import dataset_of
+from ahofm.estimators.labels import classes_of, family_of_classes, labels_of, numbers_of
 from ahofm.estimators.partial_fit import fit_piece
-from ahofm.families import Bernoulli, Family, Multinomial, find_family
-from ahofm.model import check_weight
-from ahofm.scale.partitions import is_dask
+from ahofm.families import Family
+from ahofm.fit import Solver
+from ahofm.model import Record, check_weight
 
 
-class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
+class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Classification with all spline interactions up to an order.
 
-    Parameters are those of ``AHOFMRegressor``, except for
-
+    Parameters
+    ----------
+    order : int, "auto" or None, default None
+        Highest order of interactions: 1 is a generalised additive model, 2 adds all pairs, 3 all triples, and so on.
+        More than there are columns is reduced with a warning. None is 3 where smoothing parameters are learned and 2
+        where they are given. "auto" tries up to 4 and keeps what predicts validation rows better.
+    rank : int, dict of order to int, or "auto", default "auto"
+        Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
+        than 2,000 rows, 8 for fewer than 12,000 and 12 for more; pairs get up to three times as many while they leave
+        something to explain, and unneeded factors are dropped after the fit. Where smoothing parameters are given it is
+        5.
+    columns : dict of column name or position to kind, one kind for all, or None
+        What columns become, e.g. ``{"hour": Cyclic(period=24)}``; the others are chosen by their data. With
+        ``Linear()`` for all the model is a factorization machine.
     family : str or Family, default "auto"
         "auto" is Bernoulli for two classes and Multinomial, with a linear predictor per class, for more.
+    smoothing : "auto" or "df", default "auto"
+        How the smoothing parameters of the penalties are chosen. "auto" learns them, by column and order, from the
+        data; "df" takes them from degrees of freedom, the same for all columns of an order unless ``df`` says
+        otherwise. So does "auto" when ``df`` is given.
+    df : number or dict, optional
+        Degrees of freedom of a column's functions: one number; or a dict with entries per order, ``{1: 15, 2: 6}``,
+        per column, ``{"age": 4}``, or both, ``{2: {"age": 3}}``. What is not given is 10 for main effects and 8 for
+        factors, or nearly as many as a column has functions when it has no more than that.
+    df_kind : "residual" or "hat", default "residual"
+        ``tr(2H - H'H)`` or ``tr(H)``, H the hat matrix of a penalised regression on the column alone.
+    ridge : float, default 0.01
+        Penalty, per unit of weight, of what smoothness leaves free in a factor: its linear part. 0 is the paper's
+        penalty, whose objective may fall for ever as one factor grows and its partners shrink.
+    solver : "auto", "variational", "subsample", "lbfgs", "bcd", "adam" or a solver, default "auto"
+        "variational" estimates smoothing parameters: variational Bayes by coordinate ascent over columns. "subsample"
+        does so on a sample of 50,000 rows, then refines by quasi-Newton passes over all rows. The others minimise a
+        penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto"
+        is "variational" where smoothing parameters are estimated, beyond 200,000 rows "subsample", and where they are
+        given "lbfgs".
+    interactions : "auto", "spline", "random_walk" or "spline_iid", default "auto"
+        For "variational" and columns that are not in ``columns``: the prior of their factors. "spline" is a penalised
+        spline, "random_walk" a value per code with penalised first differences, "spline_iid" a spline plus an
+        independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
+        losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
+        differs between rows, splines and random walks with rows weighted by one over their standard deviation are
+        candidates too. Main effects are random walks.
+    tempering : float or "auto", default "auto"
+        For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
+        is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises
+        with the noise below 2,000 rows; beyond, it is 0.7 for "spline" ("subsample": at most 0.5), 0.55 for
+        "spline_iid" and 0.7 for "random_walk", from 12,000 rows on 0.7 and 1 (weighted random walks: 0.5). Rare
+        events: 1.
+    n_members : int or "auto", default "auto"
+        For "variational": number of ensemble members, fits of all rows from different starts and of different
+        interactions, whose weighted mean is the model. It is one model, of the summed rank. "auto" is 3 from 50 to
+        20,000 rows, else 1.
+    prune : bool, default False
+        Set what ``negligible_`` names to exactly zero.
+    center : bool, default True
+        Take the constant out of every factor: interactions then hold no lower-order part.
+    max_codes : int or None, default None
+        Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for
+        "variational" it is 2,048 for columns whose numbers repeat.
+    validation_fraction : float or None, default 0.1
+        Fraction of the rows that "adam" takes as validation rows, to decide when to stop; 0 or None: none, the training
+        objective decides.
+    patience : int, default 50
+        Epochs without improvement after which "adam" stops.
+    max_iter : int or None, default None
+        Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "variational" over the
+        columns at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness,
+        and as many as they need to converge. Passes of "subsample" over all rows at the highest order: 25.
+    tol : float or None, default None
+        "lbfgs" and "bcd" stop when ten iterations gain less than this fraction of what was gained since the start, by
+        default 1e-4. "variational" goes to the next order when three sweeps change the noise variance by less than this
+        fraction, by default 2e-3 (5e-4 from 2,000 rows on).
+    n_jobs : int or None, default None
+        Threads; None and -1 use all cores.
+    random_state : int, RandomState or None
+        Seed of the factors' start, and of the choice of validation rows.
+    verbose : int, default 0
+        1 shows a progress bar.
+    callbacks : sequence of functions, optional
+        Called with a ``ahofm.model.Record`` after every iteration; a fit stops when one returns True.
+    checkpoint : path or None, default None
+        A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
+        from it; it is removed when the fit has ended, and stays after an interrupt (Ctrl-C).
+    warm_start : bool, default False
+        Whether another ``fit`` uses the codebooks of the last one and, with a solver that minimises a penalised
+        objective and the same order and rank, starts from its coefficients.
+    class_weight : None, "balanced" or dict of label to number, default None
+        Factors of the weights of rows, by class. "balanced" gives all classes the same sum of weights, whatever their
+        numbers of rows. Labels that a dict leaves out have 1. Predicted probabilities are those of the weighted rows.
 
     Attributes
     ----------
     classes_ : array of shape (classes,)
-    model_, trace_, n_iter_, n_features_in_, feature_names_in_
-        As for ``AHOFMRegressor``.
+        Labels, sorted.
+    model_ : Model
+        The frozen model.
+    training_ : TrainingRows or None
+        The training rows, for what is asked after the fit; None after unpickling and loading.
+    band_ : Band
+        Covariance of the coefficients; computed from ``training_`` when first asked for.
+    edf_ : dict of order to array of shape (columns,)
+        Effective degrees of freedom, of ``band_``.
+    feature_importances_ : array of shape (columns,)
+        Share of the variance of the linear predictor that each column carries; in sum 1, or 0 for a constant model.
+    negligible_ : Negligible
+        Columns and orders that carry less than half a percent of the variance.
+    trace_ : Trace
+        One record per iteration, and the reason for stopping.
+    n_iter_, n_features_in_ : int
+        Iterations, and columns.
+    feature_names_in_ : array of shape (columns,)
+        When the columns of X have names.
+
+    Notes
+    -----
+    After a fit nothing but another fit changes an estimator: intervals, figures and explanations may be asked for from
+    several threads at once. What they share, ``band_``, is computed once.
 
     Examples
     --------
@@ -45,6 +153,64 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
     >>> model.predict([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
     array(['same', 'other'], dtype='<U5')
     """
+
+    def __init__(
+        self,
+        order: int | Literal["auto"] | None = None,
+        rank: Rank = "auto",
+        columns: Columns = None,
+        family: str | Family = "auto",
+        smoothing: Literal["auto", "df"] = "auto",
+        df: float | Mapping[Any, Any] | None = None,
+        df_kind: Literal["residual", "hat"] = "residual",
+        ridge: float = 0.01,
+        solver: str | Solver[Any] = "auto",
+        interactions: Literal["auto", "spline", "random_walk", "spline_iid"] = "auto",
+        tempering: float | Literal["auto"] = "auto",
+        n_members: int | Literal["auto"] = "auto",
+        prune: bool = False,
+        center: bool = True,
+        max_codes: int | None = None,
+        validation_fraction: float | None = 0.1,
+        patience: int = 50,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
+        checkpoint: Any = None,
+        warm_start: bool = False,
+        class_weight: Any = None,
+    ) -> None:
+        super().__init__(
+            order=order,
+            rank=rank,
+            columns=columns,
+            family=family,
+            smoothing=smoothing,
+            df=df,
+            df_kind=df_kind,
+            ridge=ridge,
+            solver=solver,
+            interactions=interactions,
+            tempering=tempering,
+            n_members=n_members,
+            prune=prune,
+            center=center,
+            max_codes=max_codes,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            max_iter=max_iter,
+            tol=tol,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            warm_start=warm_start,
+        )
+        self.class_weight = class_weight
 
     def fit(
         self,
@@ -68,19 +234,28 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
             Numbers of rows: 2 is a row that is there twice, 0 one that is absent. Relative weights should have mean 1.
         offset : array of shape (n,) or (n, linear predictors), optional
             Added to the linear predictor.
+
+        Returns
+        -------
+        AHOFMClassifier
+            The estimator itself. After this, only another fit changes it.
         """
         if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.labels is None:
                 raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
-            classes = self._classes(np.asarray(rows.target.labels))
-            self._fit(rows, None, None, None, self._family(len(classes)), classes)
+            if self.class_weight is not None:
+                raise ValueError("class_weight is for tables in memory: give the weights of rows with the collection")
+            classes = classes_of(np.asarray(rows.target.labels), self)
+            self._fit(rows, None, None, None, family_of_classes(self.family, len(classes)), classes)
             return self
-        table, labels = self._checked(X, y, reset=True)
-        weight = check_weight(sample_weight, len(labels))
-        classes = self._classes(np.unique(labels[weight > 0]))
-        family = self._family(len(classes))
-        at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-        self._fit(table, at.astype(np.float64), sample_weight, offset, family, classes)
+        table = self._read(X, reset=True)
+        labels = labels_of(y, table, self)
+        counted = check_weight(sample_weight, len(labels)) > 0
+        classes = classes_of(labels[counted], self)
+        numbers = np.zeros(len(labels))
+        numbers[counted] = numbers_of(classes, labels[counted])
+        weight = weights_by_class(self.class_weight, classes, numbers, sample_weight)
+        self._fit(table, numbers, weight, offset, family_of_classes(self.family, len(classes)), classes)
         return self
 
     def partial_fit(
@@ -95,94 +270,37 @@ class AHOFMClassifier(ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-l
 
         Parameters
         ----------
+        X, y, sample_weight, offset
+            As for :meth:`fit`; tables in memory.
         classes : array of labels, optional
             All that will ever come, at the first call; by default those in ``y``, of which all must be there.
+
+        Returns
+        -------
+        AHOFMClassifier
+            The estimator itself.
         """
+        if isinstance(self.class_weight, str):
+            raise ValueError(f"class_weight={self.class_weight!r} needs all rows at once; give a dict to partial_fit")
         first = not hasattr(self, "model_")
-        table, labels = self._checked(X, y, reset=first)
-        found = self._classes(np.unique(labels if classes is None else np.asarray(classes))) if first else self.classes_
-        at = _places(found, labels)
-        fit_piece(self, table, at, sample_weight, offset, self._family(len(found)), found)
+        table = self._read(X, reset=first)
+        labels = labels_of(y, table, self)
+        found = classes_of(labels if classes is None else np.asarray(classes), self) if first else self.classes_
+        numbers = numbers_of(found, labels)
+        weight = weights_by_class(self.class_weight, found, numbers, sample_weight)
+        fit_piece(self, table, numbers, weight, offset, family_of_classes(self.family, len(found)), found)
         return self
-
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, NDArray[Any]]:
-        table = self._read(X, reset=reset)
-        labels = _check_y(y, multi_output=False, estimator=self)
-        check_classification_targets(labels)
-        check_consistent_length(table.columns[0], labels)
-        return table, labels
-
-    def predict(self, X: Any, offset: ArrayLike | None = None) -> NDArray[Any]:
-        """The most likely class of each row.
-
-        Parameters
-        ----------
-        X : table with the columns of training
-        offset : array of shape (n,) or (n, linear predictors), optional
-            Added to the linear predictor.
-        """
-        if is_dask(X):
-            check_is_fitted(self, "model_")
-            return lazily(self, "predict", X, offset, width=None, dtype=self.classes_.dtype)
-        table = self._read(X)
-        return self.model_.predict(table, offset, n_threads=self._threads())
-
-    def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
-        """Probability of each class: (n, classes)."""
-        if is_dask(X):
-            check_is_fitted(self, "model_")
-            return lazily(self, "predict_proba", X, offset, width=len(self.classes_))
-        table = self._read(X)
-        mean = self.model_.mean(table, offset, n_threads=self._threads())
-        return mean if mean.ndim == 2 else np.column_stack([1.0 - mean, mean])
-
-    def predict_log_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
-        """Logarithms of the probabilities: (n, classes)."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X, offset)))
-
-    def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
-        """Linear predictors before the link: (n,) log odds for two classes, else (n, classes)."""
-        return cast("Floats", self.predict_eta(X, offset))
-
-    def score(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
-    ) -> float:
-        """Share of rows classified right."""
-        right = self.predict(X, offset) == np.asarray(y)
-        return float(np.average(right, weights=check_weight(sample_weight, len(right))))
 
     def _target(self, y: Any) -> Floats:
         """Numbers of the classes."""
-        return _places(self.classes_, np.asarray(y))
+        return numbers_of(self.classes_, np.asarray(y))
 
-    def _classes(self, classes: NDArray[Any]) -> NDArray[Any]:
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y, got only one class: {classes.tolist()[0]!r}"
-            )
-        return classes
+    def _weight(self, target: Floats, sample_weight: ArrayLike | None) -> ArrayLike | None:
+        """Weights of rows and of their classes."""
+        return weights_by_class(self.class_weight, self.classes_, target, sample_weight)
 
     def _asked(self, y: Any) -> tuple[Floats | None, Family]:
         if y is None:
             raise ValueError("y is needed to forecast the fit of a classifier: it says how many classes there are")
         classes, at = np.unique(np.asarray(y), return_inverse=True)
-        return at.astype(np.float64), self._family(len(classes))
-
-    def _family(self, n_classes: int) -> Family:
-        if isinstance(self.family, str) and self.family in ("auto", "multinomial"):
-            if n_classes == 2 and self.family == "auto":
-                return Bernoulli()
-            return Multinomial(n_classes)
-        family = find_family(self.family)
-        if family.n_eta == 1 and n_classes > 2:
-            raise ValueError(f"family {family.name} has two classes, but y has {n_classes}; use family='auto'")
-        return family
-
-
-def _places(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
-    """Numbers of the classes; raises ValueError for a label that is none."""
-    at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    if (classes[at] != labels).any():
-        raise ValueError("y has classes that were not there in training")
-    return at.astype(np.float64)
+        return at.astype(np.float64), family_of_classes(self.family, len(classes))

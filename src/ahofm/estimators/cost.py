@@ -18,16 +18,25 @@ def forecast(
     offset: ArrayLike | None = None,
     **settings: Any,
 ) -> Forecast:
-    """What the fit of a regressor would cost in time and memory, from its sizes and a second's work on some rows.
+    """Predict what the fit of a regressor would cost in time and memory, by a second's work on some rows.
 
     Parameters
     ----------
-    X : table
+    X : table of n rows
+        As for ``fit``.
     y : array of shape (n,), optional
         Not needed for a Gaussian fit.
-    sample_weight, offset : arrays, optional
-    settings
-        Of :class:`AHOFMRegressor`: ``order``, ``rank``, ``columns``, ``family``, ``n_jobs`` and so on.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+    offset : array of shape (n,) or (n, linear predictors), optional
+        Added to the linear predictor.
+    **settings
+        Parameters of :class:`AHOFMRegressor`: ``order``, ``rank``, ``columns``, ``family``, ``n_jobs`` and so on.
+
+    Returns
+    -------
+    Forecast
+        ``print`` it, or read ``seconds`` and ``memory``.
 
     Examples
     --------

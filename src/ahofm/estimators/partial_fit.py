@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codes, Encoder, Learned
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
+from ahofm.estimators.training import TrainingRows
 from ahofm.families import Family
 from ahofm.fit.rows import Rows, counted_rows
 from ahofm.rows import ArraySource, RawSample, Target, ThreadExecutor, raw_sample_rows
@@ -46,12 +47,11 @@ class Pieces:
         return first._bounded()
 
     @classmethod
-    def before(cls, encoder: Encoder, training: tuple[Any, ...] | None, family: Family) -> Pieces:
+    def before(cls, encoder: Encoder, training: TrainingRows | None, family: Family) -> Pieces:
         """The rows of a fit."""
         if training is None:
             raise ValueError("the rows of the earlier fit are not here any more: start with partial_fit, or fit again")
-        table, y, weight, offset = training
-        return cls.of(encoder, table, y, weight, offset, family)
+        return cls.of(encoder, training.table, training.y, training.weight, training.offset, family)
 
     def with_piece(self, table: Table, y: Any, weight: Any, offset: Any, family: Family) -> Pieces:
         """One more piece."""
@@ -124,7 +124,7 @@ def fit_piece(
         fitted._fit(table, y, weight, offset, family, classes)
         fitted._pieces = Pieces.of(fitted.model_.encoder, table, y, weight, offset, family)
         return
-    before = fitted._pieces or Pieces.before(fitted.model_.encoder, getattr(fitted, "_training", None), family)
+    before = fitted._pieces or Pieces.before(fitted.model_.encoder, fitted.training_, family)
     both = before.with_piece(table, y, weight, offset, family)
     fitted._fit(both, None, None, None, family, classes, earlier=fitted.model_)
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_y, check_consistent_length
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
-from ahofm.estimators.dask_input import dataset_of, lazily
-from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
+from ahofm.estimators.dask_input import dataset_of
+from ahofm.estimators.means import MeanPredictions
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family, Gaussian, find_family
-from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Band
-from ahofm.scale.partitions import is_dask
 
 
-class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
+class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Regression with all interactions up to an order.
 
     By default nothing needs tuning: the smoothing parameters of all penalties are estimated, terms without support in
@@ -117,15 +114,28 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     Attributes
     ----------
     model_ : Model
-        The frozen model: ``eta``, ``predict``, ``save``.
+        The frozen model.
+    training_ : TrainingRows or None
+        The training rows, for what is asked after the fit; None after unpickling and loading.
+    band_ : Band
+        Covariance of the coefficients; computed from ``training_`` when first asked for.
+    edf_ : dict of order to array of shape (columns,)
+        Effective degrees of freedom, of ``band_``.
+    feature_importances_ : array of shape (columns,)
+        Share of the variance of the linear predictor that each column carries; in sum 1, or 0 for a constant model.
     negligible_ : Negligible
         Columns and orders that carry less than half a percent of the variance.
-    edf_ : dict of order to array of shape (columns,)
-        Effective degrees of freedom; worked out when first asked for.
     trace_ : Trace
         One record per iteration, and the reason for stopping.
     n_iter_, n_features_in_ : int
-    feature_names_in_ : array, when the columns of X have names
+        Iterations, and columns.
+    feature_names_in_ : array of shape (columns,)
+        When the columns of X have names.
+
+    Notes
+    -----
+    After a fit nothing but another fit changes an estimator: intervals, figures and explanations may be asked for from
+    several threads at once. What they share, ``band_``, is computed once.
 
     Examples
     --------
@@ -159,11 +169,17 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
             Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
             the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
         y : array of shape (n,)
+            Targets.
         sample_weight : array of shape (n,), optional
             Whole numbers count rows: 2 is a row that is there twice, 0 one that is absent. Others are relative, without
             a unit, where the family estimates its dispersion; for counts and classes they are numbers of trials.
         offset : array of shape (n,) or (n, linear predictors), optional
             Added to the linear predictor, e.g. the log of an exposure.
+
+        Returns
+        -------
+        AHOFMRegressor
+            The estimator itself. After this, only another fit changes it.
         """
         _, family = self._asked(None)
         if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
@@ -188,6 +204,11 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
         ----------
         X, y, sample_weight, offset
             As for :meth:`fit`; tables in memory.
+
+        Returns
+        -------
+        AHOFMRegressor
+            The estimator itself.
         """
         _, family = self._asked(None)
         table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
@@ -208,99 +229,3 @@ class AHOFMRegressor(RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-lea
     def _asked(self, y: Any) -> tuple[Floats | None, Family]:
         family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
         return None if y is None else np.asarray(y, dtype=np.float64), family
-
-    def predict(
-        self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
-    ) -> NDArray[Any] | tuple[NDArray[Any], Floats]:
-        """Predict the mean.
-
-        Parameters
-        ----------
-        X : table with the columns of training
-        offset : array of shape (n,) or (n, linear predictors), optional
-            Added to the linear predictor.
-        return_std : bool
-            Whether to return standard deviations of the means as well: how far the fit may be off, not how far new
-            targets scatter.
-
-        Returns
-        -------
-        array of shape (n,), or two of them; of a Dask collection a Dask Array, computed when asked for
-        """
-        if is_dask(X):
-            check_is_fitted(self, "model_")
-            family = self.model_.family
-            several = family.mean(np.zeros((1, family.n_eta))).ndim > 1
-            width = family.n_eta if several else None
-            return lazily(self, "predict", X, offset, width=width, return_std=return_std)
-        table = self._read(X)
-        if not return_std:
-            return self.model_.predict(table, offset, n_threads=self._threads())
-        eta, std = with_std(self.model_, self._one_band(), table, offset)
-        return self.model_.family.mean(eta), mean_std(self.model_, eta, std)
-
-    @one_blas_thread()
-    def predict_interval(
-        self,
-        X: Any,
-        level: float = 0.95,
-        kind: Literal["mean", "new"] = "mean",
-        offset: ArrayLike | None = None,
-        calibration: tuple[Any, ...] | None = None,
-    ) -> Floats:
-        """Intervals that hold about ``level`` of what they are for, on average over rows: (n, 2).
-
-        Parameters
-        ----------
-        X : table with the columns of training
-        level : float
-        kind : "mean" or "new"
-            For the mean, or for new targets: the mean's uncertainty and the family's scatter around it.
-        offset : array of shape (n,) or (n, linear predictors), optional
-        calibration : (X, y) or (X, y, offset), optional
-            Rows that were not fitted. Intervals for new targets are then widened (or narrowed) by the same amount
-            everywhere so that they hold for these rows: split conformal prediction, which is right on average
-            whatever the model.
-
-        Examples
-        --------
-        >>> low, high = model.predict_interval(X).T
-        >>> bool(np.all((low <= model.predict(X)) & (model.predict(X) <= high)))
-        True
-        >>> low, high = model.predict_interval(X, level=0.9, kind="new").T
-        >>> bool(0.85 < np.mean((low < y) & (y < high)) < 0.97)
-        True
-        """
-        check_is_fitted(self, "model_")
-        level, band = check_level(level), self._one_band()
-        if kind not in ("mean", "new"):
-            raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
-        if calibration is not None and kind == "mean":
-            raise ValueError("calibration is for kind='new': nobody has seen means to calibrate on")
-        eta, std = with_std(self.model_, band, self._read(X), offset)
-        if kind == "mean":
-            return np.column_stack(mean_interval(self.model_, eta, std, level))
-        low, high = new_interval(self.model_, eta, std, level, seed=0)
-        if calibration is not None:
-            rows, y, *rest = calibration
-            own, own_std = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
-            wider = conformal(*new_interval(self.model_, own, own_std, level, seed=1), y, level)
-            low, high = low - wider, high + wider
-        return np.column_stack([low, high])
-
-    def _one_band(self) -> Band:
-        """The band, of a family whose mean follows its first linear predictor."""
-        if self.model_.family.mean(np.zeros((1, self.model_.family.n_eta))).ndim > 1:
-            raise ValueError(f"{self.model_.family.name} has no single mean; use predict_eta(X, return_std=True)")
-        return self._band()
-
-    def score(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, offset: ArrayLike | None = None
-    ) -> float:
-        """Fraction of the family's deviance explained: R^2 for the Gaussian, and D^2 for the others.
-
-        Families without a deviance (location and scale) give the R^2 of the mean. Of a constant target it is 1 where
-        the mean hits it and else 0, as in scikit-learn.
-        """
-        table, target = self._read(X), column_or_1d(y)
-        return self.model_.deviance_explained(table, target, sample_weight, offset, n_threads=self._threads())

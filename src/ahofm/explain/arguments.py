@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ahofm.estimators import TrainingRows
 from ahofm.model import Model
 
 Fitted: TypeAlias = Any
@@ -15,15 +16,20 @@ Fitted: TypeAlias = Any
 
 
 def model_of(fitted: Fitted, *, band: bool = False) -> Model:
-    """The model; with its band if that is wanted and the rows of training are at hand."""
+    """The model; with its band if that is wanted and the training rows are at hand."""
     if isinstance(fitted, Model):
         return fitted
     if not hasattr(fitted, "model_"):
         raise TypeError(f"expected a fitted estimator or its model_, got {type(fitted).__name__}; call fit first")
-    if band and fitted.model_.band is None and getattr(fitted, "_training", None) is not None:
-        fitted.add_uncertainty()
     model: Model = fitted.model_
-    return model
+    training = training_of(fitted)
+    return training.model if band and model.band is None and training is not None else model
+
+
+def training_of(fitted: Fitted) -> TrainingRows | None:
+    """The training rows, where they are at hand."""
+    found: TrainingRows | None = getattr(fitted, "training_", None)
+    return found
 
 
 def linear_predictor_of(model: Model, linear_predictor: Any) -> int:
@@ -37,7 +43,9 @@ def linear_predictor_of(model: Model, linear_predictor: Any) -> int:
         labels = list(model.classes)
         if linear_predictor in labels:
             return labels.index(linear_predictor)
-        raise ValueError(f"predictor={linear_predictor!r} is not one of the classes {', '.join(map(str, labels))}")
+        raise ValueError(
+            f"linear_predictor={linear_predictor!r} is not one of the classes {', '.join(map(str, labels))}"
+        )
     if (
         isinstance(linear_predictor, bool)
         or not isinstance(linear_predictor, (int, np.integer))

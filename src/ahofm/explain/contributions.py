@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import purify
 from ahofm.kernels import NativeCurves
 from ahofm.kernels.blas import one_blas_thread
@@ -26,7 +26,7 @@ _ROWS = 10_000
 
 
 @dataclass(frozen=True)
-class Contributions:
+class Contributions(Framed):
     """Terms of rows; intercept, terms and rest add up to the linear predictor, without an offset.
 
     Attributes
@@ -57,7 +57,7 @@ class Contributions:
 
 
 @dataclass(frozen=True)
-class Shapley:
+class Shapley(Framed):
     """Shapley values; base and values of a row add up to its linear predictor, without an offset.
 
     A column's value is its main effect and, of every interaction that it is in, an equal part. That is the Shapley
@@ -84,7 +84,13 @@ class Shapley:
         return frame(data | {name: self.values[:, j] for j, name in enumerate(self.columns)}, backend)
 
     def to_shap(self) -> Any:
-        """As a ``shap.Explanation``, for that package's plots."""
+        """Convert to an explanation of the package shap.
+
+        Returns
+        -------
+        shap.Explanation
+            For that package's plots.
+        """
         import shap  # noqa: PLC0415 - only who asks for it needs it
 
         rows = np.empty(self.values.shape, dtype=object)
@@ -103,19 +109,26 @@ class Shapley:
 def contributions(
     fitted: Fitted, X: Any, max_order: int | None = None, *, max_terms: int = MAX_TERMS, linear_predictor: Any = None
 ) -> Contributions:
-    """Every term of every row.
+    """Compute every term of every row.
 
     Parameters
     ----------
     fitted : estimator or model
-    X : table with the columns of training
-        Of a Dask collection, values are Dask Arrays, computed when asked for.
+        Fitted.
+    X : table of n rows
+        With the columns of training; those with names may be in any order. Of a Dask collection, results are Dask
+        Arrays, computed when asked for.
     max_order : int, optional
         Most columns of a term; what is above goes into ``rest``. The model's order by default.
-    max_terms : int
+    max_terms : int, default 500
         More are refused.
     linear_predictor : int or class, optional
-        For families with several.
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    Contributions
+        Intercept, terms and rest, which add up to the linear predictor.
 
     Examples
     --------
@@ -176,17 +189,24 @@ def _rows_of_shares(model: Fitted, X: Any, offset: None, linear_predictor: Any) 
 
 @one_blas_thread()
 def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_threads: int | None = None) -> Shapley:
-    """Exact Shapley values of the linear predictor (before the link), by the model's form: no sampling, no coalitions.
+    """Compute exact Shapley values of the linear predictor, by the model's form: no sampling, no coalitions.
 
     Parameters
     ----------
     fitted : estimator or model
-    X : table with the columns of training
-        Of a Dask collection, values are a Dask Array, computed when asked for.
+        Fitted.
+    X : table of n rows
+        With the columns of training; those with names may be in any order. Of a Dask collection, results are Dask
+        Arrays, computed when asked for.
     linear_predictor : int or class, optional
-        For families with several.
+        Which linear predictor, for families with several.
     n_threads : int, optional
         All cores by default.
+
+    Returns
+    -------
+    Shapley
+        Base and one value per row and column, which add up to the linear predictor.
 
     Examples
     --------

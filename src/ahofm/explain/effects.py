@@ -16,7 +16,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric
 from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predictor_of, model_of
 from ahofm.explain.concurvity import shared_effects
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
@@ -28,7 +28,7 @@ _POINTS = {1: 100, 2: 40}
 
 
 @dataclass(frozen=True)
-class Effect:
+class Effect(Framed):
     """A term on a grid.
 
     Attributes
@@ -93,27 +93,32 @@ def effect(
     level: float = 0.95,
     linear_predictor: Any = None,
 ) -> Effect:
-    """What the model says about one column, or about several together.
+    """Compute what the model says about one column, or about several together.
 
     Parameters
     ----------
     fitted : estimator or model
-        A model has bands if it carries its uncertainty (``estimator.add_uncertainty()``); an estimator works it out.
+        An estimator computes its band; a model has one if it was made ``with_uncertainty``.
     columns : name, number, or sequence of them
         One for a main effect, two for the surface of a pair, and so on.
     grid : int or dict, optional
         Points per column of numbers; or values by column name, for the columns that it names. All levels otherwise.
     at : dict, optional
         Values at which further columns of the term are held: a slice. They count as columns of the term.
-    alone : bool
+    alone : bool, default True
         Whether to leave out the terms of fewer columns. False adds them all.
-    scale : "link" or "response"
+    scale : "link" or "response", default "link"
         "response" is the family's mean where all other columns say nothing: the intercept and the effect, through the
         link.
-    level : float
+    level : float, default 0.95
         Of the bands.
     linear_predictor : int or class, optional
-        For families with several.
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    Effect
+        Values on the grid, with bands.
 
     Examples
     --------

@@ -19,3 +19,21 @@ def frame(data: Mapping[str, Any], backend: str | None = None) -> Any:
     if found is None:
         raise ImportError(f"to_frame() needs one of {', '.join(BACKENDS)}: install one of them")
     return nw.from_dict(dict(data), backend=found).to_native()
+
+
+class Framed:
+    """A result that can be a data frame."""
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """Make a data frame: what its rows are, each kind of result says.
+
+        Parameters
+        ----------
+        backend : "pandas", "polars", "pyarrow" or None, default None
+            None is the first of these that is installed.
+
+        Returns
+        -------
+        pandas, polars or Arrow table
+        """
+        raise NotImplementedError

@@ -85,12 +85,36 @@ class Pure:
         return np.array([v.T @ (mass[:, np.newaxis] * v) for v, mass in zip(self.at_codes, self.masses, strict=True)])
 
     def values(self, table: Table) -> Floats:
-        """Functions at the rows of a table: (columns, n, width)."""
+        """Evaluate the functions at the rows of a table.
+
+        Parameters
+        ----------
+        table : Table
+            Of n rows.
+
+        Returns
+        -------
+        array of shape (columns, n, width)
+            The main effect and the factors of each column.
+        """
         pairs = zip(self.curves.columns, self.books, table.columns, strict=True)
         return np.stack([curve.evaluate(book.places(column)) for curve, book, column in pairs])
 
     def of_column(self, j: int, values: object) -> Floats:
-        """Functions of one column at raw values: (n, width)."""
+        """Evaluate the functions of one column at raw values.
+
+        Parameters
+        ----------
+        j : int
+            Number of the column.
+        values : array of shape (n,)
+            Raw values.
+
+        Returns
+        -------
+        array of shape (n, width)
+            Its main effect and its factors.
+        """
         return self.curves.columns[j].evaluate(self.books[j].places(np.asarray(values)))
 
 
@@ -101,7 +125,19 @@ def masses_of(book: Codebook) -> Floats:
 
 @one_blas_thread()
 def purify(model: Model, k: int) -> Pure:
-    """Linear predictor k of a model in pure terms; exact also at unseen levels and missing values.
+    """Write a linear predictor as a sum of pure terms.
+
+    Parameters
+    ----------
+    model : Model
+        E.g. ``estimator.model_``.
+    k : int
+        Number of the linear predictor.
+
+    Returns
+    -------
+    Pure
+        Exact also at unseen levels and missing values.
 
     Examples
     --------

@@ -16,7 +16,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of, orders_of
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
@@ -24,7 +24,7 @@ from ahofm.model.shares import symmetric
 
 
 @dataclass(frozen=True)
-class VarianceShares:
+class VarianceShares(Framed):
     """Shares of the linear predictor's variance, if columns were independent.
 
     Attributes
@@ -59,7 +59,7 @@ class VarianceShares:
 
 
 @dataclass(frozen=True)
-class TopInteractions:
+class TopInteractions(Framed):
     """The strongest interactions.
 
     Attributes
@@ -86,7 +86,19 @@ class TopInteractions:
 
 @one_blas_thread()
 def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> VarianceShares:
-    """How much of the linear predictor's variance each order and each column carries.
+    """Compute how much of the variance of the linear predictor each order and each column carries.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Fitted.
+    linear_predictor : int or class, optional
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    VarianceShares
+        If columns were independent.
 
     Examples
     --------
@@ -108,14 +120,46 @@ def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> Variance
 
 def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
     """Variance of each order, of each main effect, and of all that each column is in."""
-    main = np.ascontiguousarray(pure.moments[:, 0, 0])
-    orders, each = {1: float(main.sum())}, main.copy()
+    by_order = _by_order(pure)
+    orders = {1: float(by_order[1].sum())}
+    for order, part in pure.slices.items():
+        weight = np.outer(pure.weights[order], pure.weights[order])
+        orders[order] = float((weight * symmetric(pure.moments[:, part, part], order)).sum())
+    return orders, by_order[1], np.maximum(sum(by_order.values()), 0.0)
+
+
+def _by_order(pure: Pure) -> dict[int, Floats]:
+    """For each order the variance of all its terms that a column is in: (columns,)."""
+    found = {1: np.ascontiguousarray(pure.moments[:, 0, 0])}
     for order, part in pure.slices.items():
         own = pure.moments[:, part, part]
         weight = np.outer(pure.weights[order], pure.weights[order])
-        orders[order] = float((weight * symmetric(own, order)).sum())
-        each += (weight * own * _without_each(own, order - 1)).sum(axis=(1, 2))
-    return orders, main, np.maximum(each, 0.0)
+        found[order] = np.asarray((weight * own * _without_each(own, order - 1)).sum(axis=(1, 2)))
+    return found
+
+
+@one_blas_thread()
+def importances(fitted: Fitted) -> Floats:
+    """Compute the share of the variance of the linear predictor that each column carries.
+
+    Under independent columns, where terms are uncorrelated. A term of d columns counts for each of them by 1/d.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Variances of several linear predictors are added up.
+
+    Returns
+    -------
+    array of shape (columns,)
+        In sum 1; all 0 for a constant model.
+    """
+    model = model_of(fitted)
+    found = np.zeros(len(model.encoder.names))
+    for k in range(model.family.n_eta):
+        found += sum(own / order for order, own in _by_order(purify(model, k)).items())
+    found = np.maximum(found, 0.0)
+    return np.asarray(found / (found.sum() if found.sum() > 0.0 else 1.0))
 
 
 def _without_each(values: Floats, order: int) -> Floats:
@@ -136,10 +180,26 @@ def _without_each(values: Floats, order: int) -> Floats:
 def top_interactions(
     fitted: Fitted, k: int = 10, order: int | None = None, *, linear_predictor: Any = None
 ) -> TopInteractions:
-    """The k interactions with the largest variance, of one order or of all.
+    """Find the interactions with the largest variance.
 
     A search from the best bound on: sets are built column by column, and a set whose completions cannot reach the k-th
     best so far is not followed. The result is that of looking at all of them.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Fitted.
+    k : int, default 10
+        How many.
+    order : int, optional
+        Of how many columns; all orders by default.
+    linear_predictor : int or class, optional
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    TopInteractions
+        The largest first.
 
     Examples
     --------

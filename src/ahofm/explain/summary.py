@@ -12,9 +12,9 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.explain.arguments import Fitted, model_of
+from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.concurvity import shared_effects
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
 from ahofm.families import Bernoulli
@@ -29,7 +29,7 @@ _ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Framed):
     """What mgcv's users look for.
 
     Attributes
@@ -140,7 +140,17 @@ def p_text(value: float) -> str:
 
 @one_blas_thread()
 def summary(fitted: Fitted) -> Summary:
-    """Summarise a fitted estimator, or a model: without rows of training the latter knows less.
+    """Summarise a model.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Without training rows, as after loading, it has no deviance explained.
+
+    Returns
+    -------
+    Summary
+        ``print`` it, or call ``to_frame``.
 
     Examples
     --------
@@ -152,7 +162,7 @@ def summary(fitted: Fitted) -> Summary:
     True
     """
     model = model_of(fitted, band=True)
-    training = getattr(fitted, "_training", None)
+    training = training_of(fitted)
     parts = [variances(purify(model, k)) for k in range(model.family.n_eta)]
     total = sum(sum(orders.values()) for orders, _, _ in parts) or 1.0
     books = model.encoder.codebooks
@@ -160,13 +170,12 @@ def summary(fitted: Fitted) -> Summary:
     warnings += [f"{one.value}; {one.reason}" for one in model.choices if one.name == "dispersion"]
     explained = None
     if training is not None:
-        table, y, weight, offset = training
-        explained = model.deviance_explained(table, y, weight, offset)
+        explained = model.deviance_explained(training.table, training.y, training.weight, training.offset)
         warnings += [said for k in range(model.family.n_eta) for said in shared_effects(model, k)]
-        warnings += _dependence(model, table, sum(sum(own[0].values()) for own in parts))
+        warnings += _dependence(model, training.table, sum(sum(own[0].values()) for own in parts))
     return Summary(
         family=repr(model.family),
-        n_rows=None if training is None else int(training[0].n_rows),
+        n_rows=None if training is None else training.n_rows,
         order=model.order,
         ranks=dict(model.ranks),
         columns=tuple(model.encoder.names),
@@ -203,7 +212,7 @@ def _pearson(model: Model, training: Any) -> float | None:
     if model.pearson_dispersion is None or model.band is None:
         return model.pearson_dispersion
     shares = isinstance(model.family, Bernoulli) and training is not None
-    rows = float(training[0].n_rows) if shares else model.total
+    rows = float(training.n_rows) if shares else model.total
     used = 1.0 + sum(float(part.sum()) for own in model.band.edf for part in own.values())
     return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.explain.arguments import Fitted, columns_of, linear_predictor_of, model_of, orders_of
 from ahofm.explain.effects import grid_of
-from ahofm.explain.frames import frame
+from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.shares import symmetric
 
 
 @dataclass(frozen=True)
-class Marginals:
+class Marginals(Framed):
     """A function of several columns along each of them: its mean over the others, and its standard deviation over them.
 
     Attributes
@@ -51,7 +51,7 @@ class Marginals:
 
 
 @dataclass(frozen=True)
-class Factors:
+class Factors(Framed):
     """Latent curves of an order: interactions are sums over factors of products of them.
 
     Attributes
@@ -91,17 +91,25 @@ class Factors:
 def marginals(
     fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, linear_predictor: Any = None
 ) -> Marginals:
-    """What the model says about several columns together, seen along each of them.
+    """Compute what the model says about several columns together, seen along each of them.
 
     Parameters
     ----------
     fitted : estimator or model
-    columns : sequence of names or numbers, at least two
+        Fitted.
+    columns : sequence of names or numbers
+        At least two.
     grid : int or dict, optional
         As for ``effect``.
-    alone : bool
+    alone : bool, default False
         Whether to take the interaction of all of them alone; by default everything that depends on no other column.
     linear_predictor : int or class, optional
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    Marginals
+        Mean and standard deviation along each column.
 
     Examples
     --------
@@ -151,11 +159,27 @@ def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: boo
 
 @one_blas_thread()
 def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predictor: Any = None) -> Factors:
-    """The latent curves of an order, so that two fits can be compared.
+    """Compute the latent curves of an order, so that two fits can be compared.
 
     Factors of pairs may be rotated without changing the model: they are turned to the principal axes of all their
     curves together, the largest first. Those of higher orders are unique and sorted by the variance of their products.
     Signs are such that the column with the largest curve ends higher than it begins (odd orders: as they are).
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Fitted.
+    order : int, default 2
+        Of the interactions.
+    grid : int or dict, optional
+        As for ``effect``.
+    linear_predictor : int or class, optional
+        Which linear predictor, for families with several.
+
+    Returns
+    -------
+    Factors
+        The strongest factor first.
 
     Examples
     --------

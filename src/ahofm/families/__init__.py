@@ -62,7 +62,22 @@ FAMILIES: Mapping[str, type[Family]] = MappingProxyType(
 
 
 def find_family(family: str | Family) -> Family:
-    """The family of that name with its default settings; a family is returned as it is.
+    """Find the family of a name.
+
+    Parameters
+    ----------
+    family : str or Family
+        A key of ``ahofm.families.FAMILIES``, or a family.
+
+    Returns
+    -------
+    Family
+        With its default settings; a family is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, with the nearest known one.
 
     Examples
     --------

@@ -96,6 +96,11 @@ class Bernoulli(Family):
 class QuasiBinomial(Bernoulli):
     """``Bernoulli(quasi=True)`` by a name of its own: shares of successes that vary more than independent trials.
 
+    Parameters
+    ----------
+    quasi : bool, default True
+        Whether the dispersion is estimated, as for ``Bernoulli``.
+
     Examples
     --------
     >>> from ahofm.families import find_family

@@ -10,9 +10,10 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.families.distributions import Distribution, of_scipy
-from ahofm.families.family import Curvature, Family, RowLoss
+from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange
+from ahofm.families.traits import Curvature
 from ahofm.families.units import Units, scale_units
 from ahofm.kernels import LOSSES
 

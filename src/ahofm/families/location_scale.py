@@ -10,9 +10,10 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.families.distributions import Distribution, of_scipy
-from ahofm.families.family import Curvature, Family, RowLoss
+from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, quiet
 from ahofm.families.target import TargetRange
+from ahofm.families.traits import Curvature
 from ahofm.families.units import Units, location_units
 
 
@@ -74,7 +75,18 @@ class GaussianLocationScale(Family):
         return eta[:, 0]
 
     def scale(self, eta: Floats) -> Floats:
-        """The standard deviation, (n,)."""
+        """Compute the standard deviation of new targets.
+
+        Parameters
+        ----------
+        eta : array of shape (n, 2)
+            Linear predictors of location and scale.
+
+        Returns
+        -------
+        array of shape (n,)
+            Standard deviations.
+        """
         return LINKS["log"].mean(eta[:, 1])
 
     def distribution(self, eta: Floats, dispersion: float) -> Distribution:

@@ -10,9 +10,10 @@ from scipy.special import xlogy
 
 from ahofm.columns.basis import Floats
 from ahofm.families.distributions import Distribution, of_scipy
-from ahofm.families.family import Curvature, Family, RowLoss
+from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import LINKS, chain, check_link, quiet
 from ahofm.families.target import TargetRange, refuse_all_zero
+from ahofm.families.traits import Curvature
 from ahofm.kernels import LOSSES
 
 
@@ -122,6 +123,13 @@ class Poisson(Family):
 @dataclass(frozen=True)
 class QuasiPoisson(Poisson):
     """``Poisson(quasi=True)`` by a name of its own: counts whose variance is a multiple of their mean.
+
+    Parameters
+    ----------
+    link : str, default "log"
+        As for ``Poisson``.
+    quasi : bool, default True
+        Whether the dispersion is estimated, as for ``Poisson``.
 
     Examples
     --------

@@ -11,10 +11,11 @@ from scipy.special import entr
 
 from ahofm.columns.basis import Floats
 from ahofm.families.distributions import Distribution, of_scipy
-from ahofm.families.family import Curvature, Family, RowLoss
+from ahofm.families.family import Family, RowLoss
 from ahofm.families.links import quiet
 from ahofm.families.settings import check_between, filled_in
 from ahofm.families.target import TargetRange
+from ahofm.families.traits import Curvature
 from ahofm.families.units import Units, location_units, robust_scale, weighted_quantile
 
 SMOOTHING = 0.02

@@ -29,7 +29,18 @@ class TargetRange:
     whole: bool = False
 
     def includes(self, y: Floats) -> NDArray[np.bool_]:
-        """Which targets lie in the range; NaN never does."""
+        """Tell which targets lie in the range.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Targets.
+
+        Returns
+        -------
+        array of bool of shape (n,)
+            False for NaN.
+        """
         above = y >= self.low if self.low_included else y > self.low
         below = y <= self.high if self.high_included else y < self.high
         return np.asarray(above & below & np.isfinite(y) & ((y == np.floor(y)) if self.whole else True))

@@ -17,6 +17,13 @@ class Units:
     """A change of units that a family allows: ``y = centre + scale y'`` and ``eta_k = shift_k + factor_k eta'_k``.
 
     Penalties on factors do not scale with the target, so fits are made in units in which they mean the same for all.
+
+    Attributes
+    ----------
+    centre, scale : float
+        Of the target.
+    shift, factor : tuples of K floats
+        Of the linear predictors.
     """
 
     centre: float
@@ -26,15 +33,48 @@ class Units:
 
     @classmethod
     def unchanged(cls, n_eta: int) -> Units:
-        """The units as they are."""
+        """Make units that leave targets and linear predictors as they are.
+
+        Parameters
+        ----------
+        n_eta : int
+            Number K of linear predictors.
+
+        Returns
+        -------
+        Units
+            That change nothing.
+        """
         return cls(0.0, 1.0, (0.0,) * n_eta, (1.0,) * n_eta)
 
     def of_target(self, y: Floats) -> Floats:
-        """y' of y."""
+        """Convert targets.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Targets.
+
+        Returns
+        -------
+        array of shape (n,)
+            Targets in these units.
+        """
         return (y - self.centre) / self.scale
 
     def of_offset(self, offset: Floats) -> Floats:
-        """What is added to eta' when ``offset`` is added to eta."""
+        """Convert offsets.
+
+        Parameters
+        ----------
+        offset : array of shape (n, K)
+            Added to the linear predictors in the units of the target.
+
+        Returns
+        -------
+        array of shape (n, K)
+            What is added to them in these units.
+        """
         return np.asarray(offset / np.asarray(self.factor))
 
 

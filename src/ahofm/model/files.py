@@ -98,17 +98,9 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model that ``Model.save`` has written; raises ModelFileError for any other file.
+    """Read a model from a file that ``Model.save`` has written; :func:`ahofm.load` makes an estimator of it.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import ahofm
-    >>> path = Path(tempfile.mkdtemp()) / "model.ahofm"
-    >>> model.model_.save(path)
-    >>> bool(np.array_equal(ahofm.load(path).predict(X), model.predict(X)))
-    True
+    Raises ModelFileError for a file that is no model file, is damaged, or was written by a newer version.
     """
     data = Path(path).read_bytes()  # not mapped: a file that is cut short while mapped ends the process
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,10 @@ class Model:
         self._check(self.ranks, self.linear_predictors)
         for part in self.lower:
             self._check(part.ranks, part.linear_predictors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what follows from them is computed again where a copy or a pickle is used."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def _check(self, ranks: Mapping[int, int], linear_predictors: tuple[Terms, ...]) -> None:
         width = 1 + sum(ranks.values())

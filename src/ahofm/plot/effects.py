@@ -1,4 +1,4 @@
-"""Curves, surfaces, marginals and latent curves."""
+"""Curves of one column, surfaces of two."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.explain import Effect, Factors, Marginals, effect, factors, marginals
+from ahofm.explain import Effect, effect
 from ahofm.plot.canvas import (
     BLUE,
-    CYCLE,
     DIVERGING,
     GREY,
     axes,
     is_discrete,
-    many_axes,
     name_axis,
     places,
     rug,
@@ -33,6 +31,11 @@ Labels = Mapping[str, str] | None
 class EffectDisplay:
     """One column's curve with its bands, or one dot per level.
 
+    Parameters
+    ----------
+    effect : Effect
+        Of one column.
+
     Examples
     --------
     >>> from ahofm.plot import EffectDisplay
@@ -45,20 +48,46 @@ class EffectDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, column: Any, *, ax: Any = None, labels: Labels = None, **asked: Any) -> Any:
-        """Work the effect out (``asked`` goes to ``ahofm.explain.effect``) and draw it."""
+        """Compute the effect of a column and draw it.
+
+        Parameters
+        ----------
+        estimator : fitted estimator or model
+            What is drawn.
+        column : str or int
+            Name or number of the column.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        labels : dict of column name to text, optional
+            For axes, e.g. with units.
+        **asked
+            Settings of ``ahofm.explain.effect``.
+
+        Returns
+        -------
+        EffectDisplay
+            Drawn: with ``figure_`` and ``ax_``.
+        """
         return cls(effect(estimator, column, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, everywhere: bool = True) -> Any:
-        """Draw it.
+        """Draw the effect.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-        labels : dict, optional
-            Texts for axes by column name.
+            Where to draw; by default a new figure.
+        labels : dict of column name to text, optional
+            For axes, e.g. with units.
         color : str
-        everywhere : bool
+            Of lines and bands.
+        everywhere : bool, default True
             Whether to draw the band that holds everywhere at once as well.
+
+        Returns
+        -------
+        EffectDisplay
+            This one.
         """
         found = self.effect
         if len(found.columns) != 1:
@@ -101,6 +130,11 @@ class EffectDisplay:
 class SurfaceDisplay:
     """Two columns' surface; pale where there is hardly any data.
 
+    Parameters
+    ----------
+    effect : Effect
+        Of two columns.
+
     Examples
     --------
     >>> from ahofm.plot import SurfaceDisplay
@@ -115,11 +149,45 @@ class SurfaceDisplay:
     def from_estimator(
         cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
     ) -> Any:
-        """Work the effect out (``asked`` goes to ``ahofm.explain.effect``) and draw it."""
+        """Compute the effect of a pair and draw it.
+
+        Parameters
+        ----------
+        estimator : fitted estimator or model
+            What is drawn.
+        columns : two names or numbers
+            The pair.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        labels : dict of column name to text, optional
+            For axes, e.g. with units.
+        **asked
+            Settings of ``ahofm.explain.effect``.
+
+        Returns
+        -------
+        SurfaceDisplay
+            Drawn: with ``figure_`` and ``ax_``.
+        """
         return cls(effect(estimator, columns, **asked)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, colorbar: bool = True) -> Any:
-        """Draw it."""
+        """Draw the surface.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        labels : dict of column name to text, optional
+            For axes, e.g. with units.
+        colorbar : bool, default True
+            Whether to draw a legend of the colours.
+
+        Returns
+        -------
+        SurfaceDisplay
+            This one.
+        """
         found = self.effect
         if len(found.columns) != 2:
             raise ValueError(f"a surface has two columns, this effect has {len(found.columns)}")
@@ -148,88 +216,6 @@ class SurfaceDisplay:
         name_axis(ax.yaxis, found.grid[1], found.columns[1], labels)
         if colorbar:
             self.figure_.colorbar(mesh, ax=ax, label="effect" if found.scale == "link" else "mean")
-        return self
-
-
-@dataclass
-class MarginalsDisplay:
-    """A function of several columns along each of them: its mean, and bars as long as it spreads over the others.
-
-    Examples
-    --------
-    >>> from ahofm.plot import MarginalsDisplay
-    >>> display = MarginalsDisplay.from_estimator(model, ["rain", "sun"])
-    >>> len(display.axes_)
-    2
-    """
-
-    marginals: Marginals
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
-    ) -> Any:
-        """Work them out (``asked`` goes to ``ahofm.explain.marginals``) and draw them."""
-        return cls(marginals(estimator, columns, **asked)).plot(ax=ax, labels=labels)
-
-    def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, label: str | None = None) -> Any:
-        """Draw one picture per column; ``ax`` may hold as many axes."""
-        found = self.marginals
-        self.axes_ = many_axes(ax, len(found.columns))
-        self.figure_ = self.axes_[0].figure
-        parts = zip(self.axes_, found.columns, found.grid, found.mean, found.std, strict=True)
-        for panel, name, grid, mean, std in parts:
-            x = places(grid)
-            panel.vlines(x, mean - std, mean + std, color=color, alpha=0.28, linewidth=1.2)
-            style = "o" if is_discrete(grid) else "-"
-            panel.plot(x, mean, style, color=color, linewidth=1.8, label=label)
-            name_axis(panel.xaxis, grid, name, labels)
-            tidy(panel)
-        ends = [panel.get_ylim() for panel in self.axes_]  # one scale for all
-        for panel in self.axes_:
-            panel.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
-        self.axes_[0].set_ylabel("interaction" if found.alone else "effect")
-        return self
-
-
-@dataclass
-class FactorsDisplay:
-    """Latent curves: one picture per column, one line per factor, the strongest factors only.
-
-    Examples
-    --------
-    >>> from ahofm.plot import FactorsDisplay
-    >>> display = FactorsDisplay.from_estimator(model, order=2)
-    >>> len(display.axes_)
-    3
-    """
-
-    factors: Factors
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, order: int = 2, *, ax: Any = None, labels: Labels = None, **asked: Any
-    ) -> Any:
-        """Work them out (``asked`` goes to ``ahofm.explain.factors``) and draw them."""
-        return cls(factors(estimator, order, **asked)).plot(ax=ax, labels=labels)
-
-    def plot(self, *, ax: Any = None, labels: Labels = None, most: int = 5) -> Any:
-        """Draw them; ``most`` factors at most."""
-        found = self.factors
-        self.axes_ = many_axes(ax, len(found.columns))
-        self.figure_ = self.axes_[0].figure
-        count = min(most, len(found.weights), len(CYCLE))
-        for panel, name, grid, curves in zip(self.axes_, found.columns, found.grid, found.curves, strict=True):
-            x = places(grid)
-            for f in range(count):
-                style = "o" if is_discrete(grid) else "-"
-                panel.plot(
-                    x, curves[:, f], style, color=CYCLE[f], linewidth=1.6, label=f"{f + 1} ({found.share[f]:.0%})"
-                )
-            name_axis(panel.xaxis, grid, name, labels)
-            tidy(panel)
-        self.axes_[0].set_ylabel(f"factors of order {found.order}")
-        self.axes_[0].legend(fontsize=7, title="factor (share)", title_fontsize=7, frameon=False)
         return self
 
 

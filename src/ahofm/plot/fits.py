@@ -1,4 +1,4 @@
-"""A fit as a whole: who carries the variance, one row's prediction, how it converged, how well it holds."""
+"""A fit as a whole: how it converged, and how well its distributions hold."""
 
 from __future__ import annotations
 
@@ -10,135 +10,18 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from ahofm.columns.basis import Floats
-from ahofm.explain import (
-    Contributions,
-    Shapley,
-    TopInteractions,
-    VarianceShares,
-    contributions,
-    shapley_values,
-    top_interactions,
-    variance_shares,
-)
 from ahofm.model import Trace
 from ahofm.plot.canvas import BLUE, GREY, ORANGE, axes, many_axes, tidy
 
 
 @dataclass
-class SharesDisplay:
-    """Shares of the variance: columns (main effects and interactions), and the strongest interactions.
-
-    Examples
-    --------
-    >>> from ahofm.plot import SharesDisplay
-    >>> display = SharesDisplay.from_estimator(model)
-    >>> [ax.get_title() for ax in display.axes_]
-    ['columns', 'interactions']
-    """
-
-    shares: VarianceShares
-    top: TopInteractions
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, most: int = 15, linear_predictor: Any = None) -> Any:
-        """Work them out and draw them."""
-        top = top_interactions(estimator, most, linear_predictor=linear_predictor)
-        return cls(variance_shares(estimator, linear_predictor=linear_predictor), top).plot(ax=ax, most=most)
-
-    def plot(self, *, ax: Any = None, most: int = 15) -> Any:
-        """Draw them; ``ax`` may hold two axes."""
-        bars = max(min(most, len(self.shares.columns)), min(most, len(self.top.terms)), 4)
-        self.axes_ = many_axes(ax, 2, (4.6, 0.9 + 0.24 * bars), 2)
-        self.figure_ = self.axes_[0].figure
-        order = np.argsort(self.shares.each, kind="stable")[-most:]
-        names = [self.shares.columns[j] for j in order]
-        main, rest = self.shares.main[order], (self.shares.each - self.shares.main)[order]
-        self.axes_[0].barh(names, main, color=BLUE, label="main effect")
-        self.axes_[0].barh(names, rest, left=main, color=ORANGE, label="interactions", hatch="///", edgecolor="white")
-        self.axes_[0].legend(frameon=False, fontsize=8, loc="lower right")
-        self.axes_[0].set_title("columns", fontsize=10)
-        terms = [" × ".join(term) for term in self.top.terms[:most]][::-1]
-        self.axes_[1].barh(terms, self.top.shares[:most][::-1], color=ORANGE, hatch="///", edgecolor="white")
-        self.axes_[1].set_title("interactions", fontsize=10)
-        for panel in self.axes_:
-            panel.set_xlabel("share of the variance")
-            panel.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}" if value < 0.01 else f"{value:.0%}")
-            tidy(panel)
-        return self
-
-
-@dataclass
-class ExplanationDisplay:
-    """One row: what adds up to its linear predictor, the largest parts first.
-
-    Examples
-    --------
-    >>> from ahofm.plot import ExplanationDisplay
-    >>> display = ExplanationDisplay.from_estimator(model, X, row=3)
-    >>> display.ax_.get_xlabel()
-    'linear predictor'
-    """
-
-    names: tuple[str, ...]
-    values: Floats
-    base: float
-    said: tuple[str, ...]
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, row: int = 0, *, terms: bool = False, ax: Any = None, linear_predictor: Any = None
-    ) -> Any:
-        """Explain a row of a table by its columns (Shapley values), or by its terms (``terms=True``)."""
-        if terms:
-            return cls.of(contributions(estimator, X, linear_predictor=linear_predictor), row).plot(ax=ax)
-        return cls.of(shapley_values(estimator, X, linear_predictor=linear_predictor), row).plot(ax=ax)
-
-    @classmethod
-    def of(cls, found: Contributions | Shapley, row: int = 0) -> Any:
-        """From numbers that are there already."""
-        count = len(found.values)
-        if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not -count <= row < count:
-            raise ValueError(f"row must be between 0 and {count - 1}, got {row!r}")
-        if isinstance(found, Shapley):
-            said = tuple(_said(column[row]) for column in found.data)
-            return cls(found.columns, found.values[row], found.base, said)
-        rest = ("all other terms",) if found.rest.any() else ()
-        values = np.concatenate([found.values[row], found.rest[row : row + 1] if rest else []])
-        return cls((*found.names, *rest), values, found.intercept, ("",) * len(values))
-
-    def plot(self, *, ax: Any = None, most: int = 10) -> Any:
-        """Draw it."""
-        order = np.argsort(-np.abs(self.values), kind="stable")
-        names = [self.names[j] + (f" = {self.said[j]}" if self.said[j] else "") for j in order[:most]]
-        parts = list(self.values[order[:most]])
-        if len(order) > most:
-            names.append(f"{len(order) - most} more")
-            parts.append(float(self.values[order[most:]].sum()))
-        self.ax_ = ax = axes(ax, (6.2, 0.9 + 0.34 * (len(parts) + 2)))
-        self.figure_ = ax.figure
-        starts = self.base + np.concatenate([[0.0], np.cumsum(parts)])
-        y = np.arange(len(parts))
-        colors = [BLUE if part >= 0 else ORANGE for part in parts]
-        hatches = ["" if part >= 0 else "///" for part in parts]
-        ax.barh(y, parts, left=starts[:-1], color=colors, hatch=hatches, edgecolor="white", height=0.7)
-        reach = max(float(np.ptp(starts)), np.finfo(float).tiny)
-        for at, (part, start) in enumerate(zip(parts, starts[:-1], strict=True)):
-            end = start + part
-            ax.text(max(start, end) + 0.015 * reach, at, f"{part:+.3g}", va="center", fontsize=8, color="black")
-        ax.axvline(self.base, color=GREY, linewidth=0.9)
-        ax.axvline(starts[-1], color="black", linewidth=0.9, linestyle="--")
-        ax.set_yticks(y, names)
-        ax.invert_yaxis()
-        ax.set_xlim(starts.min() - 0.05 * reach, starts.max() + 0.14 * reach)
-        ax.set_title(f"mean {self.base:.4g}  →  this row {starts[-1]:.4g}", fontsize=10)
-        ax.set_xlabel("linear predictor")
-        tidy(ax)
-        return self
-
-
-@dataclass
 class TraceDisplay:
     """How the fit went: its objective, and the loss on validation rows, if there were any.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of a fit.
 
     Examples
     --------
@@ -152,11 +35,35 @@ class TraceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Any:
-        """Draw an estimator's ``trace_``."""
+        """Draw how the fit of an estimator went.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Whose ``trace_`` is drawn.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        TraceDisplay
+            Drawn: with ``figure_`` and ``ax_``.
+        """
         return cls(estimator.trace_).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw it."""
+        """Draw the objective by iteration.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        TraceDisplay
+            This one.
+        """
         records = self.trace.records
         if not records:
             raise ValueError("the trace is empty: the fit made no iteration")
@@ -181,6 +88,15 @@ class DiagnosticsDisplay:
     Quantile residuals are normal when the model is right, whatever the family: where targets lie in their fitted
     distributions, through the normal quantile.
 
+    Parameters
+    ----------
+    predicted : array of shape (n,)
+        Means.
+    observed : array of shape (n,)
+        Targets.
+    residuals : array of shape (n,)
+        Quantile residuals.
+
     Examples
     --------
     >>> from ahofm.plot import DiagnosticsDisplay
@@ -197,7 +113,26 @@ class DiagnosticsDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, offset: ArrayLike | None = None, ax: Any = None
     ) -> Any:
-        """For rows, best those that were not fitted."""
+        """Compute residuals of rows and draw them.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            With one mean per row: a regressor, or a classifier of two classes.
+        X : table of n rows
+            Best rows that were not fitted.
+        y : array of shape (n,)
+            Their targets.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor.
+        ax : array of 3 matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        DiagnosticsDisplay
+            Drawn: with ``figure_`` and ``axes_``.
+        """
         target = np.asarray(estimator._target(y), dtype=np.float64)
         model = estimator.model_
         mean = model.mean(X, offset)
@@ -207,7 +142,20 @@ class DiagnosticsDisplay:
         return cls(mean, target, residuals).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, bins: int = 12) -> Any:
-        """Draw three pictures; ``ax`` may hold as many axes."""
+        """Draw three pictures.
+
+        Parameters
+        ----------
+        ax : array of 3 matplotlib axes, optional
+            Where to draw; by default a new figure.
+        bins : int, default 12
+            Groups of rows for the calibration.
+
+        Returns
+        -------
+        DiagnosticsDisplay
+            This one.
+        """
         self.axes_ = many_axes(ax, 3, (3.8, 3.2), 3)
         self.figure_ = self.axes_[0].figure
         first, second, third = self.axes_
@@ -235,9 +183,3 @@ class DiagnosticsDisplay:
         for panel in self.axes_:
             tidy(panel)
         return self
-
-
-def _said(value: Any) -> str:
-    if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
-        return "missing"
-    return f"{value:.4g}" if isinstance(value, (int, float, np.number)) else str(value)

@@ -12,8 +12,9 @@ from scipy import stats
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
+from ahofm.estimators import TrainingRows
 from ahofm.explain import effect, summary, top_interactions, variance_shares
-from ahofm.explain.arguments import Fitted, model_of
+from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.summary import p_text
 from ahofm.model import Model
 from ahofm.model.scores import pit
@@ -28,8 +29,8 @@ NEGLIGIBLE = 1e-6
 def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
     """Everything that the page shows; a model without rows of training shows less."""
     model = model_of(fitted, band=True)
-    training = getattr(fitted, "_training", None)
-    table = None if training is None else training[0]
+    training = training_of(fitted)
+    table = None if training is None else training.table
     told = summary(fitted)
     labels = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     shares = [variance_shares(model, linear_predictor=label) for label in labels]
@@ -57,7 +58,7 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
         "columns": [_column(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
         "linear_predictors": linear_predictors,
         "rows": [] if table is None else _rows(model, table),
-        "diagnostics": None if training is None else _diagnostics(model, *training),
+        "diagnostics": None if training is None else _diagnostics(model, training),
         "fit": {
             "choices": [[choice.name, choice.value, choice.reason] for choice in model.choices],
             "columns": _fit_columns(told),
@@ -153,9 +154,9 @@ def _cell(value: Any) -> Any:
     return float(value) if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _diagnostics(model: Model, table: Table, y: Any, weight: Any, offset: Any) -> dict[str, Any] | None:
-    """Of rows of training; families without a distribution, and several classes, have none."""
-    del weight
+def _diagnostics(model: Model, training: TrainingRows) -> dict[str, Any] | None:
+    """Of training rows; families without a distribution, and several classes, have none."""
+    table, y, offset = training.table, training.y, training.offset
     rows = np.sort(np.random.default_rng(0).permutation(table.n_rows)[:20_000])
     some, target = table.take(rows), np.asarray(y, dtype=np.float64)[rows]
     shift = None if offset is None else np.asarray(offset)[rows]

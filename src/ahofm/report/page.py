@@ -17,15 +17,21 @@ _HERE = Path(__file__).parent
 
 
 def page(fitted: Fitted, *, title: str | None = None, target: str = "the target") -> str:
-    """The page as text.
+    """Make a page that shows a model.
 
     Parameters
     ----------
     fitted : estimator or model
-        An estimator that remembers its rows of training shows more: bands, diagnostics, rows to start from.
+        An estimator that has its training rows shows more: bands, diagnostics, rows to start from.
     title : str, optional
-    target : str
+        Headline.
+    target : str, default "the target"
         What is predicted, for axes and headings.
+
+    Returns
+    -------
+    str
+        HTML.
     """
     headline = title or f"What the model says about {target}"
     parts = {
@@ -45,7 +51,21 @@ def _embedded(value: Any) -> str:
 
 
 def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
-    """Write the page to a file, which is there in full or not at all; where it is.
+    """Write the page to a file, which is there in full or not at all.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        An estimator that has its training rows shows more: bands, diagnostics, rows to start from.
+    path : str or path
+        Of the HTML file, in a folder that exists.
+    **asked
+        Settings of :func:`page`: ``title`` and ``target``.
+
+    Returns
+    -------
+    Path
+        Where the page is.
 
     Examples
     --------

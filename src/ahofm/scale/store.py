@@ -73,10 +73,12 @@ class CodeStore:
             Is made if need be.
         data : path or list of paths
             Parquet, Feather or CSV files with the same columns, or folders of them.
-        target, weight : str
-            Columns. A target of text, or of at most 1,000 different numbers, may be fitted as classes.
+        target : str
+            Column of targets. A target of text, or of at most 1,000 different numbers, may be fitted as classes.
+        weight : str, optional
+            Column of weights.
         offset : str or list of str, optional
-            Columns that are added to the linear predictor, or to each linear predictor.
+            Columns that are added to the linear predictor, or to each of them.
         drop : list of str
             Columns to leave out.
         columns : dict of column to kind, optional
@@ -87,14 +89,19 @@ class CodeStore:
             Codebooks to use, e.g. ``fitted.model_.encoder``; otherwise they are learned from all rows.
         missing : list of str
             Cells of text files that mean missing, besides the usual ones.
-        memory_limit : str or int
-            Bytes, or e.g. "2GB".
+        memory_limit : str or int, default "2GB"
+            Bytes, or a text with a unit.
         chunk_rows : int, optional
             Rows that are computed together; chosen by the size of the data.
         n_threads : int, optional
             All cores by default.
-        verbose : int
+        verbose : int, default 0
             1 shows a progress bar.
+
+        Returns
+        -------
+        CodeStore
+            Opened.
         """
         from ahofm.scale.build import Request, build  # noqa: PLC0415 - building knows stores
 
@@ -108,7 +115,24 @@ class CodeStore:
 
     @classmethod
     def open(cls, folder: Any, *, memory_limit: str | int = "2GB") -> CodeStore:
-        """A store that was built before; raises StoreError unless it is complete and was made by no newer version."""
+        """Open a store that was built before.
+
+        Parameters
+        ----------
+        folder : path
+            Where the store was built.
+        memory_limit : str or int, default "2GB"
+            Bytes, or a text with a unit.
+
+        Returns
+        -------
+        CodeStore
+
+        Raises
+        ------
+        StoreError
+            Unless the store is complete and was made by no newer version.
+        """
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
@@ -165,7 +189,17 @@ class CodeStore:
         )
 
     def executor(self, n_threads: int | None) -> ThreadExecutor:
-        """Threads."""
+        """Make what runs passes over the rows on threads.
+
+        Parameters
+        ----------
+        n_threads : int or None
+            All cores for None.
+
+        Returns
+        -------
+        ThreadExecutor
+        """
         return ThreadExecutor(n_threads)
 
     def verify(self) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps in compiled code: the arrays of a state as the native engine temperings them, and the way back.
+"""Sweeps in compiled code: the arrays of a state as the native engine reads them, and the way back.
 
 The engine (src/native/engine.cpp) does what ``State`` does in NumPy, without the interpreter: the contract tests hold
 the two together. It works on copies of the posterior's arrays, made when it is, so that earlier states stay what they
@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ahofm import _native
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Family, Gamma, Multinomial, NegativeBinomial, Poisson, Tweedie
@@ -28,6 +27,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffec
 from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
+from ahofm.kernels.native_engine import NativeEngine
 
 _PRIORS: Sequence[type] = (SplinePrior, RandomWalkPrior, IIDPrior, SplineIIDPrior)
 
@@ -56,7 +56,7 @@ class Engine:
 
     Attributes
     ----------
-    native : _native.Engine
+    native : NativeEngine
     derivatives : LossDerivatives
         Losses and derivatives, which sweeps change in place.
     variance : array of shape (n, K)
@@ -96,7 +96,7 @@ class Engine:
         }
         columns = [_column(block, code) for block, code in zip(blocks, codes.columns, strict=True)]
         etas = [_arrays(posterior) for posterior in posteriors]
-        native = _native.Engine(
+        native = NativeEngine(
             INSTRUCTION_SETS[-1],
             precision == "float64",
             rows,

@@ -1,0 +1,114 @@
+"""A fitted estimator for people: importances, summary, figures, a page, a file. All of it is made elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from ahofm.columns.basis import Floats
+from ahofm.estimators.fitted import Fitted
+from ahofm.kernels.blas import one_blas_thread
+
+
+class Shown(Fitted):
+    """What shows and keeps a fitted estimator."""
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of the variance of the linear predictor that each column carries: (columns,), in sum 1.
+
+        The variance is that under independent columns, where main effects and interactions are uncorrelated. An
+        interaction of d columns counts for each of them by 1/d. All are 0 when the model is constant. Variances of
+        several linear predictors are added up. ``ahofm.explain.variance_shares`` has main effects and orders apart.
+        """
+        from ahofm.explain.shares import importances  # noqa: PLC0415 - explaining knows estimators, not the other way round
+
+        check_is_fitted(self, "model_")
+        return importances(self)
+
+    def summary(self) -> Any:
+        """Summarise the model: columns and orders with their shares, degrees of freedom, tests, and warnings.
+
+        Returns
+        -------
+        ahofm.explain.Summary
+            ``print`` it, or call ``to_frame``.
+        """
+        from ahofm.explain import summary  # noqa: PLC0415 - as for importances
+
+        check_is_fitted(self, "model_")
+        return summary(self)
+
+    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 12, **asked: Any) -> Any:
+        """Draw effects: a curve for each column, a surface for each pair of columns. Needs matplotlib.
+
+        Parameters
+        ----------
+        terms : list of column names and pairs of them, or a single name, optional
+            E.g. ``["wind", ("rain", "sun")]``; columns may be given by number. By default the main effects and pairs
+            with the largest shares of the variance.
+        ax : matplotlib axes, or an array of as many as there are terms, optional
+            Where to draw; by default a new figure.
+        labels : dict of column name to text, optional
+            For axes, e.g. with units.
+        most : int, default 12
+            Terms at most, where ``terms`` is not given.
+        **asked
+            Settings of ``ahofm.explain.effect``, e.g. ``scale``, ``level`` or ``linear_predictor``.
+
+        Returns
+        -------
+        ahofm.plot.EffectsDisplay
+            With ``figure_`` and ``axes_``.
+        """
+        from ahofm.plot import EffectsDisplay  # noqa: PLC0415 - as for importances
+
+        check_is_fitted(self, "model_")
+        return EffectsDisplay.from_estimator(self, terms, ax=ax, labels=labels, most=most, **asked)
+
+    @one_blas_thread()
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None, target: str = "the target") -> Path:
+        """Write an HTML page that shows the model; it is self-contained and evaluates the model in the browser.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the HTML file.
+        title : str, optional
+            Headline of the page.
+        target : str, default "the target"
+            What is predicted, for headings.
+
+        Returns
+        -------
+        Path
+            Where the page is.
+        """
+        from ahofm.report import write  # noqa: PLC0415 - as for importances
+
+        check_is_fitted(self, "model_")
+        return write(self, path, title=title, target=target)
+
+    def save(self, path: str | os.PathLike[str], *, uncertainty: bool = True) -> None:
+        """Write the fitted model to a file that :func:`ahofm.load` reads; nothing in such a file is executed.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the file; one that is there is replaced when the new one is complete.
+        uncertainty : bool, default True
+            Whether the file has the band of the model, which is computed if nobody has asked for it yet. Without it
+            the estimator that ``load`` returns has no intervals, standard deviations and degrees of freedom.
+
+        Raises
+        ------
+        TypeError
+            For a family, column kind or label that is not built in: pickle the estimator instead.
+        ValueError
+            With ``uncertainty``, where neither the model has a band nor the estimator its training rows.
+        """
+        check_is_fitted(self, "model_")
+        (self.with_uncertainty() if uncertainty else self).model_.save(Path(path))

@@ -1,0 +1,7 @@
+"""The compiled engine of the variational solver's sweeps; the solver gives it arrays and takes them back."""
+
+from __future__ import annotations
+
+from ahofm._native import Engine as NativeEngine
+
+__all__ = ["NativeEngine"]
