@@ -59,8 +59,24 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
         if (static_cast<int64_t>(prior.group.size()) != m) refuse("group must have an entry per coordinate");
         prior.task.groups = 1 + *std::max_element(prior.group.begin(), prior.group.end());
         expected += prior.task.groups;
-        prior.products.reserve(static_cast<size_t>(product(codes, m * (m + 1) / 2, "products")));
-        for (int64_t b = 0; b < codes; b++)
+        if (!entry(given, "places").is_none()) {
+            const Doubles transform = doubles(entry(given, "transform"), "transform");
+            expect_dimensions(transform, 2, "transform", "(functions, coordinates)");
+            const int64_t functions = within(static_cast<int64_t>(transform.shape(0)), 1, 10'000, "local functions");
+            prior.transform = copied(entry(given, "transform"), {functions, m}, "transform");
+            const Doubles entries = doubles(entry(given, "entries"), "entries");
+            expect_dimensions(entries, 2, "entries", "(codes, functions that are not zero)");
+            const int64_t nonzero = within(static_cast<int64_t>(entries.shape(1)), 1, functions, "functions that are not zero");
+            prior.entries = copied(entry(given, "entries"), {codes, nonzero}, "entries");
+            prior.places = indices_of(entry(given, "places"), functions, "places");
+            if (static_cast<int64_t>(prior.places.size()) != codes * nonzero) refuse("places must have an entry for each of entries");
+            for (size_t s = 1; s < prior.places.size(); s++)
+                if (s % static_cast<size_t>(nonzero) != 0 && prior.places[s] <= prior.places[s - 1]) refuse("places must ascend at each code");
+            prior.task.nonzero = nonzero;
+            prior.task.functions = functions;
+        }
+        prior.products.reserve(prior.task.nonzero > 0 ? 0 : static_cast<size_t>(product(codes, m * (m + 1) / 2, "products")));
+        for (int64_t b = 0; b < codes && prior.task.nonzero == 0; b++)
             for (int64_t a = 0; a < m; a++)
                 for (int64_t c = a; c < m; c++)
                     prior.products.push_back(prior.values[static_cast<size_t>(b * m + a)] * prior.values[static_cast<size_t>(b * m + c)]);

@@ -51,6 +51,9 @@ void Prior::link() {
     task.values = values.data();
     task.products = products.data();
     task.weight = weight.data();
+    task.places = places.data();
+    task.entries = entries.data();
+    task.transform = transform.data();
     task.rough = rough.data();
     task.group = group.data();
     task.mass = mass.empty() ? nullptr : mass.data();

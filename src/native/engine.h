@@ -18,7 +18,8 @@ namespace ahofm {
 struct Prior {
     PriorTask task{};
     std::vector<double> values, products, weight, rough, mass, edges, roughness, low, high;
-    std::vector<int64_t> group;
+    std::vector<double> entries, transform;
+    std::vector<int64_t> group, places;
     std::vector<uint8_t> repeated;
 
     int64_t n_lam() const { return static_cast<int64_t>(low.size()); }

@@ -191,6 +191,11 @@ struct PriorTask {
     int64_t m = 0;             // coordinates of the spline
     int64_t groups = 0;        // of those, each with a smoothing parameter of its own
     const double* values = nullptr;    // (codes, m)
+    int64_t nonzero = 0;    // local functions that are not zero at a code (local_basis.h); 0: values and products are dense
+    int64_t functions = 0;  // their number
+    const int64_t* places = nullptr;    // (codes, nonzero), ascending
+    const double* entries = nullptr;    // (codes, nonzero)
+    const double* transform = nullptr;  // (functions, m)
     const double* products = nullptr;  // (codes, m (m + 1) / 2): values_a values_b, a <= b
     const int64_t* group = nullptr;    // (m,)
     const double* weight = nullptr;    // (m,): within its group

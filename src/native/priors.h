@@ -7,33 +7,10 @@
 // and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/fit/priors, with the formulas.
 #pragma once
 
-#include "dense.h"
+#include "local_basis.h"
 
 namespace ahofm {
 namespace {
-
-// Memory for one solve, given out piece by piece.
-class Arena {
-  public:
-    Arena(double* memory, int64_t size) : next_(memory), end_(memory + size) {}
-
-    double* take(int64_t count) {
-        const int64_t rounded = (count + 7) / 8 * 8;
-        if (next_ + rounded > end_) too_large();
-        double* found = next_;
-        next_ += rounded;
-        return found;
-    }
-
-    double* zeros(int64_t count) {
-        double* found = take(count);
-        std::memset(found, 0, static_cast<size_t>(count) * sizeof(double));
-        return found;
-    }
-
-  private:
-    double *next_, *end_;
-};
 
 // Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side, side) of
 // which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U (C'U)^-1 U' from the
@@ -125,8 +102,8 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
         for (int64_t f = 0; f < K; f++)
             for (int64_t g = f; g < K; g++) *to++ = gram[(b * K + f) * K + g];
     }
-    double* blocks = arena.zeros(pairs * packed);
-    add_product({prior.products, 1, pairs}, pairs, upper, packed, packed, codes, 1.0, blocks, packed);
+    double* blocks = arena.take(pairs * packed);
+    at_pairs(prior, upper, packed, blocks, arena);
     double* matrix = arena.take(N * N);
     const double* from = blocks;
     for (int64_t a = 0; a < m; a++)
@@ -152,8 +129,8 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
     if (!factorise(matrix, N, N)) return false;
     double* inverse = arena.take(N * N);
     invert_triangle(matrix, N, N, inverse);
-    double* right = arena.zeros(N * count);
-    add_product({prior.values, 1, m}, m, rhs, K * count, K * count, codes, 1.0, right, K * count);
+    double* right = arena.take(N * count);
+    at_coordinates(prior, rhs, K * count, right, arena);
     apply_inverse(inverse, N, right, count, arena.take(N * count), out.coef);
     double* own = arena.take(pairs * K);  // same-function covariances, those off the diagonal twice
     for (int64_t group = 0; group < prior.groups; group++)
@@ -166,8 +143,7 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
                 own[pair * K + f] = a == b ? covariance : 2.0 * covariance;
                 if (a == b) edf[prior.group[a] * K + f] += 1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance;
             }
-    std::memset(out.variance, 0, static_cast<size_t>(codes * K) * sizeof(double));
-    add_product({prior.products, pairs, 1}, codes, own, K, K, pairs, 1.0, out.variance, K);
+    pairs_at_codes(prior, own, K, out.variance, arena);
     for (int64_t i = 0; i < codes * K; i++) out.variance[i] = larger(out.variance[i], 0.0);
     return true;
 }
@@ -187,8 +163,7 @@ inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
     SplineSolution found{task.smooth, task.variance};
     if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.coupling, task.edf, found, arena)) return false;
     spline_forms(prior, task.K, task.smooth, 1, task.form);
-    std::memset(task.mean, 0, static_cast<size_t>(prior.codes * task.K) * sizeof(double));
-    add_product({prior.values, prior.m, 1}, prior.codes, task.smooth, task.K, task.K, prior.m, 1.0, task.mean, task.K);
+    at_codes(prior, task.smooth, task.K, task.mean, arena);
     return true;
 }
 
@@ -503,8 +478,8 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
         side, [&](auto small) { return eliminate_effects(small, task, t, side, count, local, reduced, right, arena); });
     SplineSolution found{arena.take(m * K * count), arena.take(codes * K)};
     if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena)) return false;
-    double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count), *rough_variance = arena.take(codes * K);
-    add_product({prior.values, m, 1}, codes, found.coef, K * count, K * count, m, 1.0, smooth, K * count);
+    double *smooth = arena.take(codes * K * count), *rough = arena.take(codes * K * count), *rough_variance = arena.take(codes * K);
+    at_codes(prior, found.coef, K * count, smooth, arena);
     with_small(side, [&](auto small) {
         return restore_effects(small, task, t, side, count, local, smooth, found.variance, rough, rough_variance, arena);
     });
@@ -559,7 +534,7 @@ int64_t solve_memory(const PriorTask& prior, int64_t K) {
     const int64_t codes = prior.codes, side = padded(K), m = prior.m, N = m * K, count = side + 4;
     int64_t size = 2048 + 64 * side + 16 * side * (side + 4) + 2 * codes * side * side + 3 * codes * side;
     if (prior.kind == PriorKind::spline || prior.kind == PriorKind::spline_iid)
-        size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count + codes * K;
+        size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count + codes * K + 2 * local_memory(prior, K * (K + 1) / 2) + 2 * local_memory(prior, K * count);
     if (prior.kind == PriorKind::spline_iid) size += codes * side * side + 4 * codes * K * count + 4 * codes * K;
     return size;
 }

@@ -104,11 +104,12 @@ class SmoothCoordinates:
     stiffness: Floats
     largest_lam: float
     functions: Basis
+    basis: Floats
 
     @property
     def prior(self) -> SplinePrior:
         """With these values."""
-        return SplinePrior(self.values, self.group, self.weight, self.largest_lam, self.stiffness > 0.0)
+        return SplinePrior(self.values, self.group, self.weight, self.largest_lam, self.stiffness > 0.0, self.basis)
 
     def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
         """Each coordinate at raw values of the column: (len(values), m)."""
@@ -236,7 +237,9 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
     group = np.unique(names, return_inverse=True)[1]
     largest_lam = float(np.clip(book.mass.sum() ** 2, *_LARGEST_LAM))
-    return SmoothCoordinates(values, to_basis, centring, group, weight, stiffness, largest_lam, functions)
+    basis = np.zeros((n_codes, functions.size))
+    basis[: book.support.size] = replace(book, functions=functions, missing_mass=0.0).basis.toarray()[:-1]
+    return SmoothCoordinates(values, to_basis, centring, group, weight, stiffness, largest_lam, functions, basis)
 
 
 def all_column_priors(

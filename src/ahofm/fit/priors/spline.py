@@ -17,6 +17,9 @@ from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
 _SMALLEST_LAM = 1e-3
 """Smoothing parameter."""
 
+_EXACT, _LOCAL = 1e-11, 0.6
+"""Relative error of values from local functions; of those that are not zero at a code, the most, per coordinate."""
+
 _JITTER = 1e-8
 """Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
 
@@ -37,6 +40,8 @@ class SplinePrior:
         No smoothing parameter is higher.
     wiggly : array of bool of shape (m,), optional
         Coordinates that are penalised for it; by default those of the first group.
+    basis : array of shape (codes, functions), optional
+        Functions of which few are not zero at a code, such as B-splines, whose span has the values.
     """
 
     values: Floats
@@ -44,6 +49,26 @@ class SplinePrior:
     weight: Floats
     largest_lam: float = 1e6
     wiggly: NDArray[np.bool_] | None = None
+    basis: Floats | None = None
+
+    @cached_property
+    def local(self) -> tuple[NDArray[np.intp], Floats, Floats] | None:
+        """``values = B T`` with few functions that are not zero at a code: places and entries of B, and T.
+
+        Places and entries are (codes, nonzero), T is (functions, m). None where the basis does not span the values, or
+        has many functions at each code.
+        """
+        if self.basis is None:
+            return None
+        basis = np.column_stack([self.basis, np.eye(len(self.basis))[:, [-1]], np.ones(len(self.basis))])
+        for functions in (basis[:, :-2], basis[:, :-1], basis):  # the last code may be that of missing values
+            nonzero = int((functions != 0.0).sum(axis=1).max())
+            transform = np.asarray(np.linalg.lstsq(functions, self.values, rcond=None)[0], dtype=np.float64)
+            exact = np.abs(functions @ transform - self.values).max() <= _EXACT * np.abs(self.values).max()
+            if exact and nonzero <= _LOCAL * self.values.shape[1]:
+                places = np.sort(np.argsort(functions == 0.0, axis=1, kind="stable")[:, :nonzero], axis=1)
+                return places, np.take_along_axis(functions, places, axis=1), transform
+        return None
 
     @property
     def rough(self) -> Floats:

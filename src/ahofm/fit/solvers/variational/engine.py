@@ -186,6 +186,9 @@ def _prior(prior: Prior) -> Arrays:
     if isinstance(smooth, SplinePrior):
         spec |= {"values": contiguous(smooth.values), "group": smooth.group.astype(np.float64)}
         spec |= {"weight": smooth.weight, "rough": smooth.rough}
+        places, entries, transform = smooth.local or (None, None, None)
+        spec["places"] = None if places is None else places.ravel().astype(np.float64)
+        spec |= {"entries": entries, "transform": transform}
     if isinstance(prior, RandomWalkPrior):
         spec |= {"edges": prior.edges, "roughness": prior.roughness}
     if isinstance(prior, (IIDPrior, SplineIIDPrior)):
