@@ -6,7 +6,7 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint          ruff and mypy"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the variational solver cost, against EBM"
+	@echo "make bench-engine DATA=folder         default fits against a version before, EBM and LightGBM, by threads (an hour)"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
 	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
@@ -103,6 +104,19 @@ bench-predict: $(VENV)/installed-bench
 
 bench-block: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.block
+
+# The version to compare with: the last one before the native engine.
+BASE := 4037f83
+
+build/base/installed:
+	rm -rf build/base && mkdir -p build/base/source
+	git archive $(BASE) | tar x -C build/base/source
+	$(VENV)/bin/python -m pip install --quiet --no-deps --target build/base/site build/base/source
+	@touch $@
+
+bench-engine: $(VENV)/installed-bench build/base/installed
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.engine $(DATA) --base build/base/site
 
 bench-accuracy: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
