@@ -28,9 +28,7 @@ _OF_BASE = {"concrete": 1 / 8, "california": 1 / 5, "adult": 1 / 8, "glass": 1 /
 def measured(job: str, model: str, threads: int, data: Path, path: Path | None = None) -> dict[str, float] | None:
     """Seconds and error of one fit; None when it took too long or the package is not there."""
     environment = dict(os.environ, OMP_NUM_THREADS="1")
-    if path is not None:
-        environment["PYTHONPATH"] = os.pathsep.join([str(path), *environment.get("PYTHONPATH", "").split(os.pathsep)])
-    command = [sys.executable, str(_FIT), job, model, str(threads), str(data)]
+    command = [sys.executable, str(_FIT), job, model, str(threads), str(data), *([] if path is None else [str(path)])]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:

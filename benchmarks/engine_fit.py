@@ -1,7 +1,7 @@
 """One fit of ``benchmarks.engine``, in a process of its own: prints clock and processor seconds and the error as JSON.
 
-``python benchmarks/engine_fit.py JOB MODEL THREADS FOLDER``. It imports the ``ahofm`` that the path offers, which may
-be another version: nothing else of the benchmarks, and no option that a version before may not have.
+``python benchmarks/engine_fit.py JOB MODEL THREADS FOLDER [PATH]``. With a path it imports the ``ahofm`` that is there,
+which may be another version: nothing else of the benchmarks, and no option that a version before may not have.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ def estimator(model: str, threads: int, *, classes: bool, job: str) -> Any:
 def main() -> None:
     """Fit most of the rows, and predict the others."""
     job, model, threads, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
+    if len(sys.argv) > 5:  # an editable install redirects imports before the path is looked at
+        sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
+        sys.path.insert(0, sys.argv[5])
     warnings.simplefilter("ignore")
     X, y, classes = data(job, folder)
     if model == "lightgbm":

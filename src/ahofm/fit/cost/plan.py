@@ -9,7 +9,7 @@ from ahofm.fit.cost.schedule import Job, Schedule, pass_cost, up_to
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.subsample.sampling import PASSES, PASSES_BELOW, SAMPLE_ROWS, uses_subsample
 from ahofm.fit.stacking.problem import TrainingProblem, member_count
-from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, validation_split
+from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW, validation_split
 from ahofm.rows import RAW_SAMPLE_ROWS
 
 _LIKELY = 0.65
@@ -83,7 +83,8 @@ class Plan:
 
 
 def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:
-    """With fewer sweeps where rows are many, and one tells as much as a measurement."""
-    if n_rows <= FEW_ROWS or not dispersed:
+    """With fewer sweeps, where a row tells as much as a measurement: candidates are compared, not kept."""
+    if not dispersed:
         return settings
-    return replace(settings, max_iter=min(settings.max_iter or SEARCH_SWEEPS, SEARCH_SWEEPS))
+    most = SEARCH_SWEEPS_OF_FEW if n_rows <= FEW_ROWS else SEARCH_SWEEPS
+    return replace(settings, max_iter=min(settings.max_iter or most, most))

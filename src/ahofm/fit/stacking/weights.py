@@ -23,6 +23,11 @@ FEW_ROWS = 20_000
 SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
 """Rows and sweeps of candidate fits when rows are many; more of both where a row tells less than a measurement."""
 
+SEARCH_SWEEPS_OF_FEW = 16
+"""Sweeps of candidate fits up to 20,000 rows. Over 13 sets of 100 to 1,500 rows, three splits each, 12, 20 and 30
+instead of 60 change the error of the whole fit by factors of 1.006, 1.009 and 1.000 (noise: .005), and processor time
+by .61, .73 and .83."""
+
 _RARE_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance."""
 
