@@ -60,7 +60,9 @@ struct Moments {
     }
 
     Vector mean(int a) const { return a == 0 ? broadcast<Vector>(T(1)) : t[a - 1]; }
-    Vector covariance(int a, int b) const { return b == 0 ? broadcast<Vector>(T(0)) : a >= b ? t[place(a, b)] : t[place(b, a)]; }
+    Vector covariance(int a, int b) const {
+        return b == 0 ? broadcast<Vector>(T(0)) : a >= b ? t[place(a, b)] : t[place(b, a)];
+    }
 
     // What the column adds to Cov(e_a, e_b); b <= a.
     Vector change(int a, int b, Vector m, Vector s) const {
@@ -99,15 +101,15 @@ struct Share {
 
 template <class T>
 struct PanelStep {
-    T* state;               // of the block's first row, at this panel
+    T* state;  // of the block's first row, at this panel
     int n;
-    const T* in;            // (codes, 2, lanes): means and variances; nullptr: none goes in
-    const T* out;           // nullptr: none comes out
+    const T* in;   // (codes, 2, lanes): means and variances; nullptr: none goes in
+    const T* out;  // nullptr: none comes out
     const uint32_t* in_rows;
     const uint32_t* out_rows;
-    Share<T>* shares;       // (rows, panels), here at this panel
+    Share<T>* shares;  // (rows, panels), here at this panel
     int n_panels;
-    Lanes<T>* fitted;       // (rows,): sums of E[e_d] over panels
+    Lanes<T>* fitted;  // (rows,): sums of E[e_d] over panels
 };
 
 template <class T, int Order>
@@ -152,7 +154,8 @@ class MomentTables {
     static constexpr int lanes = state_lanes<T>;
 
     MomentTables(const BlockTask& task, const ColumnMoments& column)
-        : size_(column.mean == nullptr ? 0 : column.size), main_(size_ * 2), tables_(size_ * 2 * lanes * task.n_panels) {
+        : size_(column.mean == nullptr ? 0 : column.size), main_(size_ * 2),
+          tables_(size_ * 2 * lanes * task.n_panels) {
         for (int64_t c = 0; c < size_; c++) {
             const double *mean = column.mean + c * task.width, *variance = column.variance + c * task.width;
             main_[2 * c] = static_cast<T>(mean[0]);
@@ -183,8 +186,9 @@ class BlockPass {
     static constexpr int lanes = state_lanes<T>;
 
     explicit BlockPass(const BlockTask& task)
-        : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)), shares_(static_cast<int64_t>(kBlock) * task.n_panels),
-          bin_size_(size_of_bin(task)), bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
+        : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)),
+          shares_(static_cast<int64_t>(kBlock) * task.n_panels), bin_size_(size_of_bin(task)),
+          bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
         clear_bins();
     }
 
@@ -239,7 +243,8 @@ class BlockPass {
         T* at = block + kBlock * kStateHead;
         for (int k = 0; k < task_.n_panels; k++) {
             const int order = task_.panels[k].order;
-            panel_step_of<T>(order)({at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, shares_.get() + k, task_.n_panels, fitted_});
+            panel_step_of<T>(order)(
+                {at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, shares_.get() + k, task_.n_panels, fitted_});
             at += kBlock * state_entries(order) * lanes;
         }
     }
@@ -310,7 +315,8 @@ class BlockPass {
     }
 
     void clear_bins() {
-        if (!out_.empty()) std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.remove_column.size) * sizeof(T));
+        if (!out_.empty())
+            std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.remove_column.size) * sizeof(T));
     }
 
     const BlockTask& task_;

@@ -77,12 +77,14 @@ inline BadCode unpack_block(const Rows& rows, int first, int last, int skip, int
             if (j == skip) continue;
             const Column& column = rows.columns[j];
             const bool inside = with_codes(column, row, [&](const auto* codes) {
-                return n == kBlock ? widen<kBlock>(codes, column, n, cells[size]) : widen<0>(codes, column, n, cells[size]);
+                return n == kBlock ? widen<kBlock>(codes, column, n, cells[size])
+                                   : widen<0>(codes, column, n, cells[size]);
             });
             if (!inside) return find_bad_code(rows, j, row);
             size++;
         }
-        for (int r = 0; r < n; r += kGroup) store_turned(cells, r, stride, offsets + static_cast<int64_t>(r) * stride + at);
+        for (int r = 0; r < n; r += kGroup)
+            store_turned(cells, r, stride, offsets + static_cast<int64_t>(r) * stride + at);
     }
     return {};
 }

@@ -72,19 +72,24 @@ inline void at_pairs(const PriorTask& prior, const double* from, int64_t width, 
     }
     double *local = arena.zeros(n * n * width), *half = arena.zeros(n * m * width);
     for (int64_t b = 0; b < prior.codes; b++) {
-        const int64_t *places = prior.places + b * prior.nonzero;
+        const int64_t* places = prior.places + b * prior.nonzero;
         const double* entries = prior.entries + b * prior.nonzero;
         for (int64_t s = 0; s < prior.nonzero; s++)
             for (int64_t t = s; t < prior.nonzero; t++)
-                subtract_row(-entries[s] * entries[t], from + b * width, width, local + (places[s] * n + places[t]) * width);
+                subtract_row(-entries[s] * entries[t], from + b * width, width,
+                             local + (places[s] * n + places[t]) * width);
     }
     for (int64_t i = 0; i < n; i++)  // places ascend, so that only the upper triangle has been filled
-        for (int64_t j = 0; j < i; j++) std::memcpy(local + (i * n + j) * width, local + (j * n + i) * width, static_cast<size_t>(width) * sizeof(double));
+        for (int64_t j = 0; j < i; j++)
+            std::memcpy(local + (i * n + j) * width, local + (j * n + i) * width,
+                        static_cast<size_t>(width) * sizeof(double));
     for (int64_t i = 0; i < n; i++)
-        add_product({prior.transform, 1, m}, m, local + i * n * width, width, width, n, 1.0, half + i * m * width, width);
+        add_product({prior.transform, 1, m}, m, local + i * n * width, width, width, n, 1.0, half + i * m * width,
+                    width);
     double* to = out;
     for (int64_t a = 0; a < m; a++) {
-        add_product({prior.transform + a, 1, m}, 1, half + a * width, m * width, (m - a) * width, n, 1.0, to, (m - a) * width);
+        add_product({prior.transform + a, 1, m}, 1, half + a * width, m * width, (m - a) * width, n, 1.0, to,
+                    (m - a) * width);
         to += (m - a) * width;
     }
 }
@@ -105,13 +110,15 @@ inline void pairs_at_codes(const PriorTask& prior, const double* own, int64_t wi
                 full[(a * m + c) * width + f] = full[(c * m + a) * width + f] = a == c ? from[f] : 0.5 * from[f];
     add_product({prior.transform, m, 1}, n, full, m * width, m * width, m, 1.0, half, m * width);
     for (int64_t i = 0; i < n; i++)
-        add_product({prior.transform, m, 1}, n, half + i * m * width, width, width, m, 1.0, local + i * n * width, width);
+        add_product({prior.transform, m, 1}, n, half + i * m * width, width, width, m, 1.0, local + i * n * width,
+                    width);
     for (int64_t b = 0; b < prior.codes; b++) {
-        const int64_t *places = prior.places + b * prior.nonzero;
+        const int64_t* places = prior.places + b * prior.nonzero;
         const double* entries = prior.entries + b * prior.nonzero;
         for (int64_t s = 0; s < prior.nonzero; s++)
             for (int64_t t = s; t < prior.nonzero; t++)
-                subtract_row(-(s == t ? 1.0 : 2.0) * entries[s] * entries[t], local + (places[s] * n + places[t]) * width, width, out + b * width);
+                subtract_row(-(s == t ? 1.0 : 2.0) * entries[s] * entries[t],
+                             local + (places[s] * n + places[t]) * width, width, out + b * width);
     }
 }
 

@@ -65,9 +65,9 @@ struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
     Reals y, weight;
-    Reals offset;                   // (n, linear predictors)
-    double* eta = nullptr;          // out, (n, linear predictors)
-    const double* g = nullptr;      // in, (n, linear predictors)
+    Reals offset;               // (n, linear predictors)
+    double* eta = nullptr;      // out, (n, linear predictors)
+    const double* g = nullptr;  // in, (n, linear predictors)
     double loss_sum = 0.0;
 };
 
@@ -125,8 +125,9 @@ struct CurveTask {
     const double* const* mains;  // one table (rows of all columns,) per linear predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;     // out, (n, linear predictors); nullptr: shares are asked for
-    double* shares;  // out, (n, linear predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
+    double* eta;  // out, (n, linear predictors); nullptr: shares are asked for
+    double*
+        shares;  // out, (n, linear predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
@@ -187,23 +188,24 @@ enum class PriorKind : int { spline, random_walk, iid, spline_iid };
 
 struct PriorTask {
     PriorKind kind;
-    int64_t codes;             // without the neutral one
-    int64_t m = 0;             // coordinates of the spline
-    int64_t groups = 0;        // of those, each with a smoothing parameter of its own
-    const double* values = nullptr;    // (codes, m)
-    int64_t nonzero = 0;    // local functions that are not zero at a code (local_basis.h); 0: values and products are dense
-    int64_t functions = 0;  // their number
+    int64_t codes;                   // without the neutral one
+    int64_t m = 0;                   // coordinates of the spline
+    int64_t groups = 0;              // of those, each with a smoothing parameter of its own
+    const double* values = nullptr;  // (codes, m)
+    int64_t nonzero =
+        0;  // local functions that are not zero at a code (local_basis.h); 0: values and products are dense
+    int64_t functions = 0;              // their number
     const int64_t* places = nullptr;    // (codes, nonzero), ascending
     const double* entries = nullptr;    // (codes, nonzero)
     const double* transform = nullptr;  // (functions, m)
-    const double* products = nullptr;  // (codes, m (m + 1) / 2): values_a values_b, a <= b
-    const int64_t* group = nullptr;    // (m,)
-    const double* weight = nullptr;    // (m,): within its group
-    const double* rough = nullptr;     // (m,): the weight of a penalised coordinate, 0 of the others
-    const double* mass = nullptr;      // (codes,): functions have this weighted mean zero; nullptr: they need not
+    const double* products = nullptr;   // (codes, m (m + 1) / 2): values_a values_b, a <= b
+    const int64_t* group = nullptr;     // (m,)
+    const double* weight = nullptr;     // (m,): within its group
+    const double* rough = nullptr;      // (m,): the weight of a penalised coordinate, 0 of the others
+    const double* mass = nullptr;       // (codes,): functions have this weighted mean zero; nullptr: they need not
     const uint8_t* repeated = nullptr;  // (codes,): codes that the precision of independent effects is learned from
-    double free_levels = 0.0;          // prior variance of those effects, in units of one effect's
-    const double* edges = nullptr;     // (codes - 1,): weight of each difference of neighbours
+    double free_levels = 0.0;           // prior variance of those effects, in units of one effect's
+    const double* edges = nullptr;      // (codes - 1,): weight of each difference of neighbours
     const double* roughness = nullptr;  // eigenvalues of the matrix of differences
     int64_t n_roughness = 0;
 };
@@ -261,11 +263,13 @@ struct Passes {
     int64_t (*solve_memory)(const PriorTask&, int64_t K);
     void (*losses)(const LossTask&);
     bool (*majorants)(const LossTask&, const double* variance);  // curvatures alone; false: the family has none
-    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);  // (q, q), upper triangle
-    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);                // (n,)
-    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);    // (q,)
+    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight,
+                          double* out);  // (q, q), upper triangle
+    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);  // (n,)
+    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows,
+                                    double* out);                // (q,)
     bool (*invert)(double* matrix, int64_t n, double* inverse);  // of an upper triangle; W with W W' the inverse
-    double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
+    double (*multiply_adds)(int64_t repeats);                    // probe: floating-point operations done
 };
 
 extern const Passes baseline_passes;

@@ -99,7 +99,8 @@ void add_panel(const double* table, const Cells& cells, int64_t n, double* eta) 
 }
 
 // Any order: e_1 .. e_order in memory.
-inline void add_panel_general(const double* table, int order, const Cells& cells, int64_t n, double* eta, double* state) {
+inline void add_panel_general(const double* table, int order, const Cells& cells, int64_t n, double* eta,
+                              double* state) {
     constexpr int count = CurveShape::count;
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
@@ -123,7 +124,8 @@ inline void add_panel_general(const double* table, int order, const Cells& cells
 
 // Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the order.
 template <int Order, int Degree>
-void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares, int64_t stride) {
+void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares,
+                 int64_t stride) {
     constexpr int count = CurveShape::count;
     CurveVector weights[count];
     __builtin_memcpy(weights, panel.weights, sizeof(weights));
@@ -133,8 +135,9 @@ void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVe
         CurveVector e[Order][count] = {};
         for (int j = 0; j < cells.columns; j++) {
             CurveVector value[count];
-            horner<Degree>(reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
-                           broadcast<CurveVector>(t[j]), cells.degrees[j], value);
+            horner<Degree>(
+                reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                broadcast<CurveVector>(t[j]), cells.degrees[j], value);
             for (int v = 0; v < count; v++) {
                 phi[j * count + v] = value[v];
                 for (int q = Order - 1; q >= 2; q--) e[q][v] += value[v] * e[q - 1][v];
@@ -155,7 +158,8 @@ void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVe
 }
 
 // Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is subtracted.
-inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after, double* shares, int64_t stride) {
+inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
+                                CurveVector* after, double* shares, int64_t stride) {
     constexpr int count = CurveShape::count;
     const int order = panel.order, columns = cells.columns, length = order * count;  // e_0 .. e_{order-1}
     CurveVector weights[count];
@@ -200,7 +204,8 @@ class CurvePass {
     explicit CurvePass(const CurveTask& task)
         : task_(task), blocks_(blocks_of_a_batch(task.n_columns)), rows_(blocks_ * kBlock * task.n_columns),
           t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_eta),
-          state_(state_size(task)), phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
+          state_(state_size(task)),
+          phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
         degree_ = task.places[0].degree;
         for (int j = 0; j < task.n_columns; j++) {
             degrees_[j] = task.places[j].degree;
@@ -276,7 +281,8 @@ class CurvePass {
                 for (int r = 0; r < kBlock; r++) value[r] = value[r] * t[r] + (main - m)[at[r]];
             double* eta = eta_.get() + k * blocks_ * kBlock + first;
             for (int r = 0; r < kBlock; r++) eta[r] += value[r];
-            for (int r = 0; task_.shares != nullptr && r < n; r++) task_.shares[((row + r) * task_.n_eta + k) * columns + j] = value[r];
+            for (int r = 0; task_.shares != nullptr && r < n; r++)
+                task_.shares[((row + r) * task_.n_eta + k) * columns + j] = value[r];
         }
         return {};
     }
@@ -285,7 +291,10 @@ class CurvePass {
         double x[kBlock] = {};  // rows after the last are zeros, which every table has a place for
         int64_t piece[kBlock];
         for (int r = 0; r < n; r++)  // at any address
-            __builtin_memcpy(&x[r], reinterpret_cast<const char*>(place.numbers) + (row + r) * place.stride * static_cast<int64_t>(sizeof(double)), sizeof(double));
+            __builtin_memcpy(&x[r],
+                             reinterpret_cast<const char*>(place.numbers) +
+                                 (row + r) * place.stride * static_cast<int64_t>(sizeof(double)),
+                             sizeof(double));
         if (place.period > 0.0)
             for (int r = 0; r < n; r++) x[r] = x[r] == x[r] ? turn(x[r], place.phase, place.period) : x[r];
         count_breaks(place.breaks, place.n_breaks, x, piece);
@@ -344,7 +353,9 @@ class CurvePass {
         switch (panel.order) {
             case 2: return share_panel<2, Degree>(panel, cells, n, phi, shares, stride);
             case 3: return share_panel<3, Degree>(panel, cells, n, phi, shares, stride);
-            default: return share_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), shares, stride);
+            default:
+                return share_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), shares,
+                                           stride);
         }
     }
 
@@ -356,7 +367,7 @@ class CurvePass {
     Buffer<double> eta_;  // (linear predictors, rows of a batch)
     Buffer<double> state_;
     Buffer<double> phi_;  // of one row in one panel
-    int degree_;  // of all columns; -1: they differ
+    int degree_;          // of all columns; -1: they differ
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ template <LossAt (*loss)(double, double, double)>
 void losses_of_rows(const LossTask& task) {
     const double parameter = task.parameter;
     const double* __restrict__ y = task.y;
-    double *__restrict__ value = task.value, *__restrict__ slope = task.slope, *__restrict__ curvature = task.curvature;
+    double* __restrict__ value = task.value, * __restrict__ slope = task.slope, * __restrict__ curvature = task.curvature;
     double eta[kLossRows];
     for (int64_t first = 0; first < task.n; first += kLossRows) {
         const int64_t rows = task.n - first < kLossRows ? task.n - first : kLossRows;
@@ -129,14 +129,16 @@ bool run_majorants(const LossTask& task, const double* variance) {
         for (int64_t first = 0; first < task.n; first += kLossRows) {
             const int64_t rows = task.n - first < kLossRows ? task.n - first : kLossRows;
             shifted(task, first, rows, eta);
-            for (int64_t i = 0; i < rows; i++) curvature[first + i] = logistic_majorant(eta[i] * eta[i] + variance[first + i]);
+            for (int64_t i = 0; i < rows; i++)
+                curvature[first + i] = logistic_majorant(eta[i] * eta[i] + variance[first + i]);
         }
         return true;
     }
     if (task.family != Family::multinomial) return false;
     Buffer<double> eta(K);
     for (int64_t i = 0; i < task.n; i++) {
-        for (int64_t k = 0; k < K; k++) eta[k] = task.eta[i * K + k] + (task.offset == nullptr ? 0.0 : task.offset[i * K + k]);
+        for (int64_t k = 0; k < K; k++)
+            eta[k] = task.eta[i * K + k] + (task.offset == nullptr ? 0.0 : task.offset[i * K + k]);
         for (int64_t k = 0; k < K; k++) {
             double top = -__builtin_inf(), total = 0.0;
             for (int64_t other = 0; other < K; other++)

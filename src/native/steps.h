@@ -114,7 +114,8 @@ void forward_general(const Panel<T>& panel, const Block& block, const T*, double
     using Vector = typename S::Vector;
     const uint32_t* offsets = block.offsets;
     const int order = panel.order;
-    Vector* e = reinterpret_cast<Vector*>(panel.state + block.state_row * order * Lanes);  // e_t at vector (t - 1) * count
+    Vector* e =
+        reinterpret_cast<Vector*>(panel.state + block.state_row * order * Lanes);  // e_t at vector (t - 1) * count
     for (int r = 0; r < block.rows; r++, offsets += block.stride, e += order * S::count) {
         if (block.first_tile)
             for (int k = 0; k < order * S::count; k++) e[k] = Vector{};
@@ -149,7 +150,8 @@ void backward_careful(const Panel<T>& panel, const Block& block, const double* g
         const Vector weight = broadcast<Vector>(static_cast<T>(g[r]));
         for (int v = 0; v < S::count; v++) {
             Vector* before = after + step;
-            for (int t = 0; t < order; t++) before[t * S::count + v] = after[t * S::count + v] = broadcast<Vector>(T(t == 0));
+            for (int t = 0; t < order; t++)
+                before[t * S::count + v] = after[t * S::count + v] = broadcast<Vector>(T(t == 0));
             for (int j = 0; j + 1 < columns; j++, before += step) {
                 const Vector phi = reinterpret_cast<const Vector*>(table + static_cast<int64_t>(offsets[j]) * Lanes)[v];
                 Vector* next = before + step;
@@ -207,14 +209,16 @@ Backward<T> backward_of_width(int order) {
 
 template <class T>
 Forward<T> forward_of(const Panel<T>& panel, bool with_main) {
-    if (panel.lanes == 8) return with_main ? forward_of_width<T, 8, true>(panel.order) : forward_of_width<T, 8, false>(panel.order);
+    if (panel.lanes == 8)
+        return with_main ? forward_of_width<T, 8, true>(panel.order) : forward_of_width<T, 8, false>(panel.order);
     return with_main ? forward_of_width<T, 16, true>(panel.order) : forward_of_width<T, 16, false>(panel.order);
 }
 
 template <class T>
 Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
     if (panel.careful) return panel.lanes == 8 ? backward_careful<T, 8> : backward_careful<T, 16>;
-    if (panel.lanes == 8) return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);
+    if (panel.lanes == 8)
+        return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);
     return with_main ? backward_of_width<T, 16, true>(panel.order) : backward_of_width<T, 16, false>(panel.order);
 }
 
