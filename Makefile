@@ -15,7 +15,7 @@ help:
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
-	@echo "make lint          ruff and mypy"
+	@echo "make lint          ruff, mypy and clang-format"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the block solver cost, against EBM"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
@@ -92,6 +92,7 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/clang-format --dry-run --Werror src/native/*
 
 bench: bench-kernel bench-block bench-predict
 

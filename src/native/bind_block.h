@@ -16,7 +16,8 @@ int64_t functions_of(const Ranks& ranks) {
     int64_t width = 1;
     for (const auto& [order, rank] : ranks) {
         within(order, 2, ahofm::kMaxStateOrder, "order");
-        width = within(sum(width, within(rank, 0, kMostFunctions, "rank"), "rank"), 1, kMostFunctions, "functions of a column");
+        width = within(sum(width, within(rank, 0, kMostFunctions, "rank"), "rank"), 1, kMostFunctions,
+                       "functions of a column");
     }
     return width;
 }
@@ -26,7 +27,9 @@ int64_t state_size(const Ranks& ranks, bool float64) {
     const int64_t lanes = lanes_of_state(float64);
     int64_t size = ahofm::kStateHead;
     for (const auto& [order, rank] : ranks)
-        size = sum(size, product((rank + lanes - 1) / lanes * lanes, ahofm::state_entries(static_cast<int>(order)), "state"), "state");
+        size = sum(size,
+                   product((rank + lanes - 1) / lanes * lanes, ahofm::state_entries(static_cast<int>(order)), "state"),
+                   "state");
     return size;
 }
 
@@ -38,13 +41,15 @@ struct State {
 
     State(nb::handle state, int64_t n, const Ranks& ranks) {
         if (n < 0) refuse("the number of rows cannot be negative, got " + std::to_string(n));
-        if (!nb::try_cast(state, kept, false)) refuse_type("state must be a writable, contiguous array of two dimensions");
+        if (!nb::try_cast(state, kept, false))
+            refuse_type("state must be a writable, contiguous array of two dimensions");
         expect_array(kept, "state");
         task.float64 = kept.dtype() == nb::dtype<double>();
         if (!task.float64 && kept.dtype() != nb::dtype<float>()) refuse_type("state must be float32 or float64");
         task.n = n;
         task.numbers = state_size(ranks, task.float64);
-        expect_shape(kept, {n / ahofm::kBlock + (n % ahofm::kBlock > 0), product(ahofm::kBlock, task.numbers, "state")}, "state");
+        expect_shape(kept, {n / ahofm::kBlock + (n % ahofm::kBlock > 0), product(ahofm::kBlock, task.numbers, "state")},
+                     "state");
         const int64_t lanes = lanes_of_state(task.float64);
         task.width = 1;
         for (const auto& [order, rank] : ranks) {
@@ -81,8 +86,9 @@ struct Moments {
     }
 };
 
-void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const std::optional<nb::tuple>& put_in,
-           const std::optional<nb::tuple>& take_out, const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
+void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks,
+           const std::optional<nb::tuple>& put_in, const std::optional<nb::tuple>& take_out,
+           const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
     const ahofm::Passes& passes = passes_named(isa);
     State parsed(state, n, ranks);
     ahofm::BlockTask& task = parsed.task;
@@ -107,7 +113,8 @@ void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ran
     raise_if_bad(bad, bad.column == in.moments.column ? in.moments.size : out.moments.size);
 }
 
-void read_state(const std::string& isa, nb::handle state, const Ranks& ranks, const DoublesOut& mean, const DoublesOut& variance) {
+void read_state(const std::string& isa, nb::handle state, const Ranks& ranks, const DoublesOut& mean,
+                const DoublesOut& variance) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(mean, 1, "mean", "(rows,)");
     const State parsed(state, static_cast<int64_t>(mean.shape(0)), ranks);
@@ -135,12 +142,14 @@ void inverses(const std::string& isa, const DoublesOut& matrices) {
     raise_if_singular(failed);
 }
 
-void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges, const Doubles& steps, const Doubles& sizes,
-           const DoublesOut& mean, const DoublesOut& variance, const DoublesOut& differences) {
+void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges, const Doubles& steps,
+           const Doubles& sizes, const DoublesOut& mean, const DoublesOut& variance, const DoublesOut& differences) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(rhs, 3, "rhs", "(codes, functions, count)");
-    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), width = static_cast<int64_t>(rhs.shape(1)), count = static_cast<int64_t>(rhs.shape(2));
-    if (codes < 1 || width < 1 || count < 1) refuse("rhs must have at least one code, one function and one right-hand side");
+    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), width = static_cast<int64_t>(rhs.shape(1)),
+                  count = static_cast<int64_t>(rhs.shape(2));
+    if (codes < 1 || width < 1 || count < 1)
+        refuse("rhs must have at least one code, one function and one right-hand side");
     expect_shape(gram, {codes, width, width}, "gram");
     expect_shape(edges, {codes - 1}, "edges");
     expect_shape(steps, {width}, "steps");
@@ -148,7 +157,9 @@ void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, cons
     expect_shape(mean, {codes, width, count}, "mean");
     expect_shape(variance, {codes, width}, "variance");
     expect_shape(differences, {width}, "differences");
-    const ahofm::ChainTask task{codes, width, count, gram.data(), rhs.data(), edges.data(), steps.data(), sizes.data(), mean.data(), variance.data(), differences.data()};
+    const ahofm::ChainTask task{
+        codes,        width,        count,       gram.data(),     rhs.data(),        edges.data(),
+        steps.data(), sizes.data(), mean.data(), variance.data(), differences.data()};
     int64_t failed;
     {
         nb::gil_scoped_release release;

@@ -16,11 +16,13 @@ struct Places {
     Places(const nb::list& columns, const nb::list& given) {
         if (columns.size() == 0) refuse("columns: at least one is needed");
         if (columns.size() != given.size())
-            refuse("columns: got " + std::to_string(columns.size()) + ", but there are curves of " + std::to_string(given.size()));
+            refuse("columns: got " + std::to_string(columns.size()) + ", but there are curves of " +
+                   std::to_string(given.size()));
         for (size_t j = 0; j < given.size(); j++) {
             const std::string name = "column " + std::to_string(j);
-            ahofm::Place place = nb::isinstance<nb::tuple>(given[j]) ? number_place(columns[j], given[j], name)
-                                                                     : code_place(columns[j], integer(given[j], name + ": number of codes"), name);
+            ahofm::Place place = nb::isinstance<nb::tuple>(given[j])
+                                     ? number_place(columns[j], given[j], name)
+                                     : code_place(columns[j], integer(given[j], name + ": number of codes"), name);
             const int64_t pieces = place.numbers != nullptr ? place.n_breaks + 2 : place.size;
             place.start = static_cast<uint32_t>(n_rows);
             n_rows = sum(n_rows, product(pieces, place.degree + 1, name), name);
@@ -79,7 +81,8 @@ struct CurveParts {
     CurveParts(const nb::list& predictors, int64_t n_rows, int64_t n_columns) {
         if (predictors.size() == 0) refuse("predictors: at least one is needed");
         for (size_t k = 0; k < predictors.size(); k++) {
-            const nb::tuple item = tuple_of(predictors[k], 3, "predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
+            const nb::tuple item =
+                tuple_of(predictors[k], 3, "predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
             intercepts.push_back(number(item[0], "intercept"));
             mains.push_back(keep(item[1], {n_rows}, "main"));
             for (nb::handle entry : list(item[2], "panels")) add(entry, static_cast<int>(k), n_rows, n_columns);
@@ -105,22 +108,33 @@ struct CurveParts {
         if (order > n_columns) return;  // no subset of that many columns
         within(order, 2, kHighestOrder, "order of curves");
         for (int64_t q = 0; q < count; q++)
-            panels.push_back({static_cast<int>(order), k, tables + q * n_rows * ahofm::kCurveLanes, weights + q * ahofm::kCurveLanes});
+            panels.push_back({static_cast<int>(order), k, tables + q * n_rows * ahofm::kCurveLanes,
+                              weights + q * ahofm::kCurveLanes});
     }
 };
 
 // out: predictors (n, predictors), or shares of the columns (n, predictors, columns).
-void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors, const DoublesOut& out) {
+void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors,
+            const DoublesOut& out) {
     const ahofm::Passes& passes = passes_named(isa);
     const Places parsed(columns, places);
-    const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_predictors = static_cast<int64_t>(predictors.size());
+    const int64_t n_columns = static_cast<int64_t>(parsed.list.size()),
+                  n_predictors = static_cast<int64_t>(predictors.size());
     const CurveParts parts(predictors, parsed.n_rows, n_columns);
     expect_array(out, "out");
     const bool shares = out.ndim() == 3;
     if (shares) expect_shape(out, {parsed.n, n_predictors, n_columns}, "out");
     else expect_shape(out, {parsed.n, n_predictors}, "out");
-    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_predictors), parts.intercepts.data(), parts.mains.data(),
-                                parts.panels.data(), static_cast<int>(parts.panels.size()), shares ? nullptr : out.data(), shares ? out.data() : nullptr};
+    const ahofm::CurveTask task{parsed.n,
+                                parsed.list.data(),
+                                static_cast<int>(n_columns),
+                                static_cast<int>(n_predictors),
+                                parts.intercepts.data(),
+                                parts.mains.data(),
+                                parts.panels.data(),
+                                static_cast<int>(parts.panels.size()),
+                                shares ? nullptr : out.data(),
+                                shares ? out.data() : nullptr};
     ahofm::BadCode bad;
     {
         nb::gil_scoped_release release;

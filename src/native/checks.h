@@ -1,5 +1,5 @@
-// Checks of what Python gives: tuples of the right length, arrays of the right type, shape and alignment, sizes that do not
-// overflow. Bindings see nothing that has not been through here, so that a mistake in Python is an exception.
+// Checks of what Python gives: tuples of the right length, arrays of the right type, shape and alignment, sizes that do
+// not overflow. Bindings see nothing that has not been through here, so that a mistake in Python is an exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,9 +27,9 @@ using Numbers = nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>;
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using AnyArrayOut = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-constexpr int64_t kMostCodes = INT32_MAX;      // of all columns: table rows are counted in 32 bits
-constexpr int64_t kHighestOrder = 1000;        // state grows with it
-constexpr int64_t kMostFunctions = 1 << 20;    // of a column: its main effect and its factors
+constexpr int64_t kMostCodes = INT32_MAX;    // of all columns: table rows are counted in 32 bits
+constexpr int64_t kHighestOrder = 1000;      // state grows with it
+constexpr int64_t kMostFunctions = 1 << 20;  // of a column: its main effect and its factors
 constexpr int64_t kMostRepeats = 1'000'000'000;
 
 [[noreturn]] void refuse(const std::string& text) { throw nb::value_error(text.c_str()); }
@@ -38,24 +38,28 @@ constexpr int64_t kMostRepeats = 1'000'000'000;
 // Sizes that are given are multiplied before anything is compared with them.
 int64_t product(int64_t a, int64_t b, const std::string& what) {
     int64_t result;
-    if (__builtin_mul_overflow(a, b, &result)) refuse(what + " is too large: " + std::to_string(a) + " times " + std::to_string(b));
+    if (__builtin_mul_overflow(a, b, &result))
+        refuse(what + " is too large: " + std::to_string(a) + " times " + std::to_string(b));
     return result;
 }
 
 int64_t sum(int64_t a, int64_t b, const std::string& what) {
     int64_t result;
-    if (__builtin_add_overflow(a, b, &result)) refuse(what + " is too large: " + std::to_string(a) + " plus " + std::to_string(b));
+    if (__builtin_add_overflow(a, b, &result))
+        refuse(what + " is too large: " + std::to_string(a) + " plus " + std::to_string(b));
     return result;
 }
 
 int64_t within(int64_t value, int64_t low, int64_t high, const std::string& what) {
     if (value < low || value > high)
-        refuse(what + " must be between " + std::to_string(low) + " and " + std::to_string(high) + ", got " + std::to_string(value));
+        refuse(what + " must be between " + std::to_string(low) + " and " + std::to_string(high) + ", got " +
+               std::to_string(value));
     return value;
 }
 
 uint32_t code_count(int64_t size, const std::string& what) {
-    if (size < 1 || size > kMostCodes) refuse(what + " must have between 1 and 2^31 codes, got " + std::to_string(size));
+    if (size < 1 || size > kMostCodes)
+        refuse(what + " must have between 1 and 2^31 codes, got " + std::to_string(size));
     return static_cast<uint32_t>(size);
 }
 
@@ -67,12 +71,15 @@ T cast(nb::handle given, const std::string& what, const char* expected) {
     return value;
 }
 
-int64_t integer(nb::handle given, const std::string& what) { return cast<int64_t>(given, what, "an integer of 64 bits"); }
+int64_t integer(nb::handle given, const std::string& what) {
+    return cast<int64_t>(given, what, "an integer of 64 bits");
+}
 double number(nb::handle given, const std::string& what) { return cast<double>(given, what, "a number"); }
 nb::list list(nb::handle given, const std::string& what) { return cast<nb::list>(given, what, "a list"); }
 
 nb::tuple tuple_of(nb::handle given, size_t size, const std::string& what, const char* expected) {
-    if (!nb::isinstance<nb::tuple>(given) || nb::borrow<nb::tuple>(given).size() != size) refuse(what + ": expected " + expected);
+    if (!nb::isinstance<nb::tuple>(given) || nb::borrow<nb::tuple>(given).size() != size)
+        refuse(what + ": expected " + expected);
     return nb::borrow<nb::tuple>(given);
 }
 
@@ -108,7 +115,8 @@ template <class Array>
 void expect_dimensions(const Array& array, size_t count, const std::string& what, const char* meaning) {
     static const char* const words[4] = {"no dimension", "one dimension", "two dimensions", "three dimensions"};
     expect_array(array, what);
-    if (array.ndim() != count) refuse(what + " must have " + words[count] + ": " + meaning + ", got " + std::to_string(array.ndim()));
+    if (array.ndim() != count)
+        refuse(what + " must have " + words[count] + ": " + meaning + ", got " + std::to_string(array.ndim()));
 }
 
 // Arrays inside tuples: converted where that is allowed, then checked.
@@ -140,7 +148,8 @@ int code_width(const Array& array, const std::string& what) {
     expect_array(array, what);
     const nb::dlpack::dtype type = array.dtype();
     const bool integers = type.code == static_cast<uint8_t>(nb::dlpack::dtype_code::UInt) && type.lanes == 1;
-    if (!integers || (type.bits != 8 && type.bits != 16 && type.bits != 32)) refuse_type(what + " must be uint8, uint16 or uint32");
+    if (!integers || (type.bits != 8 && type.bits != 16 && type.bits != 32))
+        refuse_type(what + " must be uint8, uint16 or uint32");
     if (array.ndim() != 1) refuse(what + " must have one dimension, got " + std::to_string(array.ndim()));
     return type.bits / 8;
 }
@@ -148,8 +157,8 @@ int code_width(const Array& array, const std::string& what) {
 // Codes are checked by the passes, as they are read.
 void raise_if_bad(const ahofm::BadCode& bad, int64_t size) {
     if (bad.column < 0) return;
-    refuse("code " + std::to_string(bad.code) + " in row " + std::to_string(bad.row) + " of column " + std::to_string(bad.column) +
-           " is out of range: the column has " + std::to_string(size) + " codes");
+    refuse("code " + std::to_string(bad.code) + " in row " + std::to_string(bad.row) + " of column " +
+           std::to_string(bad.column) + " is out of range: the column has " + std::to_string(size) + " codes");
 }
 
 const ahofm::Passes& passes_named(const std::string& name);

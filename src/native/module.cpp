@@ -45,7 +45,8 @@ void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missin
     const int64_t n_cuts = within(static_cast<int64_t>(edges.size()), 0, kMostCodes, "the number of edges");
     const int64_t highest = bytes == 4 ? UINT32_MAX : (int64_t{1} << (8 * bytes)) - 1;
     if (n_cuts > highest || missing > highest)
-        refuse("out holds codes up to " + std::to_string(highest) + ", but there are " + std::to_string(n_cuts) + " edges and missing is " + std::to_string(missing));
+        refuse("out holds codes up to " + std::to_string(highest) + ", but there are " + std::to_string(n_cuts) +
+               " edges and missing is " + std::to_string(missing));
     std::vector<double> copied(static_cast<size_t>(n_cuts));  // codebooks that came in a message lie at any address
     if (n_cuts > 0) std::memcpy(copied.data(), edges.data(), copied.size() * sizeof(double));
     const double *data = values.data(), *cuts = copied.data();
@@ -69,33 +70,42 @@ double multiply_add_rate(const std::string& isa, int64_t repeats) {
 
 NB_MODULE(_native, m) {
     m.doc() = "Compiled passes over chunks of codes; see ahofm.kernels.native for the face of it.";
-    m.def("instruction_sets", [] {
-        std::vector<std::string> names;
-        for (const ahofm::Passes* passes : available_passes()) names.push_back(passes->name);
-        return names;
-    }, "Names of the usable instruction sets, narrowest first.");
+    m.def(
+        "instruction_sets",
+        [] {
+            std::vector<std::string> names;
+            for (const ahofm::Passes* passes : available_passes()) names.push_back(passes->name);
+            return names;
+        },
+        "Names of the usable instruction sets, narrowest first.");
     m.def("compiler", [] { return std::string(AHOFM_COMPILER); }, "Compiler the module was built with.");
     m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"),
           nb::arg("offset").none(), nb::arg("out").noconvert());
-    m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
-          nb::arg("predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(), nb::arg("offset").none());
-    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictors"), nb::arg("g"));
-    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("predictor"),
-          nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").noconvert().none(),
-          nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
-    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"), nb::arg("out").noconvert());
+    m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"),
+          nb::arg("sizes"), nb::arg("predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(),
+          nb::arg("offset").none());
+    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
+          nb::arg("predictors"), nb::arg("g"));
+    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
+          nb::arg("predictor"), nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(),
+          nb::arg("u").noconvert().none(), nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
+    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("predictors"),
+          nb::arg("out").noconvert());
     m.attr("CURVE_LANES") = ahofm::kCurveLanes;
-    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"), nb::arg("put_in").none(), nb::arg("take_out").none(),
-          nb::arg("gram").noconvert().none(), nb::arg("rhs").noconvert().none());
+    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"), nb::arg("put_in").none(),
+          nb::arg("take_out").none(), nb::arg("gram").noconvert().none(), nb::arg("rhs").noconvert().none());
     m.def("inverses", &inverses, nb::arg("isa"), nb::arg("matrices").noconvert());
-    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("steps"), nb::arg("sizes"),
-          nb::arg("mean").noconvert(), nb::arg("variance").noconvert(), nb::arg("differences").noconvert());
-    m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert());
+    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("steps"),
+          nb::arg("sizes"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert(),
+          nb::arg("differences").noconvert());
+    m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(),
+          nb::arg("variance").noconvert());
     m.def("state_size", &state_size, nb::arg("ranks"), nb::arg("float64"), "Numbers of one row's state.");
     m.attr("STATE_BLOCK") = ahofm::kBlock;
     m.attr("STATE_HEAD") = ahofm::kStateHead;
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
-    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out").noconvert());
+    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),
+          nb::arg("out").noconvert());
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
           "Floating-point operations per second of independent multiply-adds in registers.");
 }

@@ -20,7 +20,9 @@ BadCode run_column(const Rows& rows, Predictor& predictor, const ColumnTask& tas
 
 BadCode run_curves(const CurveTask& task) { return CurvePass(task).run(); }
 
-BadCode run_block(const BlockTask& task) { return task.float64 ? BlockPass<double>(task).run() : BlockPass<float>(task).run(); }
+BadCode run_block(const BlockTask& task) {
+    return task.float64 ? BlockPass<double>(task).run() : BlockPass<float>(task).run();
+}
 
 void read_state(const BlockTask& task, double* mean, double* variance) {
     if (task.float64) read_state_of<double>(task, mean, variance);
@@ -45,6 +47,7 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, run_block, run_inverses, run_chain, read_state, multiply_adds};
+const Passes AHOFM_PASSES = {AHOFM_NAME,   run_predictors, run_column, run_curves,   run_block,
+                             run_inverses, run_chain,      read_state, multiply_adds};
 
 }  // namespace ahofm

@@ -65,9 +65,9 @@ struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
     Reals y, weight;
-    Reals offset;                   // (n, predictors)
-    double* eta = nullptr;          // out, (n, predictors)
-    const double* g = nullptr;      // in, (n, predictors)
+    Reals offset;               // (n, predictors)
+    double* eta = nullptr;      // out, (n, predictors)
+    const double* g = nullptr;  // in, (n, predictors)
     double loss_sum = 0.0;
 };
 
@@ -91,8 +91,8 @@ struct ColumnTask {
 // A panel of curves: this many functions side by side, one cache line.
 constexpr int kCurveLanes = 8;
 
-// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every table:
-// coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
+// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every
+// table: coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
 struct Place {
     const double* numbers = nullptr;  // every `stride`-th; nullptr: codes
     int64_t stride = 1;
@@ -126,7 +126,7 @@ struct CurveTask {
     const CurvePanel* panels;
     int n_panels;
     double* eta;     // out, (n, predictors); nullptr: shares are asked for
-    double* shares;  // out, (n, predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
+    double* shares;  // out, (n, predictors, columns): main effect, and weight * phi * e_{order - 1} of the others
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
