@@ -64,8 +64,8 @@ enum class Goal : int { eta, gradient, pull_back };
 struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
-    Reals y, weight;
-    Reals offset;               // (n, predictors)
+    Reals y{}, weight{};
+    Reals offset{};             // (n, predictors)
     double* eta = nullptr;      // out, (n, predictors)
     const double* g = nullptr;  // in, (n, predictors)
     double loss_sum = 0.0;
