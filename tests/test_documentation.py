@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,8 @@ def newcomer():
     for module in ("ahofm", "ahofm.explain", "ahofm.families", "ahofm.plot"):
         loaded = importlib.import_module(module)
         names |= {name: getattr(loaded, name) for name in loaded.__all__}
+    for name in ("AHOFMRegressor", "AHOFMClassifier"):  # no search for the kind of interactions: it takes seconds
+        names[name] = partial(names[name], interactions="smooth")
     return names | {"model": names["AHOFMRegressor"](order=2, random_state=0).fit(X, names["y"])}
 
 

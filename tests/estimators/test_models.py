@@ -83,7 +83,8 @@ def test_linear_columns_are_factorization_machines(order):
 
 
 def test_centred_factors_have_no_mean():
-    model = AHOFMRegressor(order=3, random_state=0, columns={3: Linear()}).fit(X, Y).model_
+    settings = {"order": 3, "interactions": "smooth", "random_state": 0}
+    model = AHOFMRegressor(columns={3: Linear()}, **settings).fit(X, Y).model_
     (tables,) = model.tables()
     start = 0
     for book in model.encoder.codebooks:
@@ -116,7 +117,7 @@ def test_few_rows_give_the_same_bits_repeated_weighted_or_shuffled():
     rng = np.random.default_rng(6)
     times = rng.integers(0, 4, 300)
     rows = rng.permutation(np.repeat(np.arange(300), times))
-    settings = {"order": 3, "random_state": 0, "max_iter": 200}
+    settings = {"order": 3, "random_state": 0, "max_iter": 30}
     weighted = AHOFMRegressor(**settings).fit(X, Y, sample_weight=times)
     repeated = AHOFMRegressor(**settings).fit(X[rows], Y[rows])
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
@@ -151,7 +152,8 @@ def vars_of(model):
 @quiet
 def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(town=list("xyz") * 100)
-    model = AHOFMClassifier(order=3, random_state=0, max_iter=10).fit(frame, np.digitize(TRUTH, [0.0, 0.7]))
+    settings = {"order": 3, "interactions": "smooth", "random_state": 0, "max_iter": 10}
+    model = AHOFMClassifier(**settings).fit(frame, np.digitize(Y, [0.0, 0.7]))
     model.model_.save(tmp_path / "model.ahofm")
     loaded = ahofm.load(tmp_path / "model.ahofm")
     np.testing.assert_array_equal(loaded.eta(frame), model.model_.eta(frame))

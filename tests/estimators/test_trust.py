@@ -91,7 +91,7 @@ def test_few_events_are_fitted(family, events):
     rng = np.random.default_rng(events)
     X, y = rng.normal(size=(100, 3)), np.zeros(100)
     y[rng.choice(100, events, replace=False)] = 1.0
-    model = AHOFMRegressor(family=family, random_state=0).fit(X, y)
+    model = AHOFMRegressor(family=family, order=2, random_state=0).fit(X, y)
     predicted = model.predict(X)
     assert np.isfinite(predicted).all()
     assert 0.1 * events < predicted.sum() < 1.5 * events

@@ -163,7 +163,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     X, rng = columns_of(2500)
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
-    settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 8}
+    settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 5}
     whole = AHOFMRegressor(**settings).fit(X, y)
     assert "weighted" in whole.model_.choices[0].value
     sweeps = len(whole.model_.trace.records)

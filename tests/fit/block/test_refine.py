@@ -174,8 +174,9 @@ def test_withall_rows_in_the_sample_little_changes(family):
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
-def test_more_rows_than_the_sample(family):
-    X, truth = simulated(120_000)
+def test_more_rows_than_the_sample(family, monkeypatch):
+    monkeypatch.setattr(many, "SAMPLE_ROWS", 15_000)
+    X, truth = simulated(36_000)
     rng = np.random.default_rng(1)
     y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
     settings = {"order": 2, "interactions": "smooth", "random_state": 0, "family": family}
@@ -184,7 +185,7 @@ def test_more_rows_than_the_sample(family):
         model = AHOFMRegressor(solver="newton", **settings).fit(X, y)
     assert model.trace_.solver == "newton"
     assert model.trace_.records[-1].passes < 60
-    part = AHOFMRegressor(**settings).fit(X[:50_000], y[:50_000])
+    part = AHOFMRegressor(**settings).fit(X[:15_000], y[:15_000])
     assert part.trace_.solver == "block"
     new, truth = simulated(20_000, seed=5)
     own, sample = (np.sqrt(np.mean((one.predict_eta(new) - truth) ** 2)) for one in (model, part))
