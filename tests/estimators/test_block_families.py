@@ -56,6 +56,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "draw", "truth", "dispersion"), CASES, ids=[str(case[0]) for case in CASES])
 def test_deviance_comes_within_three_percent_of_the_truths(family, draw, truth, dispersion):
     rng = np.random.default_rng(0)
@@ -80,6 +81,7 @@ def additive(X):
     return np.sin(3 * X[:, 0]) + X[:, 1] ** 2 - 1 / 3 + X[:, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "draw"), [case[:2] for case in CASES], ids=[str(case[0]) for case in CASES])
 @pytest.mark.parametrize(("predictor", "order"), [(additive, 1), (predictors, 2)])
 def test_the_order_is_found(family, draw, predictor, order):
@@ -92,6 +94,7 @@ def test_the_order_is_found(family, draw, predictor, order):
     assert model.order == order
 
 
+@pytest.mark.slow
 def test_parameters_of_their_own_are_found():
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, size=(N, 4))
@@ -104,6 +107,7 @@ def test_parameters_of_their_own_are_found():
     assert fitted.power == pytest.approx(1.7, abs=0.06)
 
 
+@pytest.mark.slow
 def test_several_classes():
     rng = np.random.default_rng(2)
     X, new = rng.uniform(-1, 1, size=(2, N, 4))
@@ -145,6 +149,7 @@ def test_mean_and_spread():
     assert np.exp(eta[:, 1].mean()) == pytest.approx(5 * np.exp(-0.5), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [150, 400])
 def test_a_spread_does_not_vanish_where_means_follow_few_rows(n):
     rng = np.random.default_rng(7)
@@ -196,6 +201,7 @@ def normal(n=1000, p=5):
     return np.random.default_rng(0).normal(size=(n, p))
 
 
+@pytest.mark.slow
 def test_separated_classes_end_finite_with_a_warning():
     X = normal()
     with pytest.warns(RuntimeWarning, match="beyond 20 in .* row.*separate the classes"):
@@ -204,6 +210,7 @@ def test_separated_classes_end_finite_with_a_warning():
     assert np.abs(model.decision_function(X)).max() < 60.0
 
 
+@pytest.mark.slow
 def test_classes_separated_by_an_interaction():
     X = normal()
     model = AHOFMClassifier(order=2, random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
@@ -211,6 +218,7 @@ def test_classes_separated_by_an_interaction():
     assert model.score(X, X[:, 0] * X[:, 1] > 0) > 0.98
 
 
+@pytest.mark.slow
 def test_a_handful_of_positives():
     X, y = normal(), np.zeros(1000)
     y[np.random.default_rng(1).choice(1000, 8, replace=False)] = 1.0
@@ -220,6 +228,7 @@ def test_a_handful_of_positives():
     assert probability.max() < 0.3
 
 
+@pytest.mark.slow
 def test_a_region_without_events():
     X = normal()
     y = np.random.default_rng(2).poisson(np.where(X[:, 0] > 0, 2.0, 0.0)).astype(float)
@@ -230,6 +239,7 @@ def test_a_region_without_events():
     assert mean[X[:, 0] > 0.2].mean() == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [Poisson(), Poisson(quasi=True), NegativeBinomial()], ids=str)
 def test_outlier_counts(family):
     X = normal()
@@ -240,6 +250,7 @@ def test_outlier_counts(family):
     assert np.median(mean) < 6.0
 
 
+@pytest.mark.slow
 def test_rare_counts_do_not_diverge():
     """Interactions of few events: the predictor must not be worse than main effects, on rows not seen."""
     rng = np.random.default_rng(4)

@@ -112,6 +112,7 @@ def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver, m
         np.testing.assert_allclose(strengths, repeated.model_.strengths[order_], rtol=1e-9)
 
 
+@pytest.mark.slow
 @quiet
 def test_few_rows_give_the_same_bits_repeated_weighted_or_shuffled():
     rng = np.random.default_rng(6)
@@ -149,6 +150,7 @@ def vars_of(model):
     return {name: getattr(model, name) for name in Model.__dataclass_fields__}
 
 
+@pytest.mark.slow
 @quiet
 def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(town=list("xyz") * 100)
@@ -160,6 +162,7 @@ def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
 
 
+@pytest.mark.slow
 def test_target_units_do_not_matter():
     """Penalties on factors are not linear in the target; the fit standardises it and gives back its units."""
     a = AHOFMRegressor(order=2, random_state=0).fit(X, Y).predict(X)
@@ -184,6 +187,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"multinomial"}))
 @pytest.mark.parametrize("solver", ["lbfgs", "bcd", "adam"])
 @pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
@@ -231,6 +235,7 @@ class Cubic(Family):
         return np.array([np.average(y, weights=weight)])
 
 
+@pytest.mark.slow
 def test_family_of_ones_own():
     model = AHOFMRegressor(order=2, family=Cubic(), random_state=0).fit(X, Y)
     assert model.score(X, Y) > 0.8

@@ -16,6 +16,7 @@ def test_every_function_is_called():
     assert {name.split(",")[0] for name in CALLS} == public
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", INSTRUCTION_SETS)
 def test_damaged_arguments_raise(isa):
     """In a process of its own, which would die, and whose last line says at which call."""

@@ -127,6 +127,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
         np.testing.assert_array_equal(new[1], old[1])
 
 
+@pytest.mark.slow
 def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     X, truth = simulated(150_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
@@ -137,6 +138,7 @@ def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
 
 
+@pytest.mark.slow
 def test_strengths_are_those_of_all_rows(monkeypatch):
     X, truth = simulated(40_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
@@ -173,6 +175,7 @@ def test_withall_rows_in_the_sample_little_changes(family):
     assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_more_rows_than_the_sample(family, monkeypatch):
     monkeypatch.setattr(many, "SAMPLE_ROWS", 15_000)
@@ -193,6 +196,7 @@ def test_more_rows_than_the_sample(family, monkeypatch):
     assert model.model_.at_order(1).eta(new).shape == (20_000, 1)
 
 
+@pytest.mark.slow
 def test_callbacks_stop_it():
     X, truth = simulated(60_000)
     stop = AHOFMRegressor(
@@ -203,6 +207,7 @@ def test_callbacks_stop_it():
     assert np.isfinite(stop.predict(X[:10])).all()
 
 
+@pytest.mark.slow
 def test_the_default_changes_with_the_rows(monkeypatch):
     X, truth = simulated(3_000)
     settings = {"order": 2, "interactions": "smooth", "random_state": 0}
