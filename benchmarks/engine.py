@@ -1,8 +1,8 @@
 """What a default fit costs: this version against another one, EBM and LightGBM, on one thread and on all.
 
-``make bench-engine DATA=folder`` installs the version to compare with beside this one, prints ratios within the run, and
-writes benchmarks/results/engine_<cores>.csv with the machine. Every fit has a process of its own (benchmarks.engine_fit)
-and four fifths of the rows; seconds are of the clock and of the processor.
+``make bench-engine DATA=folder`` installs the version to compare with beside this one, prints ratios within the run,
+and writes benchmarks/results/engine_<cores>.csv with the machine. Every fit has a process of its own
+(benchmarks.engine_fit) and four fifths of the rows; seconds are of the clock and of the processor.
 """
 
 from __future__ import annotations

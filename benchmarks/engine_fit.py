@@ -1,7 +1,7 @@
 """One fit of ``benchmarks.engine``, in a process of its own: prints clock and processor seconds and the error as JSON.
 
-``python benchmarks/engine_fit.py JOB MODEL THREADS FOLDER``. It imports the ``ahofm`` that the path offers, which may be
-another version: nothing else of the benchmarks, and no option that a version before may not have.
+``python benchmarks/engine_fit.py JOB MODEL THREADS FOLDER``. It imports the ``ahofm`` that the path offers, which may
+be another version: nothing else of the benchmarks, and no option that a version before may not have.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def data(job: str, folder: Path) -> tuple[Any, Any, bool]:
 def estimator(model: str, threads: int, *, classes: bool, job: str) -> Any:
     """With its defaults; order 2 for a million rows."""
     if model == "ahofm":
-        from ahofm import AHOFMClassifier, AHOFMRegressor
+        from ahofm import AHOFMClassifier, AHOFMRegressor  # noqa: PLC0415
 
-        options = {"order": 2} if job == "million" else {}
+        options: dict[str, Any] = {"order": 2} if job == "million" else {}
         return (AHOFMClassifier if classes else AHOFMRegressor)(random_state=0, n_jobs=threads, **options)
     if model == "lightgbm":
-        import lightgbm
+        import lightgbm  # noqa: PLC0415
 
         return (lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor)(n_jobs=threads, verbose=-1)
-    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor  # noqa: PLC0415
 
     return (ExplainableBoostingClassifier if classes else ExplainableBoostingRegressor)(n_jobs=threads)
 

@@ -14,13 +14,15 @@ struct Places {
     int64_t n = -1, n_rows = 0;
 
     Places(const nb::list& columns, const nb::list& given) {
-        if (columns.size() == 0) refuse("columns: at least one is needed");
+        expect_any(columns.size(), "columns");
         if (columns.size() != given.size())
-            refuse("columns: got " + std::to_string(columns.size()) + ", but there are curves of " + std::to_string(given.size()));
+            refuse("columns: got " + std::to_string(columns.size()) + ", but there are curves of " +
+                   std::to_string(given.size()));
         for (size_t j = 0; j < given.size(); j++) {
             const std::string name = "column " + std::to_string(j);
-            ahofm::Place place = nb::isinstance<nb::tuple>(given[j]) ? number_place(columns[j], given[j], name)
-                                                                     : code_place(columns[j], integer(given[j], name + ": number of codes"), name);
+            ahofm::Place place = nb::isinstance<nb::tuple>(given[j])
+                                     ? number_place(columns[j], given[j], name)
+                                     : code_place(columns[j], integer(given[j], name + ": number of codes"), name);
             const int64_t pieces = place.numbers != nullptr ? place.n_breaks + 2 : place.size;
             place.start = static_cast<uint32_t>(n_rows);
             n_rows = sum(n_rows, product(pieces, place.degree + 1, name), name);
@@ -39,7 +41,7 @@ struct Places {
         const nb::tuple given = tuple_of(entry, 6, name, "(breaks, scales, shifts, degree, phase, period)");
         numbers.push_back(cast<Numbers>(column, name, "an array of numbers with one dimension"));
         expect_some(numbers.back(), name);
-        expect_rows(static_cast<int64_t>(numbers.back().shape(0)), name);
+        expect_rows(length(numbers.back(), 0), name);
         ahofm::Place place;
         static const double none = 0.0;  // no rows: there may be no address either
         place.numbers = numbers.back().data() != nullptr ? numbers.back().data() : &none;
@@ -62,7 +64,7 @@ struct Places {
         codes.push_back(cast<AnyArray>(column, name, "a contiguous array of codes"));
         ahofm::Place place;
         place.width = code_width(codes.back(), name + ": codes");
-        expect_rows(static_cast<int64_t>(codes.back().shape(0)), name);
+        expect_rows(length(codes.back(), 0), name);
         place.codes = codes.back().data();
         place.size = code_count(size, name);
         return place;
@@ -77,9 +79,10 @@ struct CurveParts {
     std::vector<ahofm::CurvePanel> panels;
 
     CurveParts(const nb::list& predictors, int64_t n_rows, int64_t n_columns) {
-        if (predictors.size() == 0) refuse("linear predictors: at least one is needed");
+        expect_any(predictors.size(), "linear predictors");
         for (size_t k = 0; k < predictors.size(); k++) {
-            const nb::tuple item = tuple_of(predictors[k], 3, "linear predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
+            const nb::tuple item =
+                tuple_of(predictors[k], 3, "linear predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
             intercepts.push_back(number(item[0], "intercept"));
             mains.push_back(keep(item[1], {n_rows}, "main"));
             for (nb::handle entry : list(item[2], "panels")) add(entry, static_cast<int>(k), n_rows, n_columns);
@@ -95,22 +98,23 @@ struct CurveParts {
 
     void add(nb::handle entry, int k, int64_t n_rows, int64_t n_columns) {
         const nb::tuple group = tuple_of(entry, 3, "panels", "(order, panels, weights)");
-        const int64_t order = integer(group[0], "order of curves");
-        if (order < 2) refuse("order of curves must be at least 2, got " + std::to_string(order));
+        const int64_t order = order_of(group[0], "order of curves");
         const Doubles table = doubles(group[1], "panels");
         expect_dimensions(table, 3, "panels", "(count, rows, lanes)");
-        const int64_t count = static_cast<int64_t>(table.shape(0));
+        const int64_t count = length(table, 0);
         const double* tables = keep(group[1], {count, n_rows, ahofm::kCurveLanes}, "panels");
         const double* weights = keep(group[2], {count, ahofm::kCurveLanes}, "weights");
         if (order > n_columns) return;  // no subset of that many columns
         within(order, 2, kHighestOrder, "order of curves");
         for (int64_t q = 0; q < count; q++)
-            panels.push_back({static_cast<int>(order), k, tables + q * n_rows * ahofm::kCurveLanes, weights + q * ahofm::kCurveLanes});
+            panels.push_back({static_cast<int>(order), k, tables + q * n_rows * ahofm::kCurveLanes,
+                              weights + q * ahofm::kCurveLanes});
     }
 };
 
 // out: linear predictors (n, linear predictors), or shares of the columns (n, linear predictors, columns).
-void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors, const DoublesOut& out) {
+void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors,
+            const DoublesOut& out) {
     const ahofm::Passes& passes = passes_named(isa);
     const Places parsed(columns, places);
     const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_eta = static_cast<int64_t>(predictors.size());
@@ -119,13 +123,17 @@ void curves(const std::string& isa, const nb::list& columns, const nb::list& pla
     const bool shares = out.ndim() == 3;
     if (shares) expect_shape(out, {parsed.n, n_eta, n_columns}, "out");
     else expect_shape(out, {parsed.n, n_eta}, "out");
-    const ahofm::CurveTask task{parsed.n, parsed.list.data(), static_cast<int>(n_columns), static_cast<int>(n_eta), parts.intercepts.data(), parts.mains.data(),
-                                parts.panels.data(), static_cast<int>(parts.panels.size()), shares ? nullptr : out.data(), shares ? out.data() : nullptr};
-    ahofm::BadCode bad;
-    {
-        nb::gil_scoped_release release;
-        bad = passes.curves(task);
-    }
+    const ahofm::CurveTask task{parsed.n,
+                                parsed.list.data(),
+                                static_cast<int>(n_columns),
+                                static_cast<int>(n_eta),
+                                parts.intercepts.data(),
+                                parts.mains.data(),
+                                parts.panels.data(),
+                                static_cast<int>(parts.panels.size()),
+                                shares ? nullptr : out.data(),
+                                shares ? out.data() : nullptr};
+    const ahofm::BadCode bad = without_gil([&] { return passes.curves(task); });
     if (bad.column >= 0) raise_if_bad(bad, parsed.list[static_cast<size_t>(bad.column)].size);
 }
 

@@ -33,7 +33,8 @@ std::vector<double> numbers_of(nb::handle given, const std::string& what) {
 std::vector<int64_t> indices_of(nb::handle given, int64_t below, const std::string& what) {
     std::vector<int64_t> found;
     for (const double number : numbers_of(given, what)) {
-        if (!(number >= 0.0 && number < static_cast<double>(below))) refuse(what + " must be below " + std::to_string(below));
+        if (!(number >= 0.0 && number < static_cast<double>(below)))
+            refuse(what + " must be below " + std::to_string(below));
         found.push_back(static_cast<int64_t>(number));
     }
     return found;
@@ -63,7 +64,8 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
         for (int64_t b = 0; b < codes; b++)
             for (int64_t a = 0; a < m; a++)
                 for (int64_t c = a; c < m; c++)
-                    prior.products.push_back(prior.values[static_cast<size_t>(b * m + a)] * prior.values[static_cast<size_t>(b * m + c)]);
+                    prior.products.push_back(prior.values[static_cast<size_t>(b * m + a)] *
+                                             prior.values[static_cast<size_t>(b * m + c)]);
     }
     if (prior.task.kind == ahofm::PriorKind::random_walk) {
         prior.edges = copied(entry(given, "edges"), {codes - 1}, "edges");
@@ -71,30 +73,42 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
         expected = 2;
     }
     if (effects) {
-        for (const double each : copied(entry(given, "repeated"), {codes}, "repeated")) prior.repeated.push_back(each != 0.0);
+        for (const double each : copied(entry(given, "repeated"), {codes}, "repeated"))
+            prior.repeated.push_back(each != 0.0);
         prior.task.free_levels = number(entry(given, "free_levels"), "free_levels");
     }
     if (!entry(given, "mass").is_none()) prior.mass = copied(entry(given, "mass"), {codes}, "mass");
-    if (prior.n_lam() != expected) refuse("low must have " + std::to_string(expected) + " numbers, got " + std::to_string(prior.n_lam()));
+    if (prior.n_lam() != expected)
+        refuse("low must have " + std::to_string(expected) + " numbers, got " + std::to_string(prior.n_lam()));
     return prior;
 }
 
 // One solve: outputs are (mean, variance, smooth, rough, edf, form), as SolveTask has them.
-bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram, const Doubles& rhs, const Doubles& lam, const nb::list& outputs) {
+bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram, const Doubles& rhs, const Doubles& lam,
+                 const nb::list& outputs) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(rhs, 2, "rhs", "(codes, functions)");
-    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), K = within(static_cast<int64_t>(rhs.shape(1)), 1, 4096, "functions");
+    const int64_t codes = static_cast<int64_t>(rhs.shape(0)),
+                  K = within(static_cast<int64_t>(rhs.shape(1)), 1, 4096, "functions");
     ahofm::Prior prior = prior_of(handle, codes);
     prior.link();
     expect_shape(gram, {codes, K, K}, "gram");
     expect_shape(lam, {prior.n_lam(), K}, "lam");
     if (outputs.size() != 6) refuse("outputs: expected [mean, variance, smooth, rough, edf, form]");
-    const DoublesOut mean = output(outputs[0], {codes, K}, "mean"), variance = output(outputs[1], {codes, K}, "variance");
-    const DoublesOut smooth = output(outputs[2], {prior.task.m, K}, "smooth"), rough = output(outputs[3], {codes, K}, "rough");
-    const DoublesOut edf = output(outputs[4], {prior.n_lam(), K}, "edf"), form = output(outputs[5], {prior.n_lam(), K}, "form");
+    const DoublesOut mean = output(outputs[0], {codes, K}, "mean"),
+                     variance = output(outputs[1], {codes, K}, "variance");
+    const DoublesOut smooth = output(outputs[2], {prior.task.m, K}, "smooth"),
+                     rough = output(outputs[3], {codes, K}, "rough");
+    const DoublesOut edf = output(outputs[4], {prior.n_lam(), K}, "edf"),
+                     form = output(outputs[5], {prior.n_lam(), K}, "form");
     std::vector<double> memory(static_cast<size_t>(passes.solve_memory(prior.task, K)));
-    const ahofm::SolveTask task{&prior.task, K, gram.data(), rhs.data(), lam.data(), nullptr, mean.data(), variance.data(), smooth.data(), rough.data(),
-                                edf.data(), form.data(), memory.data(), static_cast<int64_t>(memory.size())};
+    const ahofm::SolveTask task{&prior.task,   K,
+                                gram.data(),   rhs.data(),
+                                lam.data(),    nullptr,
+                                mean.data(),   variance.data(),
+                                smooth.data(), rough.data(),
+                                edf.data(),    form.data(),
+                                memory.data(), static_cast<int64_t>(memory.size())};
     nb::gil_scoped_release release;
     return passes.solve_prior(task);
 }
@@ -102,10 +116,11 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
 // The engine with what keeps the caller's arrays alive.
 class BoundEngine {
   public:
-    BoundEngine(const std::string& isa, bool float64, const nb::dict& rows, const nb::list& columns, const Ranks& ranks, const nb::dict& mains,
-                const nb::list& etas, nb::object loss, nb::object majorant)
+    BoundEngine(const std::string& isa, bool float64, const nb::dict& rows, const nb::list& columns, const Ranks& ranks,
+                const nb::dict& mains, const nb::list& etas, nb::object loss, nb::object majorant)
         : passes_(passes_named(isa)), loss_(std::move(loss)), majorant_(std::move(majorant)) {
-        const int64_t width = functions_of(ranks), K = within(static_cast<int64_t>(etas.size()), 1, 100'000, "linear predictors");
+        const int64_t width = functions_of(ranks),
+                      K = within(static_cast<int64_t>(etas.size()), 1, 100'000, "linear predictors");
         const DoublesOut eta = cast<DoublesOut>(entry(rows, "eta"), "eta", "a float64 array");
         expect_dimensions(eta, 2, "eta", "(rows, linear predictors)");
         const int64_t n = within(static_cast<int64_t>(eta.shape(0)), 1, INT64_MAX / 2, "rows");
@@ -130,17 +145,20 @@ class BoundEngine {
         inputs_.push_back(design);
         main_effects.design = design.data();
         main_effects.counts = numbers_of(entry(mains, "counts"), "counts");
-        main_effects.group = indices_of(entry(mains, "group"), static_cast<int64_t>(main_effects.counts.size()), "group");
+        main_effects.group =
+            indices_of(entry(mains, "group"), static_cast<int64_t>(main_effects.counts.size()), "group");
         main_effects.within = copied(entry(mains, "within"), {main_effects.q}, "within");
-        if (static_cast<int64_t>(main_effects.group.size()) != main_effects.q) refuse("group must have an entry per coefficient");
+        if (static_cast<int64_t>(main_effects.group.size()) != main_effects.q)
+            refuse("group must have an entry per coefficient");
         main_effects.strongest = number(entry(mains, "strongest"), "strongest");
         std::vector<ahofm::EtaArrays> given;
-        for (nb::handle handle : etas) given.push_back(eta_of(dictionary(handle, "a linear predictor"), parsed, main_effects, width));
+        for (nb::handle handle : etas)
+            given.push_back(eta_of(dictionary(handle, "a linear predictor"), parsed, main_effects, width));
         std::vector<std::pair<int, int64_t>> orders;
         for (const auto& [order, rank] : ranks) orders.emplace_back(static_cast<int>(order), rank);
         const bool quadratic = loss_.is_none();
-        engine_ = std::make_unique<ahofm::Engine>(passes_, n, std::move(parsed), std::move(orders), float64, std::move(main_effects), arrays,
-                                                  std::move(given), quadratic);
+        engine_ = std::make_unique<ahofm::Engine>(passes_, n, std::move(parsed), std::move(orders), float64,
+                                                  std::move(main_effects), arrays, std::move(given), quadratic);
         rows_ = arrays;
         set_losses();
     }
@@ -207,7 +225,8 @@ class BoundEngine {
         return column;
     }
 
-    ahofm::EtaArrays eta_of(const nb::dict& given, const std::vector<ahofm::EngineColumn>& columns, const ahofm::MainEffects& mains, int64_t width) {
+    ahofm::EtaArrays eta_of(const nb::dict& given, const std::vector<ahofm::EngineColumn>& columns,
+                            const ahofm::MainEffects& mains, int64_t width) {
         ahofm::EtaArrays eta;
         const nb::list parts = list(entry(given, "columns"), "columns");
         if (parts.size() != columns.size()) refuse("a linear predictor needs arrays for every column");
@@ -236,7 +255,8 @@ class BoundEngine {
         if (!entry(given, "along").is_none()) {
             if (width < 2) refuse("tensor smoothing needs factors of pairs");
             for (const ahofm::EngineColumn& column : columns)
-                if (column.factors.task.kind != ahofm::PriorKind::spline && column.factors.task.kind != ahofm::PriorKind::iid)
+                if (column.factors.task.kind != ahofm::PriorKind::spline &&
+                    column.factors.task.kind != ahofm::PriorKind::iid)
                     refuse("tensor smoothing needs splines or independent effects");
             eta.tensor.along = write(entry(given, "along"), {p, p}, "along");
             eta.tensor.plain = write(entry(given, "plain"), {p, p}, "plain");
@@ -254,27 +274,32 @@ class BoundEngine {
             const double parameter = number(given[1], "parameter");
             if (family == ahofm::Family::multinomial) {
                 for (int64_t i = 0; i < n_; i++)
-                    if (!(rows_.y[i] >= 0.0 && rows_.y[i] < static_cast<double>(K_))) refuse("y must be the number of a class");
+                    if (!(rows_.y[i] >= 0.0 && rows_.y[i] < static_cast<double>(K_)))
+                        refuse("y must be the number of a class");
             } else if (K_ != 1) {
                 refuse("this family has one linear predictor");
             }
-            engine_->losses = [this, family, parameter](const double* eta, double* value, double* slope, double* curvature) {
+            engine_->losses = [this, family, parameter](const double* eta, double* value, double* slope,
+                                                        double* curvature) {
                 const int count = static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart);
                 ahofm::Pool::run(count, engine_->threads, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
-                    passes_.losses({family, parameter, size, K_, rows_.y + first, rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at,
-                                    value + first, slope + at, curvature + at});
+                    passes_.losses({family, parameter, size, K_, rows_.y + first,
+                                    rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at, value + first,
+                                    slope + at, curvature + at});
                 });
                 return true;
             };
-            engine_->majorant = [this, family, parameter](const double* eta, const double* variance, double* curvature) {
+            engine_->majorant = [this, family, parameter](const double* eta, const double* variance,
+                                                          double* curvature) {
                 const bool any = family == ahofm::Family::bernoulli || family == ahofm::Family::multinomial;
                 const int count = any ? static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart) : 0;
                 ahofm::Pool::run(count, engine_->threads, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
-                    passes_.majorants({family, parameter, size, K_, nullptr, rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at,
-                                       nullptr, nullptr, curvature + at},
-                                      variance + at);
+                    passes_.majorants(
+                        {family, parameter, size, K_, nullptr, rows_.offset == nullptr ? nullptr : rows_.offset + at,
+                         eta + at, nullptr, nullptr, curvature + at},
+                        variance + at);
                 });
                 return any;
             };
@@ -353,22 +378,35 @@ class BoundEngine {
 };
 
 void bind_engine(nb::module_& m) {
-    m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"), nb::arg("lam"), nb::arg("outputs"));
+    m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"),
+          nb::arg("lam"), nb::arg("outputs"));
     nb::class_<BoundEngine>(m, "Engine")
-        .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&, const nb::list&, nb::object, nb::object>(),
-             nb::arg("isa"), nb::arg("float64"), nb::arg("rows"), nb::arg("columns"), nb::arg("ranks"), nb::arg("mains"), nb::arg("etas"),
-             nb::arg("loss").none(), nb::arg("majorant").none())
+        .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&,
+                      const nb::list&, nb::object, nb::object>(),
+             nb::arg("isa"), nb::arg("float64"), nb::arg("rows"), nb::arg("columns"), nb::arg("ranks"),
+             nb::arg("mains"), nb::arg("etas"), nb::arg("loss").none(), nb::arg("majorant").none())
         .def("build", &BoundEngine::build, nb::arg("tempering"))
-        .def("sweep", &BoundEngine::sweep, nb::arg("learn"), nb::arg("learn_mains"), nb::arg("backwards"), nb::arg("floor"))
+        .def("sweep", &BoundEngine::sweep, nb::arg("learn"), nb::arg("learn_mains"), nb::arg("backwards"),
+             nb::arg("floor"))
         .def("evaluate", &BoundEngine::evaluate)
         .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))
         .def("set_loss", &BoundEngine::set_loss, nb::arg("loss"))
         .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
-        .def_prop_rw("noise", [](BoundEngine& own) { return own.engine().noise; }, [](BoundEngine& own, double value) { own.engine().noise = value; })
-        .def_prop_rw("careful", [](BoundEngine& own) { return own.engine().careful; }, [](BoundEngine& own, bool value) { own.engine().careful = value; })
-        .def_prop_rw("majorises", [](BoundEngine& own) { return own.engine().majorises; }, [](BoundEngine& own, bool value) { own.engine().majorises = value; })
-        .def_prop_rw("threads", [](BoundEngine& own) { return own.engine().threads; }, [](BoundEngine& own, int value) { own.engine().threads = value; })
-        .def_prop_rw("damped", [](BoundEngine& own) { return own.engine().damped; }, [](BoundEngine& own, int64_t value) { own.engine().damped = value; });
+        .def_prop_rw(
+            "noise", [](BoundEngine& own) { return own.engine().noise; },
+            [](BoundEngine& own, double value) { own.engine().noise = value; })
+        .def_prop_rw(
+            "careful", [](BoundEngine& own) { return own.engine().careful; },
+            [](BoundEngine& own, bool value) { own.engine().careful = value; })
+        .def_prop_rw(
+            "majorises", [](BoundEngine& own) { return own.engine().majorises; },
+            [](BoundEngine& own, bool value) { own.engine().majorises = value; })
+        .def_prop_rw(
+            "threads", [](BoundEngine& own) { return own.engine().threads; },
+            [](BoundEngine& own, int value) { own.engine().threads = value; })
+        .def_prop_rw(
+            "damped", [](BoundEngine& own) { return own.engine().damped; },
+            [](BoundEngine& own, int64_t value) { own.engine().damped = value; });
 }
 
 }  // namespace

@@ -1,17 +1,18 @@
 // One step of the block solver over a chunk of rows.
 //
-// A row's state holds, for every factor f of order d, the means E[e_a] and the covariances Cov(e_a, e_b) of the elementary
-// symmetric polynomials of its columns' values, 1 <= b <= a <= d. The values are taken as independent, with known means m and
-// variances s. Columns enter and leave one at a time, and nothing is divided; with L the state without the column,
+// A row's state holds, for every factor f of order d, the means E[e_a] and the covariances Cov(e_a, e_b) of the
+// elementary symmetric polynomials of its columns' values, 1 <= b <= a <= d. The values are taken as independent, with
+// known means m and variances s. Columns enter and leave one at a time, and nothing is divided; with L the state
+// without the column,
 //
 //     E[e_a]        = L_a + m L_{a-1}
 //     Cov(e_a, e_b) = L_{a,b} + m (L_{a-1,b} + L_{a,b-1}) + (m^2 + s) L_{a-1,b-1} + s L_{a-1} L_{b-1}.
 //
 // Covariances rather than means of products: what is small then has digits of its own.
 //
-// A step puts one column back and takes the next one out in a single visit to each row. What remains are the moments that
-// the second column's ridge problem needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are summed per
-// code of that column.
+// A step puts one column back and takes the next one out in a single visit to each row. What remains are the moments
+// that the second column's ridge problem needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are
+// summed per code of that column.
 #pragma once
 
 #include "codes.h"
@@ -60,7 +61,9 @@ struct Moments {
     }
 
     Vector mean(int a) const { return a == 0 ? broadcast<Vector>(T(1)) : t[a - 1]; }
-    Vector covariance(int a, int b) const { return b == 0 ? broadcast<Vector>(T(0)) : a >= b ? t[place(a, b)] : t[place(b, a)]; }
+    Vector covariance(int a, int b) const {
+        return b == 0 ? broadcast<Vector>(T(0)) : a >= b ? t[place(a, b)] : t[place(b, a)];
+    }
 
     // What the column adds to Cov(e_a, e_b); b <= a.
     Vector change(int a, int b, Vector m, Vector s) const {
@@ -99,15 +102,15 @@ struct Share {
 
 template <class T>
 struct PanelStep {
-    T* state;               // of the block's first row, at this panel
+    T* state;  // of the block's first row, at this panel
     int n;
-    const T* in;            // (codes, 2, lanes): means and variances; nullptr: none goes in
-    const T* out;           // nullptr: none comes out
+    const T* in;   // (codes, 2, lanes): means and variances; nullptr: none goes in
+    const T* out;  // nullptr: none comes out
     const uint32_t* in_rows;
     const uint32_t* out_rows;
-    Share<T>* shares;       // (rows, panels), here at this panel
+    Share<T>* shares;  // (rows, panels), here at this panel
     int n_panels;
-    Lanes<T>* fitted;       // (rows,): sums of E[e_d] over panels
+    Lanes<T>* fitted;  // (rows,): sums of E[e_d] over panels
 };
 
 template <class T, int Order>
@@ -152,7 +155,8 @@ class MomentTables {
     static constexpr int lanes = state_lanes<T>;
 
     MomentTables(const BlockTask& task, const ColumnMoments& column)
-        : size_(column.mean == nullptr ? 0 : column.size), main_(size_ * 2), tables_(size_ * 2 * lanes * task.n_panels) {
+        : size_(column.mean == nullptr ? 0 : column.size), main_(size_ * 2),
+          tables_(size_ * 2 * lanes * task.n_panels) {
         for (int64_t c = 0; c < size_; c++) {
             const double *mean = column.mean + c * task.width, *variance = column.variance + c * task.width;
             main_[2 * c] = static_cast<T>(mean[0]);
@@ -183,8 +187,9 @@ class BlockPass {
     static constexpr int lanes = state_lanes<T>;
 
     explicit BlockPass(const BlockTask& task)
-        : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)), shares_(static_cast<int64_t>(kBlock) * task.n_panels),
-          bin_size_(size_of_bin(task)), bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
+        : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)),
+          shares_(static_cast<int64_t>(kBlock) * task.n_panels), bin_size_(size_of_bin(task)),
+          bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
         clear_bins();
     }
 
@@ -209,8 +214,8 @@ class BlockPass {
     }
 
   private:
-    // Sums of weight and of the weighted residual; of w g, of the right-hand side, of w variance; of w g g' in blocks of
-    // panels on and below the diagonal.
+    // Sums of weight and of the weighted residual; of w g, of the right-hand side, of w variance; of w g g' in blocks
+    // of panels on and below the diagonal.
     static int64_t size_of_bin(const BlockTask& task) {
         return lanes * (1 + 3 * static_cast<int64_t>(task.n_panels)) + gram_size(task.n_panels);
     }
@@ -239,7 +244,8 @@ class BlockPass {
         T* at = block + kBlock * kStateHead;
         for (int k = 0; k < task_.n_panels; k++) {
             const int order = task_.panels[k].order;
-            panel_step_of<T>(order)({at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, shares_.get() + k, task_.n_panels, fitted_});
+            panel_step_of<T>(order)(
+                {at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, shares_.get() + k, task_.n_panels, fitted_});
             at += kBlock * state_entries(order) * lanes;
         }
     }
@@ -310,7 +316,8 @@ class BlockPass {
     }
 
     void clear_bins() {
-        if (!out_.empty()) std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.remove_column.size) * sizeof(T));
+        if (!out_.empty())
+            std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.remove_column.size) * sizeof(T));
     }
 
     const BlockTask& task_;

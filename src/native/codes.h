@@ -30,8 +30,8 @@ inline int padded_columns(int columns) { return (columns + kGroup - 1) / kGroup 
 
 using Offsets8 = typename VectorOf<uint32_t, kGroup>::type;
 
-// Table rows of a block of one column; false when a code is outside its table. Rows is the block's size where it is full:
-// loops of known length are vectors throughout.
+// Table rows of a block of one column; false when a code is outside its table. Rows is the block's size where it is
+// full: loops of known length are vectors throughout.
 template <int Rows, class Code>
 bool widen(const Code* codes, const Column& column, int n, uint32_t* out) {
     const int rows = Rows > 0 ? Rows : n;
@@ -77,12 +77,14 @@ inline BadCode unpack_block(const Rows& rows, int first, int last, int skip, int
             if (j == skip) continue;
             const Column& column = rows.columns[j];
             const bool inside = with_codes(column, row, [&](const auto* codes) {
-                return n == kBlock ? widen<kBlock>(codes, column, n, cells[size]) : widen<0>(codes, column, n, cells[size]);
+                return n == kBlock ? widen<kBlock>(codes, column, n, cells[size])
+                                   : widen<0>(codes, column, n, cells[size]);
             });
             if (!inside) return find_bad_code(rows, j, row);
             size++;
         }
-        for (int r = 0; r < n; r += kGroup) store_turned(cells, r, stride, offsets + static_cast<int64_t>(r) * stride + at);
+        for (int r = 0; r < n; r += kGroup)
+            store_turned(cells, r, stride, offsets + static_cast<int64_t>(r) * stride + at);
     }
     return {};
 }

@@ -11,12 +11,12 @@ template <class T>
 class ColumnPass {
   public:
     ColumnPass(const Rows& rows, Predictor& predictor, const ColumnTask& task)
-        : rows_(rows), task_(task), own_(rows.columns[task.column]), others_(rows.n_columns - 1), with_sums_(task.g_sums != nullptr),
-          width_(width_of(predictor)), padded_((width_ + 7) / 8 * 8),
+        : rows_(rows), task_(task), own_(rows.columns[task.column]), others_(rows.n_columns - 1),
+          with_sums_(task.g_sums != nullptr), width_(width_of(predictor)), padded_((width_ + 7) / 8 * 8),
           panels_(&predictor, 1, rows.n_codes, 1, false),  // of the others only e_{d-1} is wanted: one order less
-          states_(kBlock * panels_.state_per_row()), offsets_(static_cast<int64_t>(kBlock) * padded_columns(rows.n_columns)), own_offsets_(kBlock * kGroup),
-          u_(kBlock * padded_),
-          gradient_(bins() * padded_), gram_(bins() * width_ * padded_) {
+          states_(kBlock * panels_.state_per_row()),
+          offsets_(static_cast<int64_t>(kBlock) * padded_columns(rows.n_columns)), own_offsets_(kBlock * kGroup),
+          u_(kBlock * padded_), gradient_(bins() * padded_), gram_(bins() * width_ * padded_) {
         panels_.place_states(states_.get(), kBlock);
         clear(u_, kBlock * padded_);
         clear(gradient_, bins() * padded_);
@@ -29,7 +29,8 @@ class ColumnPass {
         for (int64_t row = 0; row < rows_.n; row += kBlock) {
             const int n = static_cast<int>(rows_.n - row < kBlock ? rows_.n - row : kBlock);
             BadCode bad = unpack_block(rows_, 0, rows_.n_columns, task_.column, row, n, offsets_.get());
-            if (bad.column < 0) bad = unpack_block(rows_, task_.column, task_.column + 1, -1, row, n, own_offsets_.get());
+            if (bad.column < 0)
+                bad = unpack_block(rows_, task_.column, task_.column + 1, -1, row, n, own_offsets_.get());
             if (bad.column >= 0) return bad;
             make_u(n);
             if (task_.u != nullptr) write_u(row, n);
@@ -51,7 +52,9 @@ class ColumnPass {
         return width;
     }
 
-    static void clear(const Buffer<T>& buffer, int64_t size) { std::memset(buffer.get(), 0, static_cast<size_t>(size) * sizeof(T)); }
+    static void clear(const Buffer<T>& buffer, int64_t size) {
+        std::memset(buffer.get(), 0, static_cast<size_t>(size) * sizeof(T));
+    }
 
     int64_t bins() const { return with_sums_ ? own_.size : 0; }
 
@@ -59,7 +62,8 @@ class ColumnPass {
         for (int r = 0; r < n; r++) u_[r * padded_] = T(1);
         int64_t at = 1;
         for (const Panel<T>& panel : panels_) {
-            forward_of(panel, false)(panel, {offsets_.get(), others_, padded_columns(others_), n, 0, true, true}, nullptr, nullptr);
+            forward_of(panel, false)(panel, {offsets_.get(), others_, padded_columns(others_), n, 0, true, true},
+                                     nullptr, nullptr);
             for (int r = 0; r < n; r++) {
                 const T* top = panel.state + (static_cast<int64_t>(r) * panel.order + panel.order - 1) * panel.lanes;
                 for (int64_t f = 0; f < panel.used; f++) u_[r * padded_ + at + f] = top[f];

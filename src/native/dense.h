@@ -26,7 +26,8 @@ struct Left {
 
 // C (Rows, 4 Vectors) += sign * sum_k a(i, k) b(k, :)
 template <int Rows, int Vectors>
-inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t depth, double sign, double* c, int64_t ldc) {
+inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t depth, double sign, double* c,
+                         int64_t ldc) {
     Four sum[Rows][Vectors] = {};
     const double* left = a.data;
     for (int64_t k = 0; k < depth; k++, left += a.column, b += ldb) {
@@ -41,21 +42,25 @@ inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t de
         }
     }
     AHOFM_UNROLL_ALL
-    for (int i = 0; i < Rows; i++)
+    for (int i = 0; i < Rows; i++) {
         AHOFM_UNROLL_ALL
         for (int v = 0; v < Vectors; v++) store4(c + i * ldc + 4 * v, load4(c + i * ldc + 4 * v) + sign * sum[i][v]);
+    }
 }
 
 template <int Vectors>
-inline void product_columns(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t depth, double sign, double* c, int64_t ldc) {
+inline void product_columns(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t depth, double sign,
+                            double* c, int64_t ldc) {
     int64_t i = 0;
-    for (; i + 4 <= rows; i += 4) product_tile<4, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
-    for (; i < rows; i++) product_tile<1, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+    for (; i + 4 <= rows; i += 4)
+        product_tile<4, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+    for (; i < rows; i++)
+        product_tile<1, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
 }
 
 // C (rows, columns) += sign * a (rows, depth) b (depth, columns)
-inline void add_product(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t columns, int64_t depth, double sign, double* c,
-                        int64_t ldc) {
+inline void add_product(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t columns, int64_t depth,
+                        double sign, double* c, int64_t ldc) {
     int64_t j = 0;
     for (; j + 12 <= columns; j += 12) product_columns<3>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
     if (j + 8 <= columns) {
@@ -123,7 +128,8 @@ inline void invert_triangle(const double* u, int64_t n, int64_t ld, double* w) {
     const int64_t blocks = (n + kDenseBlock - 1) / kDenseBlock;
     for (int64_t block = blocks - 1; block >= 0; block--) {
         const int64_t first = block * kDenseBlock, end = first + kDenseBlock < n ? first + kDenseBlock : n;
-        add_product({u + first * ld + end, ld, 1}, end - first, w + end * n + end, n, n - end, n - end, -1.0, w + first * n + end, n);
+        add_product({u + first * ld + end, ld, 1}, end - first, w + end * n + end, n, n - end, n - end, -1.0,
+                    w + first * n + end, n);
         for (int64_t i = end - 1; i >= first; i--) {
             double* row = w + i * n;
             row[i] = 1.0;
@@ -154,7 +160,8 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
     }
 }
 
-// Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1 to 4), else 0.
+// Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1
+// to 4), else 0.
 template <int Vectors>
 struct Small {
     static int64_t columns(int64_t side) { return Vectors > 0 ? 4 * Vectors : side; }
@@ -179,9 +186,10 @@ struct Small {
                     }
                 }
                 AHOFM_UNROLL_ALL
-                for (int r = 0; r < 4; r++)
+                for (int r = 0; r < 4; r++) {
                     AHOFM_UNROLL_ALL
                     for (int v = 0; v < Wide; v++) store4(c + (i + r) * 4 * Wide + 4 * v, sum[r][v]);
+                }
             }
         } else {
             std::memset(c, 0, static_cast<size_t>(n * width) * sizeof(double));
@@ -199,8 +207,8 @@ struct Small {
         }
     }
 
-    // In place: the inverse of a symmetric positive definite matrix, by elimination of one variable after another. False when
-    // a pivot is not positive.
+    // In place: the inverse of a symmetric positive definite matrix, by elimination of one variable after another.
+    // False when a pivot is not positive.
     static bool invert(double* a, int64_t side) {
         const int64_t n = columns(side);
         if constexpr (Vectors > 0) {
@@ -215,8 +223,10 @@ struct Small {
                 for (int64_t i = 0; i < 4 * Vectors; i++) {
                     const double factor = a[i * n + k];
                     AHOFM_UNROLL_ALL
-                    for (int v = 0; v < Vectors; v++) store4(a + i * n + 4 * v, load4(a + i * n + 4 * v) - factor * row[v]);
-                    a[i * n + k] = -factor * inverse;  // a number into a vector just loaded: before it, the load would wait
+                    for (int v = 0; v < Vectors; v++)
+                        store4(a + i * n + 4 * v, load4(a + i * n + 4 * v) - factor * row[v]);
+                    // A number into a vector just loaded: before it, the load would wait.
+                    a[i * n + k] = -factor * inverse;
                 }
                 AHOFM_UNROLL_ALL
                 for (int v = 0; v < Vectors; v++) store4(pivot + 4 * v, row[v]);

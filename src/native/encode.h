@@ -7,15 +7,17 @@ namespace ahofm {
 
 inline double number_at(const double* values, int64_t index) {
     double x;
-    __builtin_memcpy(&x, reinterpret_cast<const char*>(values) + index * static_cast<int64_t>(sizeof(double)), sizeof(x));
+    __builtin_memcpy(&x, reinterpret_cast<const char*>(values) + index * static_cast<int64_t>(sizeof(double)),
+                     sizeof(x));
     return x;
 }
 
-// Binary searches without branches, Together at a time: they take the same steps, so that one waits for memory while the
-// others go on. NaN gets `missing`. `stride` counts elements, so a column of a row-major matrix needs no copy; values may
-// lie at any address.
+// Binary searches without branches, Together at a time: they take the same steps, so that one waits for memory while
+// the others go on. NaN gets `missing`. `stride` counts elements, so a column of a row-major matrix needs no copy;
+// values may lie at any address.
 template <class Code>
-void encode(const double* values, int64_t n, int64_t stride, const double* edges, int64_t n_edges, uint32_t missing, Code* out) {
+void encode(const double* values, int64_t n, int64_t stride, const double* edges, int64_t n_edges, uint32_t missing,
+            Code* out) {
     constexpr int Together = 8;
     for (int64_t i = 0; i < n; i += Together) {
         const int count = static_cast<int>(n - i < Together ? n - i : Together);

@@ -21,7 +21,7 @@ constexpr double kFall = 0.7;          // of the dispersion in one sweep, at lea
 constexpr double kTensorLow = 1e-3, kTensorHigh = 1e10, kTensorGone = 100.0, kTensorFirstUp = 2.0;
 constexpr int64_t kTensorFirst = 10;
 constexpr double kTensorEdf = 1e-9, kTensorForm = 1e-24, kTensorMost = 0.75;
-constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums are added range by range: bits do not depend on threads
+constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
 
 double clip(double value, double low, double high) { return std::min(std::max(value, low), high); }
 
@@ -29,7 +29,8 @@ double clip(double value, double low, double high) { return std::min(std::max(va
 int64_t lanes_of(bool float64) { return float64 ? state_lanes<double> : state_lanes<float>; }
 
 template <class T>
-void write_heads(void* state, int64_t numbers, int64_t begin, int64_t end, const double* weight, const double* response) {
+void write_heads(void* state, int64_t numbers, int64_t begin, int64_t end, const double* weight,
+                 const double* response) {
     T* base = static_cast<T*>(state);
     for (int64_t i = begin; i < end; i++) {
         const int64_t row = i % kBlock;
@@ -39,7 +40,7 @@ void write_heads(void* state, int64_t numbers, int64_t begin, int64_t end, const
     }
 }
 
-// The generalised Fellner-Schall rule: effective degrees of freedom over the quadratic form, in steps of at most fivefold.
+// The generalised Fellner-Schall rule: effective degrees of freedom over the quadratic form, in at most fivefold steps.
 double fellner_schall(double edf, double form, double now, double low, double high) {
     const double wanted = std::max(edf, kLeastEdf) / std::max(form, kLeastForm);
     return clip(clip(wanted, now / kLargestStep, now * kLargestStep), low, high);
@@ -60,22 +61,26 @@ void Prior::link() {
     task.n_roughness = static_cast<int64_t>(roughness.size());
 }
 
-Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> columns, std::vector<std::pair<int, int64_t>> ranks, bool float64,
-               MainEffects mains, RowArrays rows, std::vector<EtaArrays> given, bool quadratic)
-    : etas(std::move(given)), passes_(passes), n_(n), width_(1), numbers_(kStateHead), columns_(std::move(columns)), ranks_(std::move(ranks)),
-      float64_(float64), quadratic_(quadratic), mains_(std::move(mains)), rows_(rows) {
+Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> columns,
+               std::vector<std::pair<int, int64_t>> ranks, bool float64, MainEffects mains, RowArrays rows,
+               std::vector<EtaArrays> given, bool quadratic)
+    : etas(std::move(given)), passes_(passes), n_(n), width_(1), numbers_(kStateHead), columns_(std::move(columns)),
+      ranks_(std::move(ranks)), float64_(float64), quadratic_(quadratic), mains_(std::move(mains)), rows_(rows) {
     for (EngineColumn& column : columns_) {
         column.main.link();
         column.factors.link();
     }
     const int64_t lanes = lanes_of(float64_);
     for (const auto& [order, rank] : ranks_) {
-        for (int64_t first = 0; first < rank; first += lanes) panels_.push_back({order, width_ + first, std::min(rank - first, lanes)});
+        for (int64_t first = 0; first < rank; first += lanes)
+            panels_.push_back({order, width_ + first, std::min(rank - first, lanes)});
         numbers_ += (rank + lanes - 1) / lanes * lanes * state_entries(order);
         width_ += rank;
     }
-    const int64_t count = clip(static_cast<double>(n_ / kRowsOfRange), 1, kMostRanges), blocks = (n_ + kBlock - 1) / kBlock;
-    for (int64_t r = 0; r < count; r++) ranges_.push_back({r * blocks / count * kBlock, std::min((r + 1) * blocks / count * kBlock, n_)});
+    const int64_t count = std::clamp<int64_t>(n_ / kRowsOfRange, 1, kMostRanges);
+    const int64_t blocks = (n_ + kBlock - 1) / kBlock;
+    for (int64_t r = 0; r < count; r++)
+        ranges_.push_back({r * blocks / count * kBlock, std::min((r + 1) * blocks / count * kBlock, n_)});
     for (int64_t i = 0; i < n_; i++) total_ += rows_.weight[i];
     const size_t K = etas.size(), p = columns_.size();
     const size_t bytes = static_cast<size_t>(blocks * kBlock * numbers_) * (float64_ ? 8 : 4);
@@ -89,7 +94,8 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
     for (size_t j = 0; j < p; j++) {
         for (size_t k = 0; k < K; k++) inserted_[k][j].resize(static_cast<size_t>(columns_[j].n_codes * width_));
         most = std::max(most, columns_[j].n_codes);
-        memory = std::max({memory, passes_.solve_memory(columns_[j].main.task, 1), passes_.solve_memory(columns_[j].factors.task, width_ - 1)});
+        memory = std::max({memory, passes_.solve_memory(columns_[j].main.task, 1),
+                           passes_.solve_memory(columns_[j].factors.task, width_ - 1)});
     }
     gram_.resize(static_cast<size_t>(most * width_ * width_));
     rhs_.resize(static_cast<size_t>(most * width_));
@@ -122,7 +128,9 @@ BlockTask Engine::task_of(size_t k, const Range& range) {
 ColumnMoments Engine::moments_of(size_t k, size_t j, const Range& range) {
     const EngineColumn& column = columns_[j];
     const char* codes = static_cast<const char*>(column.codes) + range.begin * column.code_width;
-    return {static_cast<int>(j), codes, column.code_width, static_cast<uint32_t>(column.n_codes), etas[k].columns[j].mean, inserted_[k][j].data()};
+    return {static_cast<int>(j),     codes,
+            column.code_width,       static_cast<uint32_t>(column.n_codes),
+            etas[k].columns[j].mean, inserted_[k][j].data()};
 }
 
 // Variances as rows are to know them.
@@ -236,7 +244,8 @@ double Engine::largest() const {
     double found = 0.0;
     for (const EtaArrays& eta : etas)
         for (size_t j = 0; j < columns_.size(); j++)
-            for (int64_t i = 0; i < columns_[j].n_codes * width_; i++) found = std::max(found, std::fabs(eta.columns[j].mean[i]));
+            for (int64_t i = 0; i < columns_[j].n_codes * width_; i++)
+                found = std::max(found, std::fabs(eta.columns[j].mean[i]));
     return found;
 }
 
@@ -259,12 +268,13 @@ void Engine::solve(size_t k, size_t j, bool learn, double damping) {
     throw Failed{"a block is not positive definite"};
 }
 
-// The main effect given the factors, then the factors given the main effect; smoothing parameters by Fellner and Schall.
+// The main effect given the factors, then the factors given it; smoothing parameters by Fellner and Schall.
 bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double jitter) {
     const EngineColumn& column = columns_[j];
     ColumnArrays& own = etas[k].columns[j];
     const int64_t codes = column.n_codes - 1, W = width_, K = W - 1;
-    double *gram = scaled_gram_.data(), *rhs = scaled_rhs_.data();  // first of the main effect (codes, 1), then of the factors
+    // First of the main effect (codes, 1), then of the factors.
+    double *gram = scaled_gram_.data(), *rhs = scaled_rhs_.data();
     double *main_gram = gram, *factor_gram = gram + codes, *main_rhs = rhs, *factor_rhs = rhs + codes;
     const double precision = 1.0 / noise, lifted = precision * (1.0 + damping);
     for (int64_t b = 0; b < codes; b++) {
@@ -286,8 +296,13 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     }
     double *mean = mean_.data(), *variance = mean_.data() + codes * W;
     std::vector<double> form, main_mean(static_cast<size_t>(codes)), main_variance(main_mean.size());
-    SolveTask task{&column.main.task, 1, main_gram, main_rhs, own.main_lam, nullptr, main_mean.data(), main_variance.data(), own.main_smooth, own.main_rough,
-                   nullptr, nullptr, memory_.data(), static_cast<int64_t>(memory_.size())};
+    SolveTask task{&column.main.task, 1,
+                   main_gram,         main_rhs,
+                   own.main_lam,      nullptr,
+                   main_mean.data(),  main_variance.data(),
+                   own.main_smooth,   own.main_rough,
+                   nullptr,           nullptr,
+                   memory_.data(),    static_cast<int64_t>(memory_.size())};
     std::vector<double> main_edf(static_cast<size_t>(column.main.n_lam())), main_form(main_edf.size());
     task.edf = main_edf.data();
     task.form = main_form.data();
@@ -298,14 +313,17 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
             own.variance[b * W] = main_variance[static_cast<size_t>(b)];
         }
         for (size_t g = 0; g < main_edf.size() && learn; g++)
-            own.main_lam[g] = fellner_schall(main_edf[g], main_form[g], own.main_lam[g], column.main.low[g], column.main.high[g]);
+            own.main_lam[g] =
+                fellner_schall(main_edf[g], main_form[g], own.main_lam[g], column.main.low[g], column.main.high[g]);
     };
     if (K == 0) {
         take_main();
         return true;
     }
     for (int64_t b = 0; b < codes; b++)
-        for (int64_t f = 0; f < K; f++) factor_rhs[b * K + f] -= gram_[static_cast<size_t>(b * W * W + 1 + f)] * precision * main_mean[static_cast<size_t>(b)];
+        for (int64_t f = 0; f < K; f++)
+            factor_rhs[b * K + f] -=
+                gram_[static_cast<size_t>(b * W * W + 1 + f)] * precision * main_mean[static_cast<size_t>(b)];
     const int64_t G = column.factors.n_lam();
     std::vector<double> lam(own.lam, own.lam + G * K), rough, plain;
     CouplingTask coupling{0, nullptr, nullptr};
@@ -328,14 +346,29 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         }
         for (int64_t b = 0; b < codes; b++)
             for (int64_t f = 0; f < R; f++)
-                for (int64_t g = 0; g < R; g++) factor_gram[(b * K + f) * K + g] += column.mass[static_cast<size_t>(b)] * all[static_cast<size_t>(f * R + g)];
+                for (int64_t g = 0; g < R; g++)
+                    factor_gram[(b * K + f) * K + g] +=
+                        column.mass[static_cast<size_t>(b)] * all[static_cast<size_t>(f * R + g)];
         for (int64_t g = 0; g < G; g++)
-            for (int64_t f = 0; f < R; f++) lam[static_cast<size_t>(g * K + f)] = column.factors.low[static_cast<size_t>(g)];
+            for (int64_t f = 0; f < R; f++)
+                lam[static_cast<size_t>(g * K + f)] = column.factors.low[static_cast<size_t>(g)];
         coupling = {R, rough.data(), plain.data()};
     }
     form.resize(static_cast<size_t>(G * K));
-    task = SolveTask{&column.factors.task, K, factor_gram, factor_rhs, lam.data(), coupled ? &coupling : nullptr, mean, variance, own.smooth, own.rough,
-                     own.edf, form.data(), memory_.data(), static_cast<int64_t>(memory_.size())};
+    task = SolveTask{&column.factors.task,
+                     K,
+                     factor_gram,
+                     factor_rhs,
+                     lam.data(),
+                     coupled ? &coupling : nullptr,
+                     mean,
+                     variance,
+                     own.smooth,
+                     own.rough,
+                     own.edf,
+                     form.data(),
+                     memory_.data(),
+                     static_cast<int64_t>(memory_.size())};
     if (!passes_.solve_prior(task)) return false;
     if (coupled)  // these smoothing parameters prune, so that partners take the factors as known
         for (int64_t b = 0; b < codes; b++)
@@ -357,7 +390,8 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
                 forms += form[static_cast<size_t>(g * K + f)];
             }
             const size_t at = static_cast<size_t>(g);
-            const double found = fellner_schall(edfs, forms, own.lam[g * K + first], column.factors.low[at], column.factors.high[at]);
+            const double found =
+                fellner_schall(edfs, forms, own.lam[g * K + first], column.factors.low[at], column.factors.high[at]);
             for (int64_t f = first; f < first + rank; f++)
                 if (!coupled || f >= coupling.rank) own.lam[g * K + f] = found;
         }
@@ -366,7 +400,8 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     return true;
 }
 
-// No value further from zero than so many times the function's root mean square; what is taken off counts as an effect of the code.
+// No value further from zero than so many times the function's root mean square; what is taken off counts as an effect
+// of the code.
 void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     const EngineColumn& column = columns_[j];
     const int64_t codes = column.n_codes - 1, K = width_ - 1;
@@ -375,10 +410,12 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     std::vector<double> limits(static_cast<size_t>(K)), lost(static_cast<size_t>(K));
     for (int64_t f = 0; f < K; f++) {
         double square = 0.0;
-        for (int64_t b = 0; b < codes; b++) square += column.mass[static_cast<size_t>(b)] * mean[b * K + f] * mean[b * K + f];
+        for (int64_t b = 0; b < codes; b++)
+            square += column.mass[static_cast<size_t>(b)] * mean[b * K + f] * mean[b * K + f];
         limits[static_cast<size_t>(f)] = std::sqrt(square);
         for (int64_t b = 0; b < codes; b++) {
-            const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)], value = mean[b * K + f];
+            const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
+                         value = mean[b * K + f];
             const double excess = value - clip(value, -limit, limit);
             lost[static_cast<size_t>(f)] += column.mass[static_cast<size_t>(b)] * excess;
             any = any || excess != 0.0;
@@ -388,8 +425,10 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     if (!any) return;
     for (int64_t b = 0; b < codes; b++)
         for (int64_t f = 0; f < K; f++) {
-            const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)], before = mean[b * K + f];
-            mean[b * K + f] = clip(before, -limit, limit) + lost[static_cast<size_t>(f)];  // the function's mean stays what it was
+            const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
+                         before = mean[b * K + f];
+            mean[b * K + f] =
+                clip(before, -limit, limit) + lost[static_cast<size_t>(f)];  // the function's mean stays what it was
             own.rough[b * K + f] += mean[b * K + f] - before;
         }
 }
@@ -413,7 +452,8 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
     if (!quadratic_) return;
     const double lowest = tensors ? std::max(floor, kFall * noise) : floor;
     double sum = 0.0;
-    for (size_t i = 0; i < static_cast<size_t>(n_); i++) sum += rows_.weight[i] * (rows_.slope[i] * rows_.slope[i] + rows_.variance[i]);
+    for (size_t i = 0; i < static_cast<size_t>(n_); i++)
+        sum += rows_.weight[i] * (rows_.slope[i] * rows_.slope[i] + rows_.variance[i]);
     const EtaArrays& eta = etas[0];
     const double used = eta.trace + (tensors ? noise * std::min(eta.tensor.edf, kTensorMost * total_) : 0.0);
     const double found = (sum + used) / total_;
@@ -451,8 +491,8 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     }
 }
 
-// One block of one linear predictor, with as little damping as sufficient decrease allows. A step that fails is taken with the
-// family's majorants instead, if it has any: those always decrease.
+// One block of one linear predictor, with as little damping as sufficient decrease allows. A step that fails is taken
+// with the family's majorants instead, if it has any: those always decrease.
 void Engine::guarded(size_t k, size_t j, bool learn) {
     const int at_column = static_cast<int>(j);
     set_working(k);
@@ -516,7 +556,8 @@ void Engine::take_new() {
     at(false);
 }
 
-// Sufficient decrease: losses exceed their quadratic approximations by at most a quarter of weight * curvature * step^2.
+// Sufficient decrease: losses exceed their quadratic approximations by at most a quarter of weight * curvature *
+// step^2.
 bool Engine::decreases(size_t k) {
     const size_t K = etas.size(), n = static_cast<size_t>(n_);
     if (careful || majorises) {
@@ -527,7 +568,8 @@ bool Engine::decreases(size_t k) {
     double excess = 0.0, allowed = 0.0, before = 0.0, farthest = 0.0;
     for (size_t i = 0; i < n; i++) {
         const size_t at = i * K + k;
-        const double step = new_eta_[at] - rows_.eta[at], bend = rows_.curvature[at] * step * step, weight = rows_.weight[i];
+        const double step = new_eta_[at] - rows_.eta[at], bend = rows_.curvature[at] * step * step,
+                     weight = rows_.weight[i];
         excess += weight * (new_value_[i] - rows_.value[i] - rows_.slope[at] * step - 0.5 * bend);
         allowed += 0.25 * weight * bend;
         before += weight * rows_.value[i];
@@ -537,7 +579,8 @@ bool Engine::decreases(size_t k) {
     return excess <= allowed + 1e-12 * std::fabs(before);
 }
 
-// Removes a column whose solve was rejected. To remove is to subtract: after values far too large, states are built anew.
+// Removes a column whose solve was rejected. To remove is to subtract: after values far too large, states are built
+// anew.
 void Engine::take_back(size_t k, size_t j) {
     const int64_t codes = columns_[j].n_codes;
     const ColumnArrays& own = etas[k].columns[j];
@@ -593,9 +636,10 @@ void Engine::rest(size_t k, size_t j) {
 
 // ---- smooth main effects of all columns together
 
-// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own, for which the design is centred.
-bool Engine::solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept, std::vector<double>& coef,
-                         std::vector<double>& lam, double& trace) {
+// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own, under which the design is
+// centred.
+bool Engine::solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept,
+                         std::vector<double>& coef, std::vector<double>& lam, double& trace) {
     const EtaArrays& eta = etas[k];
     const int64_t q = mains_.q;
     const size_t Q = static_cast<size_t>(q), groups = mains_.counts.size();
@@ -653,7 +697,8 @@ bool Engine::solve_mains(size_t k, const double* weight, const double* response,
             form[g] += mains_.within[a] * sum * sum;
         }
         if (learn)
-            for (size_t g = 0; g < groups; g++) lam[g] = fellner_schall(edf[g], form[g], lam[g], 1e-6, mains_.strongest);
+            for (size_t g = 0; g < groups; g++)
+                lam[g] = fellner_schall(edf[g], form[g], lam[g], 1e-6, mains_.strongest);
     }
     for (size_t a = 0; a < Q; a++) intercept -= middle[a] * coef[a];
     return true;
@@ -719,12 +764,15 @@ const Side& Engine::side(size_t k, size_t j) {
         const double mass = column.mass[static_cast<size_t>(b)];
         for (int64_t a = iid ? b : 0; a < (iid ? b + 1 : m); a++) {
             const double factor = iid ? std::sqrt(mass) : mass * prior.values[b * m + a];
-            for (int64_t f = 0; f < R; f++) known->coef[static_cast<size_t>(a * R + f)] += factor * mean[b * width_ + 1 + f];
+            for (int64_t f = 0; f < R; f++)
+                known->coef[static_cast<size_t>(a * R + f)] += factor * mean[b * width_ + 1 + f];
         }
     }
     for (int64_t a = 0; a < m; a++)
-        known->rough[static_cast<size_t>(a)] = iid ? 1.0 / std::max(column.mass[static_cast<size_t>(a)], 1e-12) : prior.rough[a];
-    for (std::vector<double>* part : {&known->square, &known->stiff, &known->plain}) part->assign(static_cast<size_t>(R * R), 0.0);
+        known->rough[static_cast<size_t>(a)] =
+            iid ? 1.0 / std::max(column.mass[static_cast<size_t>(a)], 1e-12) : prior.rough[a];
+    for (std::vector<double>* part : {&known->square, &known->stiff, &known->plain})
+        part->assign(static_cast<size_t>(R * R), 0.0);
     for (int64_t a = 0; a < m; a++) {
         const double* row = known->coef.data() + a * R;
         const double rough = known->rough[static_cast<size_t>(a)];
@@ -740,7 +788,7 @@ const Side& Engine::side(size_t k, size_t j) {
     return *known;
 }
 
-// New smoothing parameters of all pairs, with the variances that coefficients would have if the columns were independent.
+// New smoothing parameters of all pairs, with the variances that coefficients would have were the columns independent.
 void Engine::learn_tensor(size_t k, double information) {
     Tensor& tensor = etas[k].tensor;
     const int64_t p = static_cast<int64_t>(columns_.size()), R = ranks_.front().second;
@@ -787,7 +835,8 @@ void Engine::learn_tensor(size_t k, double information) {
             tensor.plain[i * p + j] = tensor.plain[j * p + i] = now[2];
             for (const double wa : a.rough)
                 for (const double wb : b.rough)
-                    total_edf += information / (information + now[0] * wa + now[1] * wb + (wa == 0.0 && wb == 0.0 ? now[2] : 0.0));
+                    total_edf += information /
+                                 (information + now[0] * wa + now[1] * wb + (wa == 0.0 && wb == 0.0 ? now[2] : 0.0));
         }
     tensor.edf = total_edf;
     tensor.age++;

@@ -1,8 +1,8 @@
-// Coordinate ascent over the columns of a variational fit, without the interpreter: row states, sums per code, exact solves
-// under each prior, smoothing parameters, smooth main effects and tensor-product smoothing of pairs.
+// Coordinate ascent over the columns of a variational fit, without the interpreter: row states, sums per code, exact
+// solves under each prior, smoothing parameters, smooth main effects and tensor-product smoothing of pairs.
 //
-// The reference is ahofm/fit/solvers/variational: the same steps in NumPy, with the formulas. Arrays of the posterior belong to
-// the caller, who reads them between sweeps; row states belong to the engine.
+// The reference is ahofm/fit/solvers/variational: the same steps in NumPy, with the formulas. Arrays of the posterior
+// belong to the caller, who reads them between sweeps; row states belong to the engine.
 #pragma once
 
 #include <functional>
@@ -37,9 +37,9 @@ struct EngineColumn {
 
 // What is known of one column of one linear predictor: memory of the caller.
 struct ColumnArrays {
-    double *mean, *variance;  // (n_codes, width)
-    double* main_lam;         // (smoothing parameters of the main effect,)
-    double* lam;              // (smoothing parameters of the factors, width - 1)
+    double *mean, *variance;           // (n_codes, width)
+    double* main_lam;                  // (smoothing parameters of the main effect,)
+    double* lam;                       // (smoothing parameters of the factors, width - 1)
     double *main_smooth, *main_rough;  // (m,), (n_codes - 1,)
     double *smooth, *rough;            // (m, width - 1), (n_codes - 1, width - 1)
     double* edf;                       // (smoothing parameters of the factors, width - 1)
@@ -71,7 +71,8 @@ struct EtaArrays {
 };
 
 struct RowArrays {  // (n,) or (n, K)
-    const double *y = nullptr, *weight = nullptr, *offset = nullptr;  // y: without the offset where the loss is quadratic
+    // y: without the offset where the loss is quadratic.
+    const double *y = nullptr, *weight = nullptr, *offset = nullptr;
     double *eta = nullptr, *value = nullptr, *slope = nullptr, *curvature = nullptr, *variance = nullptr;
 };
 
@@ -95,14 +96,15 @@ struct Side {
 
 class Engine {
   public:
-    Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> columns, std::vector<std::pair<int, int64_t>> ranks, bool float64,
-           MainEffects mains, RowArrays rows, std::vector<EtaArrays> etas, bool quadratic);
+    Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> columns,
+           std::vector<std::pair<int, int64_t>> ranks, bool float64, MainEffects mains, RowArrays rows,
+           std::vector<EtaArrays> etas, bool quadratic);
 
     std::vector<EtaArrays> etas;
     LossFunction losses;
     MajorantFunction majorant;
     double noise = 1.0;
-    bool careful = false;   // majorants replace curvatures
+    bool careful = false;    // majorants replace curvatures
     bool majorises = false;  // the family's own curvatures are majorants
     int64_t damped = 0;
     int threads = 1;
@@ -141,8 +143,8 @@ class Engine {
     void keep(size_t k, size_t j);
     void restore(size_t k, size_t j);
     void rest(size_t k, size_t j);
-    bool solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept, std::vector<double>& coef,
-                     std::vector<double>& lam, double& trace);
+    bool solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept,
+                     std::vector<double>& coef, std::vector<double>& lam, double& trace);
     void move_mains(size_t k, bool learn);
     const Side& side(size_t k, size_t j);
     void learn_tensor(size_t k, double information);
@@ -158,9 +160,9 @@ class Engine {
     std::vector<StatePanel> panels_;
     std::vector<Range> ranges_;
     double total_ = 0.0, tempering_ = 0.0;
-    std::vector<std::vector<char>> states_;                 // one per linear predictor
+    std::vector<std::vector<char>> states_;                   // one per linear predictor
     std::vector<std::vector<std::vector<double>>> inserted_;  // variances as rows know them: (eta, column)
-    std::vector<std::vector<double>> own_;                  // intercept and smooth main effects of all rows
+    std::vector<std::vector<double>> own_;                    // intercept and smooth main effects of all rows
     std::vector<std::vector<std::unique_ptr<Side>>> sides_;
     std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, work_, response_;
     std::vector<std::vector<double>> partial_;

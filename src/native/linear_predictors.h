@@ -1,8 +1,8 @@
 // One pass over a chunk for all linear predictors: eta, then a loss's g or a given one, then sums per code.
 //
-// Tables and bins of many columns or factors outgrow the second-level cache. Columns are then cut into tiles of which one
-// panel fits it, and a batch of rows visits one panel of one tile after another: every table row is used several times
-// while it is near. Where all fits, a batch is one block, whose state never leaves the first-level cache.
+// Tables and bins of many columns or factors outgrow the second-level cache. Columns are then cut into tiles of which
+// one panel fits it, and a batch of rows visits one panel of one tile after another: every table row is used several
+// times while it is near. Where all fits, a batch is one block, whose state never leaves the first-level cache.
 #pragma once
 
 #include "codes.h"
@@ -65,7 +65,9 @@ class PredictorPass {
     }
 
   private:
-    int64_t bytes_per_code(int64_t lanes) const { return lanes * static_cast<int64_t>(sizeof(T)) * (with_sums_ ? 2 : 1); }
+    int64_t bytes_per_code(int64_t lanes) const {
+        return lanes * static_cast<int64_t>(sizeof(T)) * (with_sums_ ? 2 : 1);
+    }
 
     // Consecutive columns of a tile share kTileBytes per panel; a careful panel needs all columns at once.
     int cut_tiles() {
@@ -99,7 +101,8 @@ class PredictorPass {
     // visit(first row, rows, number of the block in its batch)
     template <class Visit>
     void each_block(int64_t row, int64_t end, Visit visit) {
-        for (int b = 0; row < end; row += kBlock, b++) visit(row, static_cast<int>(end - row < kBlock ? end - row : kBlock), b);
+        for (int b = 0; row < end; row += kBlock, b++)
+            visit(row, static_cast<int>(end - row < kBlock ? end - row : kBlock), b);
     }
 
     T* main_of(int k) { return main_.get() + k * rows_.n_codes; }
@@ -118,12 +121,19 @@ class PredictorPass {
 
     // Table rows of a tile's cells in one block of the batch; forward fills them, backward finds them.
     uint32_t* offsets_of(int tile, int block) const {
-        return offsets_.get() + kBlock * (padded_cells(tile) * blocks_ + static_cast<int64_t>(padded_columns(columns_of(tile))) * block);
+        return offsets_.get() +
+               kBlock * (padded_cells(tile) * blocks_ + static_cast<int64_t>(padded_columns(columns_of(tile))) * block);
     }
 
     Block tile_of(int tile, int n, int block) const {
         const int columns = columns_of(tile);
-        return {offsets_of(tile, block), columns, padded_columns(columns), n, static_cast<int64_t>(block) * kBlock, tile == 0, tile + 1 == n_tiles_};
+        return {offsets_of(tile, block),
+                columns,
+                padded_columns(columns),
+                n,
+                static_cast<int64_t>(block) * kBlock,
+                tile == 0,
+                tile + 1 == n_tiles_};
     }
 
     BadCode forward_batch(int64_t row, int64_t end) {
@@ -131,16 +141,20 @@ class PredictorPass {
         each_block(row, end, [&](int64_t at, int n, int b) { start_eta(at, n, b); });
         for (int tile = 0; tile < n_tiles_; tile++) {
             each_block(row, end, [&](int64_t at, int n, int b) {
-                if (bad.column < 0) bad = unpack_block(rows_, tiles_[tile], tiles_[tile + 1], -1, at, n, offsets_of(tile, b));
+                if (bad.column < 0)
+                    bad = unpack_block(rows_, tiles_[tile], tiles_[tile + 1], -1, at, n, offsets_of(tile, b));
             });
             if (bad.column >= 0) return bad;
             for (int k = 0; k < K_; k++)
                 if (main_panel_[k] < 0)
-                    each_block(row, end, [&](int64_t, int n, int b) { add_main(tile_of(tile, n, b), main_of(k), eta_of(b, k)); });
+                    each_block(row, end,
+                               [&](int64_t, int n, int b) { add_main(tile_of(tile, n, b), main_of(k), eta_of(b, k)); });
             for (int q = 0; q < panels_.size(); q++) {
                 const Panel<T>& panel = panels_.begin()[q];
                 const int k = panel.predictor;
-                each_block(row, end, [&](int64_t, int n, int b) { forward_[q](panel, tile_of(tile, n, b), main_of(k), eta_of(b, k)); });
+                each_block(row, end, [&](int64_t, int n, int b) {
+                    forward_[q](panel, tile_of(tile, n, b), main_of(k), eta_of(b, k));
+                });
             }
         }
         return bad;
@@ -181,11 +195,15 @@ class PredictorPass {
         for (int tile = 0; tile < n_tiles_; tile++) {
             for (int k = 0; k < K_; k++)
                 if (main_panel_[k] < 0)
-                    each_block(row, end, [&](int64_t, int n, int b) { add_main_bins(tile_of(tile, n, b), g_of(b, k), main_bins_of(k)); });
+                    each_block(row, end, [&](int64_t, int n, int b) {
+                        add_main_bins(tile_of(tile, n, b), g_of(b, k), main_bins_of(k));
+                    });
             for (int q = 0; q < panels_.size(); q++) {
                 const Panel<T>& panel = panels_.begin()[q];
                 const int k = panel.predictor;
-                each_block(row, end, [&](int64_t, int n, int b) { backward_[q](panel, tile_of(tile, n, b), g_of(b, k), main_bins_of(k)); });
+                each_block(row, end, [&](int64_t, int n, int b) {
+                    backward_[q](panel, tile_of(tile, n, b), g_of(b, k), main_bins_of(k));
+                });
             }
         }
     }
@@ -215,7 +233,8 @@ class PredictorPass {
     void finish() {
         flush_all();
         for (Panel<T>& panel : panels_)
-            if (panel.order == 2 && !panel.careful) remove_own_moment(panel, rows_.n_codes, predictors_[panel.predictor].main_sums);
+            if (panel.order == 2 && !panel.careful)
+                remove_own_moment(panel, rows_.n_codes, predictors_[panel.predictor].main_sums);
     }
 
     const Rows& rows_;
@@ -224,9 +243,9 @@ class PredictorPass {
     Task& task_;
     const bool with_sums_;
     Panels<T> panels_;
-    Buffer<T> main_, main_bins_;  // (linear predictors, codes): in the rows' precision, or they would crowd the first-level cache
-    Buffer<int> tiles_;       // first column of each tile, and the end
-    Buffer<int> main_panel_;  // of each linear predictor, the panel that takes its main effects along; -1: none can
+    Buffer<T> main_, main_bins_;  // (linear predictors, codes): in the rows' precision, to spare the first-level cache
+    Buffer<int> tiles_;           // first column of each tile, and the end
+    Buffer<int> main_panel_;      // of each linear predictor, the panel that takes its main effects along; -1: none can
     Buffer<Forward<T>> forward_;
     Buffer<Backward<T>> backward_;
     const int n_tiles_;

@@ -52,8 +52,8 @@ inline double log1p_of(double z) {
 
 // eta and g are (linear predictors, kBlock). Returns the weighted sum; writes weighted g.
 template <Loss kind>
-inline double loss_of_block(int rows, int predictors, const double* y, const double* weight,
-                            const double* eta, double* g) {
+inline double loss_of_block(int rows, int predictors, const double* y, const double* weight, const double* eta,
+                            double* g) {
     double value[kBlock];
     if constexpr (kind == Loss::gaussian) {
         for (int r = 0; r < rows; r++) {
@@ -118,7 +118,7 @@ inline double loss_of_block(int rows, int predictors, const double* y, const dou
 using LossOfBlock = double (*)(int, int, const double*, const double*, const double*, double*);
 
 constexpr LossOfBlock loss_functions[kLosses] = {
-    loss_of_block<Loss::gaussian>, loss_of_block<Loss::bernoulli>, loss_of_block<Loss::poisson>,
+    loss_of_block<Loss::gaussian>, loss_of_block<Loss::bernoulli>,   loss_of_block<Loss::poisson>,
     loss_of_block<Loss::gamma>,    loss_of_block<Loss::multinomial>,
 };
 

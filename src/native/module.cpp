@@ -39,19 +39,19 @@ const ahofm::Passes& passes_named(const std::string& name) {
 void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missing, const AnyArrayOut& out) {
     expect_some(values, "values");
     const int bytes = code_width(out, "out");
-    const int64_t n = static_cast<int64_t>(values.shape(0)), stride = values.stride(0);
+    const int64_t n = length(values, 0), stride = values.stride(0);
     expect_shape(out, {n}, "out");
-    expect_some(edges, "edges");
-    if (edges.ndim() != 1) refuse("edges must have one dimension, got " + std::to_string(edges.ndim()));
-    const int64_t n_cuts = within(static_cast<int64_t>(edges.size()), 0, kMostCodes, "the number of edges");
+    expect_dimensions_only(edges, 1, "edges", "(edges,)");
+    const int64_t n_cuts = within(length(edges, 0), 0, kMostCodes, "the number of edges");
     const int64_t highest = bytes == 4 ? UINT32_MAX : (int64_t{1} << (8 * bytes)) - 1;
     if (n_cuts > highest || missing > highest)
-        refuse("out holds codes up to " + std::to_string(highest) + ", but there are " + std::to_string(n_cuts) + " edges and missing is " + std::to_string(missing));
+        refuse("out holds codes up to " + std::to_string(highest) + ", but there are " + std::to_string(n_cuts) +
+               " edges and missing is " + std::to_string(missing));
     std::vector<double> copied(static_cast<size_t>(n_cuts));  // codebooks that came in a message lie at any address
     if (n_cuts > 0) std::memcpy(copied.data(), edges.data(), copied.size() * sizeof(double));
     const double *data = values.data(), *cuts = copied.data();
     void* codes = out.data();
-    nb::gil_scoped_release release;
+    const nb::gil_scoped_release release;
     if (bytes == 1) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint8_t*>(codes));
     else if (bytes == 2) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint16_t*>(codes));
     else ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint32_t*>(codes));
@@ -60,7 +60,7 @@ void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missin
 double multiply_add_rate(const std::string& isa, int64_t repeats) {
     const ahofm::Passes& passes = passes_named(isa);
     within(repeats, 1, kMostRepeats, "repeats");
-    nb::gil_scoped_release release;
+    const nb::gil_scoped_release release;
     const auto start = std::chrono::steady_clock::now();
     const double operations = passes.multiply_adds(repeats);
     return operations / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -70,34 +70,44 @@ double multiply_add_rate(const std::string& isa, int64_t repeats) {
 
 NB_MODULE(_native, m) {
     m.doc() = "Compiled passes over chunks of codes; see ahofm.kernels.native for the face of it.";
-    m.def("instruction_sets", [] {
-        std::vector<std::string> names;
-        for (const ahofm::Passes* passes : available_passes()) names.push_back(passes->name);
-        return names;
-    }, "Names of the usable instruction sets, narrowest first.");
+    m.def(
+        "instruction_sets",
+        [] {
+            std::vector<std::string> names;
+            for (const ahofm::Passes* passes : available_passes()) names.push_back(passes->name);
+            return names;
+        },
+        "Names of the usable instruction sets, narrowest first.");
     m.def("compiler", [] { return std::string(AHOFM_COMPILER); }, "Compiler the module was built with.");
-    m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("linear_predictors"),
-          nb::arg("offset").none(), nb::arg("out").noconvert());
-    m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
-          nb::arg("linear_predictors"), nb::arg("loss"), nb::arg("y").none(), nb::arg("weight").none(), nb::arg("offset").none());
-    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("linear_predictors"), nb::arg("g"));
-    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"), nb::arg("linear_predictor"),
-          nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(), nb::arg("u").noconvert().none(),
-          nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
-    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("linear_predictors"), nb::arg("out").noconvert());
+    m.def("eta", &eta, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
+          nb::arg("linear_predictors"), nb::arg("offset").none(), nb::arg("out").noconvert());
+    m.def("value_and_gradient", &value_and_gradient, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"),
+          nb::arg("sizes"), nb::arg("linear_predictors"), nb::arg("loss"), nb::arg("y").none(),
+          nb::arg("weight").none(), nb::arg("offset").none());
+    m.def("pull_back", &pull_back, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
+          nb::arg("linear_predictors"), nb::arg("g"));
+    m.def("column", &column, nb::arg("isa"), nb::arg("float64"), nb::arg("codes"), nb::arg("sizes"),
+          nb::arg("linear_predictor"), nb::arg("which"), nb::arg("g").none(), nb::arg("h").none(),
+          nb::arg("u").noconvert().none(), nb::arg("g_sums").noconvert().none(), nb::arg("h_sums").noconvert().none());
+    m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("linear_predictors"),
+          nb::arg("out").noconvert());
     m.attr("CURVE_LANES") = ahofm::kCurveLanes;
-    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"), nb::arg("add_column").none(), nb::arg("remove_column").none(),
-          nb::arg("gram").noconvert().none(), nb::arg("rhs").noconvert().none());
+    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"),
+          nb::arg("add_column").none(), nb::arg("remove_column").none(), nb::arg("gram").noconvert().none(),
+          nb::arg("rhs").noconvert().none());
     m.def("inverses", &inverses, nb::arg("isa"), nb::arg("matrices").noconvert());
-    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("lam_difference"), nb::arg("lam_value"),
-          nb::arg("mean").noconvert(), nb::arg("variance").noconvert(), nb::arg("differences").noconvert());
-    m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert());
+    m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("lam_difference"),
+          nb::arg("lam_value"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert(),
+          nb::arg("differences").noconvert());
+    m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(),
+          nb::arg("variance").noconvert());
     m.def("state_size", &state_size, nb::arg("ranks"), nb::arg("float64"), "Numbers of one row's state.");
     m.attr("STATE_BLOCK") = ahofm::kBlock;
     m.attr("STATE_HEAD") = ahofm::kStateHead;
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
     bind_engine(m);
-    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"), nb::arg("out").noconvert());
+    m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),
+          nb::arg("out").noconvert());
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),
           "Floating-point operations per second of independent multiply-adds in registers.");
 }

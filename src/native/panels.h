@@ -12,8 +12,7 @@ namespace {
 template <class T>
 class Buffer {  // cache-line aligned, so that a 16-float row never straddles two lines
   public:
-    explicit Buffer(int64_t size)
-        : data_(static_cast<T*>(::operator new(bytes(size), alignment))) {}
+    explicit Buffer(int64_t size) : data_(static_cast<T*>(::operator new(bytes(size), alignment))) {}
     ~Buffer() { ::operator delete(data_, alignment); }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
@@ -46,8 +45,8 @@ struct Panel {
     bool careful;
 };
 
-// All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
-// column needs only the polynomials of the others.
+// All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass
+// over one column needs only the polynomials of the others.
 template <class T>
 class Panels {
   public:
@@ -142,14 +141,16 @@ bool needs_care(const Panel<T>& panel, const Rows& rows) {
         double sums[16] = {};
         for (int64_t c = 0; c < column.size; c++, phi += panel.lanes)
             for (int f = 0; f < panel.lanes; f++) sums[f] += static_cast<double>(phi[f]) * phi[f];
-        for (int f = 0; f < panel.lanes; f++) all[f] += squares[static_cast<int64_t>(j) * panel.lanes + f] = sums[f] / column.size;
+        for (int f = 0; f < panel.lanes; f++)
+            all[f] += squares[static_cast<int64_t>(j) * panel.lanes + f] = sums[f] / column.size;
     }
     for (int j = 0; j < rows.n_columns; j++)
         for (int f = 0; f < panel.used; f++) {
             const double own = squares[static_cast<int64_t>(j) * panel.lanes + f];
             if (own < 0.5 * all[f]) continue;  // no larger than the others together
-            double others = 0.0;  // summed afresh: all - own would cancel just where it matters
-            for (int i = 0; i < rows.n_columns; i++) others += i == j ? 0.0 : squares[static_cast<int64_t>(i) * panel.lanes + f];
+            double others = 0.0;               // summed afresh: all - own would cancel just where it matters
+            for (int i = 0; i < rows.n_columns; i++)
+                others += i == j ? 0.0 : squares[static_cast<int64_t>(i) * panel.lanes + f];
             if (others <= 0.0) continue;  // nothing but this column: no interaction, whatever the digits
             double loss_of_digits = 1.0;
             for (int t = 1; t < panel.order; t++) loss_of_digits *= own / others;
@@ -180,8 +181,8 @@ void flush(const Panel<T>& panel, int64_t n_codes) {
     std::memset(panel.bins, 0, static_cast<size_t>(n_codes * panel.lanes) * sizeof(T));
 }
 
-// Rows between two emptyings of the bins: few enough that a float32 bin loses nothing that matters, and in proportion to
-// the codes, so that emptying stays a small share of the work.
+// Rows between two emptyings of the bins: few enough that a float32 bin loses nothing that matters, and in proportion
+// to the codes, so that emptying stays a small share of the work.
 inline int64_t flush_every(int64_t n_codes) { return 4 * n_codes > 512 ? 4 * n_codes : 512; }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include "block.h"
 #include "chain.h"
 #include "column.h"
-#include "predict.h"
 #include "linear_predictors.h"
+#include "predict.h"
 #include "priors.h"
 #include "row_losses.h"
 
@@ -22,7 +22,9 @@ BadCode run_column(const Rows& rows, Predictor& predictor, const ColumnTask& tas
 
 BadCode run_curves(const CurveTask& task) { return CurvePass(task).run(); }
 
-BadCode run_block(const BlockTask& task) { return task.float64 ? BlockPass<double>(task).run() : BlockPass<float>(task).run(); }
+BadCode run_block(const BlockTask& task) {
+    return task.float64 ? BlockPass<double>(task).run() : BlockPass<float>(task).run();
+}
 
 void read_state(const BlockTask& task, double* mean, double* variance) {
     if (task.float64) read_state_of<double>(task, mean, variance);
@@ -42,7 +44,8 @@ void weighted_gram(const double* design, int64_t n, int64_t q, const double* wei
         for (int64_t r = 0; r < rows; r++)
             for (int64_t j = 0; j < q; j++) scaled[r * q + j] = weight[first + r] * part[r * q + j];
         for (int64_t a = 0; a < q; a += side)
-            add_product({scaled.get() + a, 1, q}, q - a < side ? q - a : side, part + a, q, q - a, rows, 1.0, out + a * q + a, q);
+            add_product({scaled.get() + a, 1, q}, q - a < side ? q - a : side, part + a, q, q - a, rows, 1.0,
+                        out + a * q + a, q);
     }
 }
 
@@ -79,7 +82,9 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME, run_predictors, run_column, run_curves, run_block, run_inverses, run_chain, read_state,
-                             solve_prior, solve_memory, run_losses, run_majorants, weighted_gram, design_times, design_transposed_times, invert_matrix, multiply_adds};
+const Passes AHOFM_PASSES = {AHOFM_NAME,    run_predictors, run_column,    run_curves,   run_block,
+                             run_inverses,  run_chain,      read_state,    solve_prior,  solve_memory,
+                             run_losses,    run_majorants,  weighted_gram, design_times, design_transposed_times,
+                             invert_matrix, multiply_adds};
 
 }  // namespace ahofm

@@ -64,10 +64,10 @@ enum class Goal : int { eta, gradient, pull_back };
 struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
-    Reals y, weight;
-    Reals offset;                   // (n, linear predictors)
-    double* eta = nullptr;          // out, (n, linear predictors)
-    const double* g = nullptr;      // in, (n, linear predictors)
+    Reals y{}, weight{};
+    Reals offset{};             // (n, linear predictors)
+    double* eta = nullptr;      // out, (n, linear predictors)
+    const double* g = nullptr;  // in, (n, linear predictors)
     double loss_sum = 0.0;
 };
 
@@ -91,8 +91,8 @@ struct ColumnTask {
 // A panel of curves: this many functions side by side, one cache line.
 constexpr int kCurveLanes = 8;
 
-// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every table:
-// coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
+// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every
+// table: coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
 struct Place {
     const double* numbers = nullptr;  // every `stride`-th; nullptr: codes
     int64_t stride = 1;
@@ -126,7 +126,7 @@ struct CurveTask {
     const CurvePanel* panels;
     int n_panels;
     double* eta;     // out, (n, linear predictors); nullptr: shares are asked for
-    double* shares;  // out, (n, linear predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
+    double* shares;  // out, (n, linear predictors, columns): main effect, weight * phi * e_{order - 1} of the others
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
@@ -187,18 +187,18 @@ enum class PriorKind : int { spline, random_walk, iid, spline_iid };
 
 struct PriorTask {
     PriorKind kind;
-    int64_t codes;             // without the neutral one
-    int64_t m = 0;             // coordinates of the spline
-    int64_t groups = 0;        // of those, each with a smoothing parameter of its own
-    const double* values = nullptr;    // (codes, m)
-    const double* products = nullptr;  // (codes, m (m + 1) / 2): values_a values_b, a <= b
-    const int64_t* group = nullptr;    // (m,)
-    const double* weight = nullptr;    // (m,): within its group
-    const double* rough = nullptr;     // (m,): the weight of a penalised coordinate, 0 of the others
-    const double* mass = nullptr;      // (codes,): functions have this weighted mean zero; nullptr: they need not
+    int64_t codes;                      // without the neutral one
+    int64_t m = 0;                      // coordinates of the spline
+    int64_t groups = 0;                 // of those, each with a smoothing parameter of its own
+    const double* values = nullptr;     // (codes, m)
+    const double* products = nullptr;   // (codes, m (m + 1) / 2): values_a values_b, a <= b
+    const int64_t* group = nullptr;     // (m,)
+    const double* weight = nullptr;     // (m,): within its group
+    const double* rough = nullptr;      // (m,): the weight of a penalised coordinate, 0 of the others
+    const double* mass = nullptr;       // (codes,): functions have this weighted mean zero; nullptr: they need not
     const uint8_t* repeated = nullptr;  // (codes,): codes that the precision of independent effects is learned from
-    double free_levels = 0.0;          // prior variance of those effects, in units of one effect's
-    const double* edges = nullptr;     // (codes - 1,): weight of each difference of neighbours
+    double free_levels = 0.0;           // prior variance of those effects, in units of one effect's
+    const double* edges = nullptr;      // (codes - 1,): weight of each difference of neighbours
     const double* roughness = nullptr;  // eigenvalues of the matrix of differences
     int64_t n_roughness = 0;
 };
@@ -256,11 +256,12 @@ struct Passes {
     int64_t (*solve_memory)(const PriorTask&, int64_t K);
     void (*losses)(const LossTask&);
     bool (*majorants)(const LossTask&, const double* variance);  // curvatures alone; false: the family has none
-    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);  // (q, q), upper triangle
-    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);                // (n,)
-    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);    // (q,)
+    // The upper triangle of (q, q), (n,) and (q,).
+    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);
+    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);
+    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
     bool (*invert)(double* matrix, int64_t n, double* inverse);  // of an upper triangle; W with W W' the inverse
-    double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
+    double (*multiply_adds)(int64_t repeats);                    // probe: floating-point operations done
 };
 
 extern const Passes baseline_passes;

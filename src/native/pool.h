@@ -40,7 +40,8 @@ class Pool {
         static Pool* pool = nullptr;
         static pid_t owner = 0;
         const std::lock_guard<std::mutex> lock(guard);
-        if (pool == nullptr || owner != getpid()) {  // threads do not survive a fork: what is left of the old pool is not touched
+        // Threads do not survive a fork: what is left of the old pool is not touched.
+        if (pool == nullptr || owner != getpid()) {
             pool = new Pool();
             owner = getpid();
         }

@@ -1,11 +1,11 @@
 // Prediction at true values, float64.
 //
-// A batch of rows at a time: every column finds the pieces of its values and adds the main effects; then every panel runs
-// through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches are long
-// enough that a panel's table, once in the first cache, is read many times.
+// A batch of rows at a time: every column finds the pieces of its values and adds the main effects; then every panel
+// runs through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches
+// are long enough that a panel's table, once in the first cache, is read many times.
 //
-// Shares of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at orders
-// 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
+// Shares of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at
+// orders 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
 #pragma once
 
 #include "panels.h"
@@ -34,8 +34,8 @@ inline double turn(double x, double phase, double period) {
     return share >= 1.0 ? 0.0 : share;
 }
 
-// Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves, without
-// branches, all rows of the block taking the same steps, so that one waits for memory while the others go on.
+// Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves,
+// without branches, all rows of the block taking the same steps, so that one waits for memory while the others go on.
 inline void count_breaks(const double* breaks, int64_t n, const double* x, int64_t* count) {
     constexpr int64_t kFew = 32;
     constexpr int lanes = AHOFM_VECTOR_BYTES / 8, together = 4;  // vectors
@@ -99,7 +99,8 @@ void add_panel(const double* table, const Cells& cells, int64_t n, double* eta) 
 }
 
 // Any order: e_1 .. e_order in memory.
-inline void add_panel_general(const double* table, int order, const Cells& cells, int64_t n, double* eta, double* state) {
+inline void add_panel_general(const double* table, int order, const Cells& cells, int64_t n, double* eta,
+                              double* state) {
     constexpr int count = CurveShape::count;
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
@@ -121,9 +122,11 @@ inline void add_panel_general(const double* table, int order, const Cells& cells
     }
 }
 
-// Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the order.
+// Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the
+// order.
 template <int Order, int Degree>
-void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares, int64_t stride) {
+void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares,
+                 int64_t stride) {
     constexpr int count = CurveShape::count;
     CurveVector weights[count];
     __builtin_memcpy(weights, panel.weights, sizeof(weights));
@@ -133,8 +136,9 @@ void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVe
         CurveVector e[Order][count] = {};
         for (int j = 0; j < cells.columns; j++) {
             CurveVector value[count];
-            horner<Degree>(reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
-                           broadcast<CurveVector>(t[j]), cells.degrees[j], value);
+            horner<Degree>(
+                reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                broadcast<CurveVector>(t[j]), cells.degrees[j], value);
             for (int v = 0; v < count; v++) {
                 phi[j * count + v] = value[v];
                 for (int q = Order - 1; q >= 2; q--) e[q][v] += value[v] * e[q - 1][v];
@@ -154,8 +158,10 @@ void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVe
     }
 }
 
-// Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is subtracted.
-inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after, double* shares, int64_t stride) {
+// Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is
+// subtracted.
+inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
+                                CurveVector* after, double* shares, int64_t stride) {
     constexpr int count = CurveShape::count;
     const int order = panel.order, columns = cells.columns, length = order * count;  // e_0 .. e_{order-1}
     CurveVector weights[count];
@@ -200,7 +206,8 @@ class CurvePass {
     explicit CurvePass(const CurveTask& task)
         : task_(task), blocks_(blocks_of_a_batch(task.n_columns)), rows_(blocks_ * kBlock * task.n_columns),
           t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_eta),
-          state_(state_size(task)), phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
+          state_(state_size(task)),
+          phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
         degree_ = task.places[0].degree;
         for (int j = 0; j < task.n_columns; j++) {
             degrees_[j] = task.places[j].degree;
@@ -276,7 +283,8 @@ class CurvePass {
                 for (int r = 0; r < kBlock; r++) value[r] = value[r] * t[r] + (main - m)[at[r]];
             double* eta = eta_.get() + k * blocks_ * kBlock + first;
             for (int r = 0; r < kBlock; r++) eta[r] += value[r];
-            for (int r = 0; task_.shares != nullptr && r < n; r++) task_.shares[((row + r) * task_.n_eta + k) * columns + j] = value[r];
+            for (int r = 0; task_.shares != nullptr && r < n; r++)
+                task_.shares[((row + r) * task_.n_eta + k) * columns + j] = value[r];
         }
         return {};
     }
@@ -285,7 +293,10 @@ class CurvePass {
         double x[kBlock] = {};  // rows after the last are zeros, which every table has a place for
         int64_t piece[kBlock];
         for (int r = 0; r < n; r++)  // at any address
-            __builtin_memcpy(&x[r], reinterpret_cast<const char*>(place.numbers) + (row + r) * place.stride * static_cast<int64_t>(sizeof(double)), sizeof(double));
+            __builtin_memcpy(&x[r],
+                             reinterpret_cast<const char*>(place.numbers) +
+                                 (row + r) * place.stride * static_cast<int64_t>(sizeof(double)),
+                             sizeof(double));
         if (place.period > 0.0)
             for (int r = 0; r < n; r++) x[r] = x[r] == x[r] ? turn(x[r], place.phase, place.period) : x[r];
         count_breaks(place.breaks, place.n_breaks, x, piece);
@@ -344,7 +355,9 @@ class CurvePass {
         switch (panel.order) {
             case 2: return share_panel<2, Degree>(panel, cells, n, phi, shares, stride);
             case 3: return share_panel<3, Degree>(panel, cells, n, phi, shares, stride);
-            default: return share_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), shares, stride);
+            default:
+                return share_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), shares,
+                                           stride);
         }
     }
 
@@ -356,7 +369,7 @@ class CurvePass {
     Buffer<double> eta_;  // (linear predictors, rows of a batch)
     Buffer<double> state_;
     Buffer<double> phi_;  // of one row in one panel
-    int degree_;  // of all columns; -1: they differ
+    int degree_;          // of all columns; -1: they differ
 };
 
 }  // namespace

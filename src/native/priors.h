@@ -1,10 +1,12 @@
 // The exact solve of K functions of one column under each Gaussian prior.
 //
-// Rows enter through sums per code, gram (codes, K, K) and rhs (codes, K), both divided by the dispersion. The posterior is
+// Rows enter through sums per code, gram (codes, K, K) and rhs (codes, K), both divided by the dispersion. The
+// posterior is
 //
 //     precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
 //
-// and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/fit/priors, with the formulas.
+// and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/fit/priors, with the
+// formulas.
 #pragma once
 
 #include "dense.h"
@@ -35,21 +37,22 @@ class Arena {
     double *next_, *end_;
 };
 
-// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side, side) of
-// which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U (C'U)^-1 U' from the
-// covariance. Padding of U must be zero.
+// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side,
+// side) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U
+// (C'U)^-1 U' from the covariance. Padding of U must be zero.
 class Centring {
   public:
     Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t side, Arena& arena)
-        : mass_(mass), u_(u), codes_(codes), K_(K), side_(side), inverse_(arena.zeros(side * side)), row_(arena.zeros(side)),
-          turned_(arena.take(side * side)) {
+        : mass_(mass), u_(u), codes_(codes), K_(K), side_(side), inverse_(arena.zeros(side * side)),
+          row_(arena.zeros(side)), turned_(arena.take(side * side)) {
         for (int64_t b = 0; b < codes; b++) subtract_row(-mass[b], u + b * side * side, side * side, inverse_);
         double trace = 0.0;
         for (int64_t f = 0; f < K; f++) trace += inverse_[f * side + f];
         for (int64_t f = 0; f < side; f++) {
             inverse_[f * side + f] = f < K ? inverse_[f * side + f] + 1e-12 * trace : 1.0;
             for (int64_t g = 0; g < f; g++)
-                inverse_[f * side + g] = inverse_[g * side + f] = 0.5 * (inverse_[f * side + g] + inverse_[g * side + f]);
+                inverse_[f * side + g] = inverse_[g * side + f] =
+                    0.5 * (inverse_[f * side + g] + inverse_[g * side + f]);
         }
         sound_ = with_small(side, [&](auto small) { return small.invert(inverse_, side); });
     }
@@ -76,7 +79,8 @@ class Centring {
             for (int64_t b = 0; b < codes_; b++) {
                 small.template multiply<>(u_ + b * side_ * side_, inverse_, turned_, side_, side_);
                 for (int64_t f = 0; f < K_; f++) {
-                    const double left = variance[b * K_ + f] - dot(turned_ + f * side_, u_ + (b * side_ + f) * side_, side_);
+                    const double left =
+                        variance[b * K_ + f] - dot(turned_ + f * side_, u_ + (b * side_ + f) * side_, side_);
                     variance[b * K_ + f] = left > 0.0 ? left : 0.0;
                 }
             }
@@ -93,7 +97,8 @@ class Centring {
                 const double *here = u_ + b * side_ * side_, *next = here + side_ * side_;
                 for (int64_t i = 0; i < side_ * side_; i++) apart[i] = next[i] - here[i];
                 small.template multiply<>(apart, inverse_, turned_, side_, side_);
-                for (int64_t f = 0; f < K_; f++) differences[f] -= edges[b] * dot(turned_ + f * side_, apart + f * side_, side_);
+                for (int64_t f = 0; f < K_; f++)
+                    differences[f] -= edges[b] * dot(turned_ + f * side_, apart + f * side_, side_);
             }
             return true;
         });
@@ -116,8 +121,9 @@ struct SplineSolution {
 };
 
 // Solves for `count` right-hand sides (codes, K, count). Writes edf (groups, K).
-inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, const double* rhs, int64_t count, const double* lam,
-                         const CouplingTask* coupling, double* edf, SplineSolution& out, Arena& arena) {
+inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, const double* rhs, int64_t count,
+                         const double* lam, const CouplingTask* coupling, double* edf, SplineSolution& out,
+                         Arena& arena) {
     const int64_t m = prior.m, codes = prior.codes, pairs = m * (m + 1) / 2, packed = K * (K + 1) / 2, N = m * K;
     double* upper = arena.take(codes * packed);
     for (int64_t b = 0; b < codes; b++) {
@@ -147,7 +153,8 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
             for (int64_t f = 0; f < coupling->rank; f++)
                 for (int64_t g = 0; g < coupling->rank; g++) {
                     const int64_t at = f * coupling->rank + g;
-                    matrix[(a * K + f) * N + a * K + g] += prior.rough[a] > 0.0 ? prior.rough[a] * coupling->rough[at] : coupling->plain[at];
+                    matrix[(a * K + f) * N + a * K + g] +=
+                        prior.rough[a] > 0.0 ? prior.rough[a] * coupling->rough[at] : coupling->plain[at];
                 }
     if (!factorise(matrix, N, N)) return false;
     double* inverse = arena.take(N * N);
@@ -164,7 +171,8 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
                 const int64_t i = a * K + f, j = b * K + f;
                 const double covariance = dot(inverse + i * N + j, inverse + j * N + j, N - j);
                 own[pair * K + f] = a == b ? covariance : 2.0 * covariance;
-                if (a == b) edf[prior.group[a] * K + f] += 1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance;
+                if (a == b)
+                    edf[prior.group[a] * K + f] += 1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance;
             }
     std::memset(out.variance, 0, static_cast<size_t>(codes * K) * sizeof(double));
     add_product({prior.products, pairs, 1}, codes, own, K, K, pairs, 1.0, out.variance, K);
@@ -185,7 +193,8 @@ inline void spline_forms(const PriorTask& prior, int64_t K, const double* coef, 
 inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     SplineSolution found{task.smooth, task.variance};
-    if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.coupling, task.edf, found, arena)) return false;
+    if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.coupling, task.edf, found, arena))
+        return false;
     spline_forms(prior, task.K, task.smooth, 1, task.form);
     std::memset(task.mean, 0, static_cast<size_t>(prior.codes * task.K) * sizeof(double));
     add_product({prior.values, prior.m, 1}, prior.codes, task.smooth, task.K, task.K, prior.m, 1.0, task.mean, task.K);
@@ -205,7 +214,8 @@ inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t side,
         for (int64_t f = 0; f < K; f++) own[f * side + f] += task.lam[f];
         if (task.coupling != nullptr)
             for (int64_t f = 0; f < task.coupling->rank; f++)
-                for (int64_t g = 0; g < task.coupling->rank; g++) own[f * side + g] += task.coupling->rough[f * task.coupling->rank + g];
+                for (int64_t g = 0; g < task.coupling->rank; g++)
+                    own[f * side + g] += task.coupling->rough[f * task.coupling->rank + g];
         if (!Small<Vectors>::invert(own, side)) return false;
         for (int64_t f = 0; f < K; f++) right[f] = task.rhs[b * K + f];
         Small<Vectors>::apply(own, right, found, side);
@@ -222,7 +232,8 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K, codes = prior.codes, side = padded(K);
     double* covariance = arena.take(codes * side * side);
-    const bool solved = with_small(side, [&](auto small) { return solve_iid_codes(small, task, side, covariance, arena); });
+    const bool solved =
+        with_small(side, [&](auto small) { return solve_iid_codes(small, task, side, covariance, arena); });
     if (!solved) return false;
     if (prior.mass != nullptr) {
         for (int64_t b = 0; b < codes; b++)
@@ -257,16 +268,18 @@ struct Walk {
     double* spread;       // (codes, side, side): covariance with the weighted means, for centred functions
 };
 
-// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it: elimination
-// along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
+// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it:
+// elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
 template <int Vectors>
-inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t side, const double* gram, const double* rhs, const double* lam,
-                        const Walk& out, Arena& arena) {
-    using Block = Small<Vectors>;
-    const int64_t n = Block::columns(side), codes = prior.codes, block = n * n;
+inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t side, const double* gram,
+                        const double* rhs, const double* lam, const Walk& out, Arena& arena) {
+    using Matrix = Small<Vectors>;
+    const int64_t n = Matrix::columns(side), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
-    double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n), *next = arena.zeros(n);
-    double *product = arena.take(block), *scaled = arena.take(block), *across = arena.take(block), *now = arena.take(block), *last = arena.take(block);
+    double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n),
+           *next = arena.zeros(n);
+    double *product = arena.take(block), *scaled = arena.take(block), *across = arena.take(block),
+           *now = arena.take(block), *last = arena.take(block);
     const double *difference = lam, *value = lam + K;
     for (int64_t b = 0; b < codes; b++) {
         double *A = inverse + b * block, *r = right + b * n, *C = centred ? out.spread + b * block : nullptr;
@@ -280,11 +293,12 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
             const double* P = A - block;
             for (int64_t f = 0; f < K; f++) step[f] = difference[f] * before;
             for (int64_t f = 0; f < K; f++)
-                for (int64_t g = 0; g < n; g += 4) store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
-            Block::apply(P, r - n, next, n);
+                for (int64_t g = 0; g < n; g += 4)
+                    store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
+            Matrix::apply(P, r - n, next, n);
             for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
             if (centred) {
-                Block::template multiply<>(P, C - block, product, n, n);
+                Matrix::template multiply<>(P, C - block, product, n, n);
                 for (int64_t f = 0; f < n; f++)
                     for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, step[f] * load4(product + f * n + g));
             }
@@ -292,7 +306,7 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
             std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
         }
         for (int64_t f = 0; f < K && centred; f++) C[f * n + f] += prior.mass[b];
-        if (!Block::invert(A, n)) return false;
+        if (!Matrix::invert(A, n)) return false;
     }
     for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
     for (int64_t f = 0; f < n; f++) next[f] = 0.0;
@@ -303,23 +317,26 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
             for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
             for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
             for (int64_t f = 0; f < n && centred; f++)
-                for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, load4(C + f * n + g) + step[f] * load4(C + block + f * n + g));
+                for (int64_t g = 0; g < n; g += 4)
+                    store4(C + f * n + g, load4(C + f * n + g) + step[f] * load4(C + block + f * n + g));
         }
-        Block::apply(P, r, next, n);
+        Matrix::apply(P, r, next, n);
         for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
         if (centred) {
-            Block::template multiply<>(P, C, product, n, n);
+            Matrix::template multiply<>(P, C, product, n, n);
             std::memcpy(C, product, static_cast<size_t>(block) * sizeof(double));
         }
-        if (after > 0.0) {  // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
+        if (after >
+            0.0) {  // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
             for (int64_t f = 0; f < n; f++)
                 for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
-            Block::template multiply<>(P, scaled, across, n, n);
+            Matrix::template multiply<>(P, scaled, across, n, n);
             for (int64_t f = 0; f < n; f++)
                 for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
-            Block::template multiply<>(across, scaled, now, n, n);
+            Matrix::template multiply<>(across, scaled, now, n, n);
             for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
-            for (int64_t f = 0; f < K; f++) out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
+            for (int64_t f = 0; f < K; f++)
+                out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
         } else {
             std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
         }
@@ -332,12 +349,13 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
 }
 
 // The same for one function: numbers in the place of matrices, and the means taken off on the way.
-inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, const double* rhs, const double* lam, const Walk& out, double* spread,
-                                   Arena& arena) {
+inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, const double* rhs, const double* lam,
+                                   const Walk& out, double* spread, Arena& arena) {
     const int64_t codes = prior.codes;
     double *inverse = arena.take(codes), *right = arena.take(codes);
     for (int64_t b = 0; b < codes; b++) {
-        const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0, step = lam[0] * before;
+        const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0,
+                     step = lam[0] * before;
         double pivot = gram[b] + lam[0] * (before + after) + lam[1];
         right[b] = rhs[b];
         spread[b] = prior.mass == nullptr ? 0.0 : prior.mass[b];
@@ -371,7 +389,8 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
     if (!(form > 0.0)) return false;
     for (int64_t b = 0; b < codes; b++) {
         out.mean[b] -= spread[b] * mean / form;
-        const double left = out.variance[b] - spread[b] * spread[b] / form, apart = b + 1 < codes ? spread[b + 1] - spread[b] : 0.0;
+        const double left = out.variance[b] - spread[b] * spread[b] / form,
+                     apart = b + 1 < codes ? spread[b + 1] - spread[b] : 0.0;
         out.variance[b] = left > 0.0 ? left : 0.0;
         if (b + 1 < codes) out.differences[0] -= prior.edges[b] * apart * apart / form;
     }
@@ -387,8 +406,9 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
         if (!solve_chain_of_numbers(prior, task.gram, task.rhs, task.lam, walk, arena.take(codes), arena)) return false;
     } else {
         if (prior.mass != nullptr) walk.spread = arena.take(codes * side * side);
-        const bool solved = with_small(
-            side, [&](auto small) { return solve_chain(small, prior, K, side, task.gram, task.rhs, task.lam, walk, arena); });
+        const bool solved = with_small(side, [&](auto small) {
+            return solve_chain(small, prior, K, side, task.gram, task.rhs, task.lam, walk, arena);
+        });
         if (!solved) return false;
         if (prior.mass != nullptr) {
             const Centring centring(prior.mass, walk.spread, codes, K, side, arena);
@@ -415,7 +435,8 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
             const double own = task.mean[b * K + f];
             variance += task.variance[b * K + f];
             squares += own * own;
-            if (b + 1 < codes) apart += prior.edges[b] * (task.mean[(b + 1) * K + f] - own) * (task.mean[(b + 1) * K + f] - own);
+            if (b + 1 < codes)
+                apart += prior.edges[b] * (task.mean[(b + 1) * K + f] - own) * (task.mean[(b + 1) * K + f] - own);
         }
         task.edf[f] = difference[f] * (prior_steps - larger(walk.differences[f], 0.0));
         task.edf[K + f] = value[f] * (prior_values - variance);
@@ -428,11 +449,11 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
 
 // ---- spline plus iid: the independent effects are eliminated exactly, code by code; what is left is a spline
 
-// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, side, side),
-// t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
+// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, side,
+// side), t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
 template <int Vectors>
-inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count, double* local, double* reduced,
-                              double* right, Arena& arena) {
+inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count,
+                              double* local, double* reduced, double* right, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
     double *S = arena.take(side * side), *kept = arena.zeros(side * side), *product = arena.take(side * side);
@@ -454,7 +475,8 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
         std::memset(r, 0, static_cast<size_t>(K * count) * sizeof(double));
         for (int64_t f = 0; f < K; f++) {
             r[f * count] = solved[f];
-            for (int64_t g = 0; g < K && prior.mass != nullptr; g++) r[f * count + 1 + g] = prior.mass[b] * kept[f * side + g];
+            for (int64_t g = 0; g < K && prior.mass != nullptr; g++)
+                r[f * count + 1 + g] = prior.mass[b] * kept[f * side + g];
         }
     }
     return true;
@@ -462,12 +484,14 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
 
 // The effects (codes, K, count) given the spline's values (codes, K, count), and variances.
 template <int Vectors>
-inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count, const double* local,
-                            const double* smooth, const double* smooth_variance, double* rough, double* rough_variance, Arena& arena) {
+inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count,
+                            const double* local, const double* smooth, const double* smooth_variance, double* rough,
+                            double* rough_variance, Arena& arena) {
     constexpr int wide = Vectors > 0 ? Vectors + 1 : 0;
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
-    double *S = arena.take(side * side), *values = arena.zeros(side * count), *rest = arena.take(side * count), *found = arena.take(side * count);
+    double *S = arena.take(side * side), *values = arena.zeros(side * count), *rest = arena.take(side * count),
+           *found = arena.take(side * count);
     for (int64_t b = 0; b < prior.codes; b++) {
         const double* own = local + b * side * side;
         pad_matrix(task.gram + b * K * K, K, side, S);
@@ -483,7 +507,8 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
         for (int64_t f = 0; f < K; f++) {
             double answer_part = 0.0, total = 0.0;
             for (int64_t g = 0; g < K; g++) {  // effects answer to the spline by (S + t)^-1 S
-                const double scaled = own[f * side + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled, variance = smooth_variance[b * K + g];
+                const double scaled = own[f * side + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled,
+                             variance = smooth_variance[b * K + g];
                 answer_part += answer * answer * variance;
                 total += scaled * scaled * variance;
             }
@@ -498,15 +523,19 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K, codes = prior.codes, m = prior.m, side = padded(K), count = side + 4;
     const double* t = task.lam + prior.groups * K;
-    double *local = arena.take(codes * side * side), *reduced = arena.take(codes * K * K), *right = arena.take(codes * K * count);
+    double *local = arena.take(codes * side * side), *reduced = arena.take(codes * K * K),
+           *right = arena.take(codes * K * count);
     const bool eliminated = with_small(
         side, [&](auto small) { return eliminate_effects(small, task, t, side, count, local, reduced, right, arena); });
     SplineSolution found{arena.take(m * K * count), arena.take(codes * K)};
-    if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena)) return false;
-    double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count), *rough_variance = arena.take(codes * K);
+    if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena))
+        return false;
+    double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count),
+           *rough_variance = arena.take(codes * K);
     add_product({prior.values, m, 1}, codes, found.coef, K * count, K * count, m, 1.0, smooth, K * count);
     with_small(side, [&](auto small) {
-        return restore_effects(small, task, t, side, count, local, smooth, found.variance, rough, rough_variance, arena);
+        return restore_effects(small, task, t, side, count, local, smooth, found.variance, rough, rough_variance,
+                               arena);
     });
     double* shift = arena.zeros(count);
     shift[0] = 1.0;
@@ -559,7 +588,8 @@ int64_t solve_memory(const PriorTask& prior, int64_t K) {
     const int64_t codes = prior.codes, side = padded(K), m = prior.m, N = m * K, count = side + 4;
     int64_t size = 2048 + 64 * side + 16 * side * (side + 4) + 2 * codes * side * side + 3 * codes * side;
     if (prior.kind == PriorKind::spline || prior.kind == PriorKind::spline_iid)
-        size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count + codes * K;
+        size +=
+            codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count + codes * K;
     if (prior.kind == PriorKind::spline_iid) size += codes * side * side + 4 * codes * K * count + 4 * codes * K;
     return size;
 }

@@ -96,8 +96,8 @@ void multinomial_losses(const LossTask& task) {
     }
 }
 
-// Curvature of the quadratic majorant of log(1 + exp(xi)) that is equal to it at +-xi, from xi^2 (Jaakkola and Jordan 2000):
-// tanh(xi / 2) / (2 xi).
+// Curvature of the quadratic majorant of log(1 + exp(xi)) that is equal to it at +-xi, from xi^2 (Jaakkola and Jordan
+// 2000): tanh(xi / 2) / (2 xi).
 inline double logistic_majorant(double square) {
     const double half = 0.5 * __builtin_sqrt(square);
     if (half < 1e-4) return 0.25;
@@ -105,8 +105,8 @@ inline double logistic_majorant(double square) {
     return 0.25 * (1.0 - z) / ((1.0 + z) * half);
 }
 
-// Of the logistic loss, and of the multinomial one by each linear predictor given the others: a logistic loss in its distance
-// to the logarithm of the sum of their exponentials.
+// Of the logistic loss, and of the multinomial one by each linear predictor given the others: a logistic loss in its
+// distance to the logarithm of the sum of their exponentials.
 bool run_majorants(const LossTask& task, const double* variance) {
     const int64_t K = task.K;
     if (task.family == Family::bernoulli) {
@@ -119,7 +119,8 @@ bool run_majorants(const LossTask& task, const double* variance) {
     if (task.family != Family::multinomial) return false;
     Buffer<double> eta(K);
     for (int64_t i = 0; i < task.n; i++) {
-        for (int64_t k = 0; k < K; k++) eta[k] = task.eta[i * K + k] + (task.offset == nullptr ? 0.0 : task.offset[i * K + k]);
+        for (int64_t k = 0; k < K; k++)
+            eta[k] = task.eta[i * K + k] + (task.offset == nullptr ? 0.0 : task.offset[i * K + k]);
         for (int64_t k = 0; k < K; k++) {
             double top = -__builtin_inf(), total = 0.0;
             for (int64_t other = 0; other < K; other++)

@@ -1,15 +1,16 @@
 // The arithmetic of one panel on one block of rows.
 //
 // A row looks its codes up in tables and runs a_t += phi_j * a_{t-1} (t = d..1) over the columns: a_d is the elementary
-// symmetric polynomial e_d. The gradient for column j needs e_{d-1} of the *other* columns. phi_j is the same for all rows
-// of a code, which gives two ways to remove it:
+// symmetric polynomial e_d. The gradient for column j needs e_{d-1} of the *other* columns. phi_j is the same for all
+// rows of a code, which gives two ways to remove it:
 //   order 2    moment form: add g * e_1 into the bin of the code, subtract phi * sum(g) once at the end;
-//   order > 2  removal per row: u = e_{d-1} - phi (e_{d-2} - phi (...)). One read-modify-write of a bin per cell whatever
-//              the order, where moments need d - 1 and prefixes need d - 1 stores (measured in one run, rank 16, Mrows/s at
-//              orders 2 / 3 / 4 with 256-bit vectors: moments 22.5 / 17.6 / 12.7, removal 19.8 / 17.5 / 17.9,
-//              prefixes 14.8 / 8.3 / 8.0).
-// Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more than
-// 1e-5 goes the careful way, as do orders above 5: e_{d-1} from what comes before and what comes after j, nothing subtracted.
+//   order > 2  removal per row: u = e_{d-1} - phi (e_{d-2} - phi (...)). One read-modify-write of a bin per cell
+//              whatever the order, where moments need d - 1 and prefixes need d - 1 stores (measured in one run, rank
+//              16, Mrows/s at orders 2 / 3 / 4 with 256-bit vectors: moments 22.5 / 17.6 / 12.7,
+//              removal 19.8 / 17.5 / 17.9, prefixes 14.8 / 8.3 / 8.0).
+// Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more
+// than 1e-5 goes the careful way, as do orders above 5: e_{d-1} from what comes before and what comes after j, nothing
+// subtracted.
 #pragma once
 
 #include "panels.h"
@@ -28,8 +29,8 @@ struct Block {
     bool first_tile, last_tile;
 };
 
-// e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the first
-// panel takes them along, since it looks at every cell anyway.
+// e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the
+// first panel takes them along, since it looks at every cell anyway.
 template <class T, int Lanes, int Order, bool WithMain>
 inline T add_columns(const T* table, const uint32_t* offsets, int columns, const T* main,
                      typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {
@@ -114,7 +115,8 @@ void forward_general(const Panel<T>& panel, const Block& block, const T*, double
     using Vector = typename S::Vector;
     const uint32_t* offsets = block.offsets;
     const int order = panel.order;
-    Vector* e = reinterpret_cast<Vector*>(panel.state + block.state_row * order * Lanes);  // e_t at vector (t - 1) * count
+    Vector* e =
+        reinterpret_cast<Vector*>(panel.state + block.state_row * order * Lanes);  // e_t at vector (t - 1) * count
     for (int r = 0; r < block.rows; r++, offsets += block.stride, e += order * S::count) {
         if (block.first_tile)
             for (int k = 0; k < order * S::count; k++) e[k] = Vector{};
@@ -149,7 +151,8 @@ void backward_careful(const Panel<T>& panel, const Block& block, const double* g
         const Vector weight = broadcast<Vector>(static_cast<T>(g[r]));
         for (int v = 0; v < S::count; v++) {
             Vector* before = after + step;
-            for (int t = 0; t < order; t++) before[t * S::count + v] = after[t * S::count + v] = broadcast<Vector>(T(t == 0));
+            for (int t = 0; t < order; t++)
+                before[t * S::count + v] = after[t * S::count + v] = broadcast<Vector>(T(t == 0));
             for (int j = 0; j + 1 < columns; j++, before += step) {
                 const Vector phi = reinterpret_cast<const Vector*>(table + static_cast<int64_t>(offsets[j]) * Lanes)[v];
                 Vector* next = before + step;
@@ -207,14 +210,16 @@ Backward<T> backward_of_width(int order) {
 
 template <class T>
 Forward<T> forward_of(const Panel<T>& panel, bool with_main) {
-    if (panel.lanes == 8) return with_main ? forward_of_width<T, 8, true>(panel.order) : forward_of_width<T, 8, false>(panel.order);
+    if (panel.lanes == 8)
+        return with_main ? forward_of_width<T, 8, true>(panel.order) : forward_of_width<T, 8, false>(panel.order);
     return with_main ? forward_of_width<T, 16, true>(panel.order) : forward_of_width<T, 16, false>(panel.order);
 }
 
 template <class T>
 Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
     if (panel.careful) return panel.lanes == 8 ? backward_careful<T, 8> : backward_careful<T, 16>;
-    if (panel.lanes == 8) return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);
+    if (panel.lanes == 8)
+        return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);
     return with_main ? backward_of_width<T, 16, true>(panel.order) : backward_of_width<T, 16, false>(panel.order);
 }
 

@@ -1,4 +1,4 @@
-"""Calls every function of the compiled module with systematically damaged arguments: ``python -m ... eta baseline``.
+"""Calls every function of the compiled module with systematically damaged arguments: ``python -m ... baseline``.
 
 Prints each call before it is made, so that the last line of a process that died tells which one it was.
 """
@@ -158,14 +158,14 @@ def described(value):
     return repr(value)
 
 
-def main(name, isa):
+def damage(name, isa):
     """All calls with one argument damaged, then many with two."""
     function = getattr(_native, name.split(",")[0])
     function(*CALLS[name](isa))
     number = count()
 
     def attempt(arguments):
-        print(next(number), described(arguments), flush=True)
+        print(name, next(number), described(arguments), flush=True)
         try:
             function(*arguments)
         except (ValueError, TypeError, MemoryError, OverflowError):
@@ -185,7 +185,13 @@ def main(name, isa):
             arguments[at] = choices[at][rng.integers(len(choices[at]))]
         attempt(arguments)
     attempt([])
-    print(f"done {next(number)}")
+
+
+def main(isa):
+    """Every function of the module."""
+    for name in CALLS:
+        damage(name, isa)
+    print("done")
 
 
 if __name__ == "__main__":
