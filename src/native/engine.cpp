@@ -164,8 +164,11 @@ void Engine::swap(size_t k, int add, int remove, bool sums) {
         }
         bad[static_cast<size_t>(r)] = passes_.block(task);
     });
-    for (const BadCode& code : bad)
-        if (code.column >= 0) throw Failed{"a code is out of range"};
+    for (size_t r = 0; r < bad.size(); r++) {
+        if (bad[r].column < 0) continue;
+        bad[r].row += ranges_[r].begin;
+        throw WrongCode{bad[r], columns_[static_cast<size_t>(bad[r].column)].n_codes};
+    }
     if (!sums || ranges_.size() == 1) return;
     std::copy_n(partial_[0].data(), grams, gram_.data());
     std::copy_n(partial_[0].data() + grams, size - grams, rhs_.data());
@@ -609,6 +612,9 @@ void Engine::keep(size_t k, size_t j) {
     kept_.main_rough.assign(own.main_rough, own.main_rough + codes);
     kept_.smooth.assign(own.smooth, own.smooth + column.factors.task.m * K);
     kept_.rough.assign(own.rough, own.rough + codes * K);
+    kept_.main_lam.assign(own.main_lam, own.main_lam + column.main.n_lam());
+    kept_.lam.assign(own.lam, own.lam + column.factors.n_lam() * K);
+    kept_.edf.assign(own.edf, own.edf + column.factors.n_lam() * K);
 }
 
 void Engine::restore(size_t k, size_t j) {
@@ -619,6 +625,9 @@ void Engine::restore(size_t k, size_t j) {
     std::copy(kept_.main_rough.begin(), kept_.main_rough.end(), own.main_rough);
     std::copy(kept_.smooth.begin(), kept_.smooth.end(), own.smooth);
     std::copy(kept_.rough.begin(), kept_.rough.end(), own.rough);
+    std::copy(kept_.main_lam.begin(), kept_.main_lam.end(), own.main_lam);
+    std::copy(kept_.lam.begin(), kept_.lam.end(), own.lam);
+    std::copy(kept_.edf.begin(), kept_.edf.end(), own.edf);
 }
 
 // As it was solved last: functions that never were are zero.

@@ -85,6 +85,11 @@ struct Failed {  // thrown: a block that cannot be solved
     std::string why;
 };
 
+struct WrongCode {  // thrown: a code that its column does not have
+    BadCode found;
+    int64_t size;
+};
+
 struct Stopped {};  // thrown: a callback has raised an exception
 
 // One column as a side of the surfaces of its pairs, in coordinates that are orthonormal under the rows.
@@ -168,7 +173,7 @@ class Engine {
     std::vector<std::vector<double>> partial_;
     std::vector<double> fitted_, new_eta_, new_value_, new_slope_, new_curvature_, new_variance_, working_weight_;
     struct Kept {
-        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough;
+        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough, main_lam, lam, edf;
     } kept_;
 };
 
