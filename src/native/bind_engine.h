@@ -193,6 +193,7 @@ class BoundEngine {
     }
 
     void evaluate() {
+        if (loss_.is_none()) refuse("quadratic losses have nothing to evaluate");
         run([&] { engine_->evaluate(); });
     }
 
@@ -437,7 +438,7 @@ void bind_engine(nb::module_& m) {
              nb::arg("floor"))
         .def("evaluate", &BoundEngine::evaluate)
         .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))
-        .def("set_loss", &BoundEngine::set_loss, nb::arg("loss"))
+        .def("set_loss", &BoundEngine::set_loss, nb::arg("loss").none())
         .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
         .def_prop_rw(
             "noise", [](BoundEngine& own) { return own.engine().noise; },
