@@ -6,16 +6,17 @@ VENV := .venv
 SANITIZE := .venv-sanitize
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
-	@echo "make test          all tests"
+	@echo "make test          lint and all tests (ten minutes on two cores)"
+	@echo "make test-fast     the tests that take little, of every package (two minutes on two cores)"
 	@echo "make attack        thousands of random tables and damaged files, each fitted soundly or refused (benchmarks/results/attack.csv; an hour)"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
-	@echo "make lint          ruff and mypy"
+	@echo "make lint          ruff, mypy and clang-format"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the variational solver cost, against EBM"
 	@echo "make bench-engine DATA=folder         default fits against a version before, EBM and LightGBM, by threads (an hour)"
@@ -66,8 +67,13 @@ $(SANITIZE)/installed: $(NATIVE) $(wildcard src/ahofm/*.py src/ahofm/*/*.py) | $
 demo: $(VENV)/installed
 	$(VENV)/bin/ahofm demo --out demo
 
-test: $(VENV)/installed-dev
-	$(VENV)/bin/python -m pytest --numprocesses auto --dist worksteal
+PYTEST := $(VENV)/bin/python -m pytest --numprocesses auto --dist worksteal
+
+test: lint
+	$(PYTEST)
+
+test-fast: $(VENV)/installed-dev
+	$(PYTEST) -m "not slow"
 
 attack: $(VENV)/installed-dev
 	$(VENV)/bin/python -m benchmarks.attack
@@ -93,6 +99,7 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/clang-format --dry-run --Werror src/native/*
 
 bench: bench-kernel bench-block bench-predict
 

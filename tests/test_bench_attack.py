@@ -14,6 +14,7 @@ from benchmarks.attack import files, workers
 from benchmarks.attack.outcome import CRASH, HANG, IDENTICAL, OUTCOMES, REJECTED, SILENT, UNDOCUMENTED, Counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", attack.PARTS)
 def test_damage_is_refused_or_changes_nothing(part, capsys):
     cases = "4" if "tables" in part else "40"  # tests/estimators/test_trust.py has more of these
@@ -36,6 +37,7 @@ def all_outcomes():
     return attempt
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGSEGV"), reason="needs signals")
 def test_workers_that_die_or_hang_are_counted_and_replaced(monkeypatch):
     monkeypatch.setattr(workers, "SECONDS", 1.0)
@@ -47,6 +49,7 @@ def test_workers_that_die_or_hang_are_counted_and_replaced(monkeypatch):
     assert list(workers.run_cases(all_outcomes, iter(range(7)), -1.0)) == [], "time is up"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of coefficients that are anything
 def test_a_silent_change_is_one(tmp_path, monkeypatch):
     """Without the checksum, bits of coefficients flip unseen: the attack would see it."""
@@ -66,6 +69,7 @@ def test_results_are_data(tmp_path):
     assert [line[-1] for line in lines[1:]] == ["def", "abc"]
 
 
+@pytest.mark.slow
 def test_cases_are_the_same_every_time(tmp_path):
     found = []
     for name in ("first", "again"):

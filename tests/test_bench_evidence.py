@@ -123,6 +123,7 @@ def test_one_split_over_the_cap_is_enough(tmp_path):
     assert planned[second].obstacle(store, cap=1200.0) == "not run: naval, EBM, #0 was over 1200 s"
 
 
+@pytest.mark.slow
 def test_a_unit_apart():
     def slow():
         while True:

@@ -6,6 +6,7 @@ import pytest
 from benchmarks import forecast
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_benchmark_of_forecasts_runs(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["forecast", "--quick"])

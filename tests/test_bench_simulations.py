@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from benchmarks import bands, coverage, many_rows, new_rows, p_values
+from sklearn.base import clone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
 def test_a_replication_of_coverage(family):
     cell = coverage.Cell(family, 300, 0.5)
@@ -24,7 +26,10 @@ def test_simulated_effects_have_mean_zero():
         assert abs(effect.mean()) < 0.02
 
 
-def test_a_fit_of_many_rows_at_small_size():
+@pytest.mark.slow
+def test_a_fit_of_many_rows_at_small_size(monkeypatch):
+    own = many_rows.estimator("ahofm").set_params(interactions="spline")  # the search for it takes seconds
+    monkeypatch.setattr(many_rows, "estimator", lambda name: clone(own))
     found = many_rows.child("ahofm", 2_000)
     assert set(found) == {"seconds", "error", "megabytes", "passes"}
     assert 0.0 < found["error"] < 0.6

@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ def test_there_are_examples():
     assert sum(bool(block.values[1]) for block in BLOCKS) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("block", "printed"), BLOCKS)
 def test_examples_run_and_print_what_they_say(block, printed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -55,9 +57,12 @@ def newcomer():
     for module in ("ahofm", "ahofm.explain", "ahofm.families", "ahofm.plot"):
         loaded = importlib.import_module(module)
         names |= {name: getattr(loaded, name) for name in loaded.__all__}
+    for name in ("AHOFMRegressor", "AHOFMClassifier"):  # no search for the kind of interactions: it takes seconds
+        names[name] = partial(names[name], interactions="spline")
     return names | {"model": names["AHOFMRegressor"](order=2, random_state=0).fit(X, names["y"])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", how_do_i())
 def test_what_newcomers_are_told_works(code, newcomer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -73,6 +78,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name, lines in COMMANDS.items() if lines])
 def test_commands_run(page, tmp_path, monkeypatch):
     run = pytest.importorskip("ahofm.cli.app", reason="the command needs typer: pip install 'ahofm[cli]'").run

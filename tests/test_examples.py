@@ -46,6 +46,7 @@ def loaded(path):
     return script
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:linear predictors are beyond 20")  # tumours that nobody would mistake
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_example(name, tmp_path, capsys):
@@ -55,6 +56,7 @@ def test_example(name, tmp_path, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_model_adds_up(tmp_path):
     assert loaded(ROOT / "docs" / "figures" / "model.py").main(tmp_path) < 1e-10
     assert (tmp_path / "model.png").exists()

@@ -35,17 +35,16 @@ int64_t state_size(const Ranks& ranks, bool float64) {
 
 // States of n rows, (blocks of rows, numbers), and how factors lie in them.
 struct State {
-    nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu> kept;
+    using States = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+    States kept;
     std::vector<ahofm::StatePanel> panels;
     ahofm::BlockTask task{};
 
     State(nb::handle state, int64_t n, const Ranks& ranks) {
         if (n < 0) refuse("the number of rows cannot be negative, got " + std::to_string(n));
-        if (!nb::try_cast(state, kept, false))
-            refuse_type("state must be a writable, contiguous array of two dimensions");
-        expect_array(kept, "state");
-        task.float64 = kept.dtype() == nb::dtype<double>();
-        if (!task.float64 && kept.dtype() != nb::dtype<float>()) refuse_type("state must be float32 or float64");
+        kept = unconverted<States>(state, "state", "array of two dimensions");
+        task.float64 = is_float64(kept, "state");
         task.n = n;
         task.numbers = state_size(ranks, task.float64);
         expect_shape(kept, {n / ahofm::kBlock + (n % ahofm::kBlock > 0), product(ahofm::kBlock, task.numbers, "state")},
@@ -79,7 +78,7 @@ struct Moments {
         const int bytes = code_width(codes, "codes");
         expect_shape(codes, {n}, "codes");
         expect_dimensions(mean, 2, "means", "(codes, functions)");
-        const uint32_t size = code_count(static_cast<int64_t>(mean.shape(0)), "means");
+        const uint32_t size = code_count(length(mean, 0), "means");
         expect_shape(mean, {size, width}, "means");
         expect_shape(variance, {size, width}, "variances");
         moments = {column, codes.data(), bytes, size, mean.data(), variance.data()};
@@ -105,11 +104,7 @@ void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ran
     }
     task.add_column = in.moments;
     task.remove_column = out.moments;
-    ahofm::BadCode bad;
-    {
-        nb::gil_scoped_release release;
-        bad = passes.block(task);
-    }
+    const ahofm::BadCode bad = without_gil([&] { return passes.block(task); });
     raise_if_bad(bad, bad.column == in.moments.column ? in.moments.size : out.moments.size);
 }
 
@@ -117,10 +112,9 @@ void read_state(const std::string& isa, nb::handle state, const Ranks& ranks, co
                 const DoublesOut& variance) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(mean, 1, "mean", "(rows,)");
-    const State parsed(state, static_cast<int64_t>(mean.shape(0)), ranks);
+    const State parsed(state, length(mean, 0), ranks);
     expect_shape(variance, {parsed.task.n}, "variance");
-    nb::gil_scoped_release release;
-    passes.read_state(parsed.task, mean.data(), variance.data());
+    without_gil([&] { passes.read_state(parsed.task, mean.data(), variance.data()); });
 }
 
 void raise_if_singular(int64_t code) {
@@ -131,15 +125,10 @@ void raise_if_singular(int64_t code) {
 void inverses(const std::string& isa, const DoublesOut& matrices) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(matrices, 3, "matrices", "(count, n, n)");
-    const int64_t codes = static_cast<int64_t>(matrices.shape(0)), width = static_cast<int64_t>(matrices.shape(1));
+    const int64_t codes = length(matrices, 0), width = length(matrices, 1);
     expect_shape(matrices, {codes, width, width}, "matrices");
     if (matrices.size() == 0) return;
-    int64_t failed;
-    {
-        nb::gil_scoped_release release;
-        failed = passes.inverses(codes, width, matrices.data());
-    }
-    raise_if_singular(failed);
+    raise_if_singular(without_gil([&] { return passes.inverses(codes, width, matrices.data()); }));
 }
 
 void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, const Doubles& edges,
@@ -147,8 +136,7 @@ void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, cons
            const DoublesOut& differences) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(rhs, 3, "rhs", "(codes, functions, count)");
-    const int64_t codes = static_cast<int64_t>(rhs.shape(0)), width = static_cast<int64_t>(rhs.shape(1)),
-                  count = static_cast<int64_t>(rhs.shape(2));
+    const int64_t codes = length(rhs, 0), width = length(rhs, 1), count = length(rhs, 2);
     if (codes < 1 || width < 1 || count < 1)
         refuse("rhs must have at least one code, one function and one right-hand side");
     expect_shape(gram, {codes, width, width}, "gram");
@@ -169,12 +157,7 @@ void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, cons
                                 mean.data(),
                                 variance.data(),
                                 differences.data()};
-    int64_t failed;
-    {
-        nb::gil_scoped_release release;
-        failed = passes.chain(task);
-    }
-    raise_if_singular(failed);
+    raise_if_singular(without_gil([&] { return passes.chain(task); }));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ struct Table {
     ahofm::Rows rows{};
 
     Table(const std::vector<AnyArray>& codes, const std::vector<int64_t>& sizes) {
-        if (codes.empty()) refuse("codes: at least one column is needed");
+        expect_any(codes.size(), "codes", "one column");
         if (codes.size() != sizes.size())
             refuse("codes: " + std::to_string(codes.size()) + " columns but " + std::to_string(sizes.size()) +
                    " sizes");
@@ -19,7 +19,7 @@ struct Table {
         for (size_t j = 0; j < codes.size(); j++) {
             const std::string name = "codes of column " + std::to_string(j);
             const int width = code_width(codes[j], name);
-            if (j == 0) n = static_cast<int64_t>(codes[j].shape(0));
+            if (j == 0) n = length(codes[j], 0);
             expect_shape(codes[j], {n}, name);
             if (sizes[j] < 1)
                 refuse("column " + std::to_string(j) + " has no codes: its size is " + std::to_string(sizes[j]));
@@ -43,7 +43,7 @@ struct Predictors {
     std::vector<ahofm::Predictor> list;
 
     Predictors(const nb::list& given, int64_t n_codes, bool with_sums) {
-        if (given.size() == 0) refuse("linear predictors: at least one is needed");
+        expect_any(given.size(), "linear predictors");
         factors.resize(given.size());
         for (size_t k = 0; k < given.size(); k++) {
             const nb::tuple item = tuple_of(given[k], 4, "linear predictor " + std::to_string(k),
@@ -74,13 +74,12 @@ struct Predictors {
 
     ahofm::Factors group(nb::handle entry, int64_t n_codes, bool with_sums) {
         const nb::tuple item = tuple_of(entry, 3, "factors", "(order, table, sums or None)");
-        const int64_t order = integer(item[0], "order of a factor table");
-        if (order < 2) refuse("order of a factor table must be at least 2, got " + std::to_string(order));
+        const int64_t order = order_of(item[0], "order of a factor table");
         within(order, 2, kHighestOrder, "order of a factor table");
         kept.push_back(doubles(item[1], "factor table"));
         const Doubles& table = kept.back();
         expect_dimensions(table, 2, "a factor table", "(codes, rank)");
-        const int64_t rank = within(static_cast<int64_t>(table.shape(1)), 0, kMostFunctions, "rank of a factor table");
+        const int64_t rank = within(length(table, 1), 0, kMostFunctions, "rank of a factor table");
         expect_shape(table, {n_codes, rank}, "factor table");
         return {static_cast<int>(order), rank, table.data(),
                 with_sums ? sums(item[2], {n_codes, rank}, "factor sums") : nullptr};
@@ -89,12 +88,8 @@ struct Predictors {
 
 void run_predictors(const ahofm::Passes& passes, const Table& table, Predictors& parsed, ahofm::Task& task,
                     bool float64) {
-    ahofm::BadCode bad;
-    {
-        nb::gil_scoped_release release;
-        bad = passes.predictors(table.rows, parsed.list.data(), parsed.count(), task, float64);
-    }
-    table.raise_if_bad(bad);
+    table.raise_if_bad(
+        without_gil([&] { return passes.predictors(table.rows, parsed.list.data(), parsed.count(), task, float64); }));
 }
 
 void eta(const std::string& isa, bool float64, const std::vector<AnyArray>& codes, const std::vector<int64_t>& sizes,
@@ -178,12 +173,7 @@ void column(const std::string& isa, bool float64, const std::vector<AnyArray>& c
         task.g_sums = g_sums->data();
         task.h_sums = h_sums->data();
     }
-    ahofm::BadCode bad;
-    {
-        nb::gil_scoped_release release;
-        bad = passes.column(table.rows, parsed.list[0], task, float64);
-    }
-    table.raise_if_bad(bad);
+    table.raise_if_bad(without_gil([&] { return passes.column(table.rows, parsed.list[0], task, float64); }));
 }
 
 }  // namespace

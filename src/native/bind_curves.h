@@ -14,7 +14,7 @@ struct Places {
     int64_t n = -1, n_rows = 0;
 
     Places(const nb::list& columns, const nb::list& given) {
-        if (columns.size() == 0) refuse("columns: at least one is needed");
+        expect_any(columns.size(), "columns");
         if (columns.size() != given.size())
             refuse("columns: got " + std::to_string(columns.size()) + ", but there are curves of " +
                    std::to_string(given.size()));
@@ -41,7 +41,7 @@ struct Places {
         const nb::tuple given = tuple_of(entry, 6, name, "(breaks, scales, shifts, degree, phase, period)");
         numbers.push_back(cast<Numbers>(column, name, "an array of numbers with one dimension"));
         expect_some(numbers.back(), name);
-        expect_rows(static_cast<int64_t>(numbers.back().shape(0)), name);
+        expect_rows(length(numbers.back(), 0), name);
         ahofm::Place place;
         static const double none = 0.0;  // no rows: there may be no address either
         place.numbers = numbers.back().data() != nullptr ? numbers.back().data() : &none;
@@ -64,7 +64,7 @@ struct Places {
         codes.push_back(cast<AnyArray>(column, name, "a contiguous array of codes"));
         ahofm::Place place;
         place.width = code_width(codes.back(), name + ": codes");
-        expect_rows(static_cast<int64_t>(codes.back().shape(0)), name);
+        expect_rows(length(codes.back(), 0), name);
         place.codes = codes.back().data();
         place.size = code_count(size, name);
         return place;
@@ -79,7 +79,7 @@ struct CurveParts {
     std::vector<ahofm::CurvePanel> panels;
 
     CurveParts(const nb::list& predictors, int64_t n_rows, int64_t n_columns) {
-        if (predictors.size() == 0) refuse("linear predictors: at least one is needed");
+        expect_any(predictors.size(), "linear predictors");
         for (size_t k = 0; k < predictors.size(); k++) {
             const nb::tuple item =
                 tuple_of(predictors[k], 3, "linear predictor " + std::to_string(k), "(intercept, main, [panels, ...])");
@@ -98,11 +98,10 @@ struct CurveParts {
 
     void add(nb::handle entry, int k, int64_t n_rows, int64_t n_columns) {
         const nb::tuple group = tuple_of(entry, 3, "panels", "(order, panels, weights)");
-        const int64_t order = integer(group[0], "order of curves");
-        if (order < 2) refuse("order of curves must be at least 2, got " + std::to_string(order));
+        const int64_t order = order_of(group[0], "order of curves");
         const Doubles table = doubles(group[1], "panels");
         expect_dimensions(table, 3, "panels", "(count, rows, lanes)");
-        const int64_t count = static_cast<int64_t>(table.shape(0));
+        const int64_t count = length(table, 0);
         const double* tables = keep(group[1], {count, n_rows, ahofm::kCurveLanes}, "panels");
         const double* weights = keep(group[2], {count, ahofm::kCurveLanes}, "weights");
         if (order > n_columns) return;  // no subset of that many columns
@@ -134,11 +133,7 @@ void curves(const std::string& isa, const nb::list& columns, const nb::list& pla
                                 static_cast<int>(parts.panels.size()),
                                 shares ? nullptr : out.data(),
                                 shares ? out.data() : nullptr};
-    ahofm::BadCode bad;
-    {
-        nb::gil_scoped_release release;
-        bad = passes.curves(task);
-    }
+    const ahofm::BadCode bad = without_gil([&] { return passes.curves(task); });
     if (bad.column >= 0) raise_if_bad(bad, parsed.list[static_cast<size_t>(bad.column)].size);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "checks.h"
@@ -10,7 +11,7 @@
 
 namespace {
 
-nb::handle entry(const nb::dict& given, const char* key) {
+nb::object entry(const nb::dict& given, const char* key) {
     if (!given.contains(key)) refuse(std::string("'") + key + "' is missing");
     return given[key];
 }
@@ -23,6 +24,11 @@ std::vector<double> copied(nb::handle given, const std::vector<int64_t>& shape, 
     return std::vector<double>(array.data(), array.data() + array.size());
 }
 
+// Whole numbers from 0 on, below a bound.
+bool is_index(double number, int64_t below) {
+    return number >= 0.0 && number < static_cast<double>(below) && number == std::floor(number);
+}
+
 // An array of one dimension, of any length.
 std::vector<double> numbers_of(nb::handle given, const std::string& what) {
     const Doubles array = doubles(given, what);
@@ -33,11 +39,31 @@ std::vector<double> numbers_of(nb::handle given, const std::string& what) {
 std::vector<int64_t> indices_of(nb::handle given, int64_t below, const std::string& what) {
     std::vector<int64_t> found;
     for (const double number : numbers_of(given, what)) {
-        if (!(number >= 0.0 && number < static_cast<double>(below)))
-            refuse(what + " must be below " + std::to_string(below));
+        if (!is_index(number, below)) refuse(what + " must be whole numbers below " + std::to_string(below));
         found.push_back(static_cast<int64_t>(number));
     }
     return found;
+}
+
+// Local functions (local_basis.h) of a spline whose coordinates are known.
+void read_local_basis(const nb::dict& given, ahofm::Prior& prior) {
+    const int64_t codes = prior.task.codes, m = prior.task.m;
+    const Doubles transform = doubles(entry(given, "transform"), "transform");
+    expect_dimensions(transform, 2, "transform", "(functions, coordinates)");
+    const int64_t functions = within(static_cast<int64_t>(transform.shape(0)), 1, 10'000, "local functions");
+    prior.transform = copied(entry(given, "transform"), {functions, m}, "transform");
+    const Doubles entries = doubles(entry(given, "entries"), "entries");
+    expect_dimensions(entries, 2, "entries", "(codes, functions that are not zero)");
+    const int64_t nonzero = within(static_cast<int64_t>(entries.shape(1)), 1, functions, "functions that are not zero");
+    prior.entries = copied(entry(given, "entries"), {codes, nonzero}, "entries");
+    prior.places = indices_of(entry(given, "places"), functions, "places");
+    if (static_cast<int64_t>(prior.places.size()) != codes * nonzero)
+        refuse("places must have one number for each entry");
+    for (size_t s = 1; s < prior.places.size(); s++)
+        if (s % static_cast<size_t>(nonzero) != 0 && prior.places[s] <= prior.places[s - 1])
+            refuse("places must ascend at each code");
+    prior.task.nonzero = nonzero;
+    prior.task.functions = functions;
 }
 
 ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
@@ -60,28 +86,10 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
         if (static_cast<int64_t>(prior.group.size()) != m) refuse("group must have an entry per coordinate");
         prior.task.groups = 1 + *std::max_element(prior.group.begin(), prior.group.end());
         expected += prior.task.groups;
-        if (!entry(given, "places").is_none()) {
-            const Doubles transform = doubles(entry(given, "transform"), "transform");
-            expect_dimensions(transform, 2, "transform", "(functions, coordinates)");
-            const int64_t functions = within(static_cast<int64_t>(transform.shape(0)), 1, 10'000, "local functions");
-            prior.transform = copied(entry(given, "transform"), {functions, m}, "transform");
-            const Doubles entries = doubles(entry(given, "entries"), "entries");
-            expect_dimensions(entries, 2, "entries", "(codes, functions that are not zero)");
-            const int64_t nonzero =
-                within(static_cast<int64_t>(entries.shape(1)), 1, functions, "functions that are not zero");
-            prior.entries = copied(entry(given, "entries"), {codes, nonzero}, "entries");
-            prior.places = indices_of(entry(given, "places"), functions, "places");
-            if (static_cast<int64_t>(prior.places.size()) != codes * nonzero)
-                refuse("places must have an entry for each of entries");
-            for (size_t s = 1; s < prior.places.size(); s++)
-                if (s % static_cast<size_t>(nonzero) != 0 && prior.places[s] <= prior.places[s - 1])
-                    refuse("places must ascend at each code");
-            prior.task.nonzero = nonzero;
-            prior.task.functions = functions;
-        }
-        prior.products.reserve(
-            prior.task.nonzero > 0 ? 0 : static_cast<size_t>(product(codes, m * (m + 1) / 2, "products")));
-        for (int64_t b = 0; b < codes && prior.task.nonzero == 0; b++)
+        if (!entry(given, "places").is_none()) read_local_basis(given, prior);
+        const bool dense = prior.task.nonzero == 0;
+        prior.products.reserve(dense ? static_cast<size_t>(product(codes, m * (m + 1) / 2, "products")) : 0);
+        for (int64_t b = 0; b < codes && dense; b++)
             for (int64_t a = 0; a < m; a++)
                 for (int64_t c = a; c < m; c++)
                     prior.products.push_back(prior.values[static_cast<size_t>(b * m + a)] *
@@ -103,13 +111,19 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
     return prior;
 }
 
+// Memory of a solve; refuses sizes whose squares overflow.
+int64_t solve_memory(const ahofm::Passes& passes, const ahofm::Prior& prior, int64_t K) {
+    within(product(prior.task.m, K, "coefficients of a column"), 0, 1 << 30, "coefficients of a column");
+    product(product(prior.task.codes, K + 8, "sums"), 16 * (K + 8), "sums of a column");
+    return passes.solve_memory(prior.task, K);
+}
+
 // One solve: outputs are (mean, variance, smooth, rough, edf, form), as SolveTask has them.
 bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram, const Doubles& rhs, const Doubles& lam,
                  const nb::list& outputs) {
     const ahofm::Passes& passes = passes_named(isa);
     expect_dimensions(rhs, 2, "rhs", "(codes, functions)");
-    const int64_t codes = static_cast<int64_t>(rhs.shape(0)),
-                  K = within(static_cast<int64_t>(rhs.shape(1)), 1, 4096, "functions");
+    const int64_t codes = length(rhs, 0), K = within(length(rhs, 1), 1, 4096, "functions");
     ahofm::Prior prior = prior_of(handle, codes);
     prior.link();
     expect_shape(gram, {codes, K, K}, "gram");
@@ -121,7 +135,7 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
                      rough = output(outputs[3], {codes, K}, "rough");
     const DoublesOut edf = output(outputs[4], {prior.n_lam(), K}, "edf"),
                      form = output(outputs[5], {prior.n_lam(), K}, "form");
-    std::vector<double> memory(static_cast<size_t>(passes.solve_memory(prior.task, K)));
+    std::vector<double> memory(static_cast<size_t>(solve_memory(passes, prior, K)));
     const ahofm::SolveTask task{&prior.task,   K,
                                 gram.data(),   rhs.data(),
                                 lam.data(),    nullptr,
@@ -129,8 +143,7 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
                                 smooth.data(), rough.data(),
                                 edf.data(),    form.data(),
                                 memory.data(), static_cast<int64_t>(memory.size())};
-    nb::gil_scoped_release release;
-    return passes.solve_prior(task);
+    return without_gil([&] { return passes.solve_prior(task); });
 }
 
 // The engine with what keeps the caller's arrays alive.
@@ -139,11 +152,16 @@ class BoundEngine {
     BoundEngine(const std::string& isa, bool float64, const nb::dict& rows, const nb::list& columns, const Ranks& ranks,
                 const nb::dict& mains, const nb::list& etas, nb::object loss, nb::object majorant)
         : passes_(passes_named(isa)), loss_(std::move(loss)), majorant_(std::move(majorant)) {
-        const int64_t width = functions_of(ranks),
+        const int64_t numbers = state_size(ranks, float64), width = functions_of(ranks),
                       K = within(static_cast<int64_t>(etas.size()), 1, 100'000, "linear predictors");
-        const DoublesOut eta = cast<DoublesOut>(entry(rows, "eta"), "eta", "a float64 array");
+        const DoublesOut eta = unconverted<DoublesOut>(entry(rows, "eta"), "eta", "float64 array");
         expect_dimensions(eta, 2, "eta", "(rows, linear predictors)");
-        const int64_t n = within(static_cast<int64_t>(eta.shape(0)), 1, INT64_MAX / 2, "rows");
+        const int64_t n = within(length(eta, 0), 1, INT64_MAX / 64, "rows");
+        product(n + ahofm::kBlock, product(numbers, 8 * K, "state"), "state");
+        if (loss_.is_none() && K != 1) refuse("quadratic losses have one linear predictor, got " + std::to_string(K));
+        if (!majorant_.is_none() && !PyCallable_Check(majorant_.ptr()))
+            refuse_type("majorant must be a function or None");
+        expect_any(columns.size(), "columns");
         n_ = n;
         K_ = K;
         ahofm::RowArrays arrays;
@@ -160,7 +178,7 @@ class BoundEngine {
         ahofm::MainEffects main_effects;
         const Doubles design = doubles(entry(mains, "design"), "design");
         expect_dimensions(design, 2, "design", "(rows, coefficients)");
-        main_effects.q = static_cast<int64_t>(design.shape(1));
+        main_effects.q = length(design, 1);
         expect_shape(design, {n, main_effects.q}, "design");
         inputs_.push_back(design);
         main_effects.design = design.data();
@@ -177,21 +195,28 @@ class BoundEngine {
         std::vector<std::pair<int, int64_t>> orders;
         for (const auto& [order, rank] : ranks) orders.emplace_back(static_cast<int>(order), rank);
         const bool quadratic = loss_.is_none();
+        for (const ahofm::EngineColumn& column : parsed) {
+            solve_memory(passes_, column.main, 1);
+            solve_memory(passes_, column.factors, width - 1);
+        }
         engine_ = std::make_unique<ahofm::Engine>(passes_, n, std::move(parsed), std::move(orders), float64,
                                                   std::move(main_effects), arrays, std::move(given), quadratic);
         rows_ = arrays;
-        set_losses();
+        set_losses(loss_);
     }
 
     void build(double tempering) {
         run([&] { engine_->build(tempering); });
+        built_ = true;
     }
 
     void sweep(bool learn, bool learn_mains, bool backwards, double floor) {
+        if (!built_) refuse("states must be built before a sweep");
         run([&] { engine_->sweep(learn, learn_mains, backwards, floor); });
     }
 
     void evaluate() {
+        if (loss_.is_none()) refuse("quadratic losses have nothing to evaluate");
         run([&] { engine_->evaluate(); });
     }
 
@@ -207,9 +232,10 @@ class BoundEngine {
 
     // What a family's own parameter is from now on; losses are evaluated when states are built.
     void set_loss(nb::object loss) {
+        expect_idle();
         if (loss.is_none() != loss_.is_none()) refuse("a loss cannot become quadratic, nor cease to be");
+        set_losses(loss);
         loss_ = std::move(loss);
-        set_losses();
     }
 
   private:
@@ -286,25 +312,28 @@ class BoundEngine {
         return eta;
     }
 
-    void set_losses() {
-        if (loss_.is_none()) return;
-        if (nb::isinstance<nb::tuple>(loss_)) {  // (family, parameter) of one that is built in
-            const nb::tuple given = tuple_of(loss_, 2, "a loss", "(family, parameter)");
+    // Rows of class numbers are a copy: they are looked up in, and the caller's array may change.
+    void copy_classes() {
+        classes_.assign(rows_.y, rows_.y + n_);
+        for (const double y : classes_)
+            if (!is_index(y, K_)) refuse("y must be the number of a class");
+    }
+
+    void set_losses(const nb::object& loss) {
+        if (loss.is_none()) return;
+        if (nb::isinstance<nb::tuple>(loss)) {  // (family, parameter) of one that is built in
+            const nb::tuple given = tuple_of(loss, 2, "a loss", "(family, parameter)");
             const auto family = static_cast<ahofm::Family>(within(integer(given[0], "family"), 0, 5, "family"));
             const double parameter = number(given[1], "parameter");
-            if (family == ahofm::Family::multinomial) {
-                for (int64_t i = 0; i < n_; i++)
-                    if (!(rows_.y[i] >= 0.0 && rows_.y[i] < static_cast<double>(K_)))
-                        refuse("y must be the number of a class");
-            } else if (K_ != 1) {
-                refuse("this family has one linear predictor");
-            }
-            engine_->losses = [this, family, parameter](const double* eta, double* value, double* slope,
-                                                        double* curvature) {
+            if (family == ahofm::Family::multinomial) copy_classes();
+            else if (K_ != 1) refuse("this family has one linear predictor, got " + std::to_string(K_));
+            const double* y = family == ahofm::Family::multinomial ? classes_.data() : rows_.y;
+            engine_->losses = [this, family, parameter, y](const double* eta, double* value, double* slope,
+                                                           double* curvature) {
                 const int count = static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart);
                 ahofm::Pool::run(count, engine_->threads, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
-                    passes_.losses({family, parameter, size, K_, rows_.y + first,
+                    passes_.losses({family, parameter, size, K_, y + first,
                                     rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at, value + first,
                                     slope + at, curvature + at});
                 });
@@ -324,8 +353,9 @@ class BoundEngine {
                 return any;
             };
         } else {
+            if (!PyCallable_Check(loss.ptr())) refuse_type("loss must be None, (family, parameter) or a function");
             engine_->losses = [this](const double* eta, double* value, double* slope, double* curvature) {
-                nb::gil_scoped_acquire acquire;
+                const nb::gil_scoped_acquire acquire;
                 try {
                     const nb::object found = loss_(view(eta, {n_, K_}));
                     const nb::tuple parts = tuple_of(found, 3, "a loss", "(value, slope, curvature)");
@@ -339,10 +369,10 @@ class BoundEngine {
                 }
             };
         }
-        if (nb::isinstance<nb::tuple>(loss_)) return;
+        if (nb::isinstance<nb::tuple>(loss)) return;
         engine_->majorant = [this](const double* eta, const double* variance, double* curvature) {
             if (majorant_.is_none()) return false;
-            nb::gil_scoped_acquire acquire;
+            const nb::gil_scoped_acquire acquire;
             try {
                 const nb::object found = majorant_(view(eta, {n_, K_}), view(variance, {n_, K_}));
                 if (found.is_none()) return false;
@@ -366,20 +396,39 @@ class BoundEngine {
         std::copy(found.begin(), found.end(), to);
     }
 
+    // Not while it runs: in another thread, or in the function that is its loss.
+    void expect_idle() const {
+        if (busy_) refuse("the engine is running");
+    }
+
+    struct Busy {
+        explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
+        ~Busy() { flag_ = false; }
+        Busy(const Busy&) = delete;
+        Busy& operator=(const Busy&) = delete;
+        bool& flag_;
+    };
+
     template <class Task>
     void run(Task task) {
+        expect_idle();
+        const Busy busy(busy_);  // read and written under Python's lock
         std::string failure;
+        ahofm::WrongCode bad{};
         raised_ = nullptr;
         {
-            nb::gil_scoped_release release;
+            const nb::gil_scoped_release release;
             try {
                 task();
             } catch (const ahofm::Failed& failed) {
                 failure = failed.why;
+            } catch (const ahofm::WrongCode& wrong) {
+                bad = wrong;
             } catch (const ahofm::Stopped&) {
             }
         }
-        if (raised_) std::rethrow_exception(raised_);
+        if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
+        raise_if_bad(bad.found, bad.size);
         if (!failure.empty()) {
             PyErr_SetString(PyExc_ArithmeticError, failure.c_str());
             throw nb::python_error();
@@ -393,6 +442,8 @@ class BoundEngine {
     std::vector<AnyArray> codes_;
     ahofm::RowArrays rows_;
     int64_t n_ = 0, K_ = 0;
+    std::vector<double> classes_;
+    bool busy_ = false, built_ = false;
     std::exception_ptr raised_;
     std::unique_ptr<ahofm::Engine> engine_;
 };
@@ -410,7 +461,7 @@ void bind_engine(nb::module_& m) {
              nb::arg("floor"))
         .def("evaluate", &BoundEngine::evaluate)
         .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))
-        .def("set_loss", &BoundEngine::set_loss, nb::arg("loss"))
+        .def("set_loss", &BoundEngine::set_loss, nb::arg("loss").none())
         .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
         .def_prop_rw(
             "noise", [](BoundEngine& own) { return own.engine().noise; },

@@ -1,17 +1,18 @@
 // One step of the block solver over a chunk of rows.
 //
-// A row's state holds, for every factor f of order d, the means E[e_a] and the covariances Cov(e_a, e_b) of the elementary
-// symmetric polynomials of its columns' values, 1 <= b <= a <= d. The values are taken as independent, with known means m and
-// variances s. Columns enter and leave one at a time, and nothing is divided; with L the state without the column,
+// A row's state holds, for every factor f of order d, the means E[e_a] and the covariances Cov(e_a, e_b) of the
+// elementary symmetric polynomials of its columns' values, 1 <= b <= a <= d. The values are taken as independent, with
+// known means m and variances s. Columns enter and leave one at a time, and nothing is divided; with L the state
+// without the column,
 //
 //     E[e_a]        = L_a + m L_{a-1}
 //     Cov(e_a, e_b) = L_{a,b} + m (L_{a-1,b} + L_{a,b-1}) + (m^2 + s) L_{a-1,b-1} + s L_{a-1} L_{b-1}.
 //
 // Covariances rather than means of products: what is small then has digits of its own.
 //
-// A step puts one column back and takes the next one out in a single visit to each row. What remains are the moments that
-// the second column's ridge problem needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are summed per
-// code of that column.
+// A step puts one column back and takes the next one out in a single visit to each row. What remains are the moments
+// that the second column's ridge problem needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are
+// summed per code of that column.
 #pragma once
 
 #include "codes.h"
@@ -213,8 +214,8 @@ class BlockPass {
     }
 
   private:
-    // Sums of weight and of the weighted residual; of w g, of the right-hand side, of w variance; of w g g' in blocks of
-    // panels on and below the diagonal.
+    // Sums of weight and of the weighted residual; of w g, of the right-hand side, of w variance; of w g g' in blocks
+    // of panels on and below the diagonal.
     static int64_t size_of_bin(const BlockTask& task) {
         return lanes * (1 + 3 * static_cast<int64_t>(task.n_panels)) + gram_size(task.n_panels);
     }

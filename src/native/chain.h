@@ -1,8 +1,8 @@
 // Small dense problems, one per code, alone or in a chain: the exact solves of independent and random-walk effects.
 //
-// Random walk: blocks A_b = gram_b + diag(t1 (h_{b-1} + h_b) + t0) on the diagonal and -diag(t1 h_b) beside it. The forward
-// recursion is block Gaussian elimination, the backward one gives the means and those parts of the inverse that are
-// wanted: its diagonal, and the variance of each difference of neighbours.
+// Random walk: blocks A_b = gram_b + diag(t1 (h_{b-1} + h_b) + t0) on the diagonal and -diag(t1 h_b) beside it. The
+// forward recursion is block Gaussian elimination, the backward one gives the means and those parts of the inverse that
+// are wanted: its diagonal, and the variance of each difference of neighbours.
 #pragma once
 
 #include <cmath>

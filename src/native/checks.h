@@ -1,5 +1,5 @@
-// Checks of what Python gives: tuples of the right length, arrays of the right type, shape and alignment, sizes that do not
-// overflow. Bindings see nothing that has not been through here, so that a mistake in Python is an exception.
+// Checks of what Python gives: tuples of the right length, arrays of the right type, shape and alignment, sizes that do
+// not overflow. Bindings see nothing that has not been through here, so that a mistake in Python is an exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -83,6 +83,16 @@ nb::tuple tuple_of(nb::handle given, size_t size, const std::string& what, const
     return nb::borrow<nb::tuple>(given);
 }
 
+int64_t order_of(nb::handle given, const std::string& what) {
+    const int64_t order = integer(given, what);
+    if (order < 2) refuse(what + " must be at least 2, got " + std::to_string(order));
+    return order;
+}
+
+void expect_any(size_t count, const std::string& what, const std::string& one = "one") {
+    if (count == 0) refuse(what + ": at least " + one + " is needed");
+}
+
 // A caster takes None for an array without anything.
 template <class Array>
 void expect_some(const Array& array, const std::string& what) {
@@ -98,11 +108,25 @@ void expect_array(const Array& array, const std::string& what) {
         refuse(what + " is not aligned: its address is no multiple of " + std::to_string(item) + " bytes; copy it");
 }
 
+// An array to write into, as it is: a converted copy would swallow what is written.
+template <class Array>
+Array unconverted(nb::handle given, const std::string& what, const char* expected) {
+    Array array;
+    if (!nb::try_cast(given, array, false)) refuse_type(what + " must be a writable, contiguous " + expected);
+    expect_array(array, what);
+    return array;
+}
+
+template <class Array>
+int64_t length(const Array& array, size_t dimension) {
+    return static_cast<int64_t>(array.shape(dimension));
+}
+
 template <class Array>
 void expect_shape(const Array& array, const std::vector<int64_t>& shape, const std::string& what) {
     expect_array(array, what);
     bool same = array.ndim() == shape.size();
-    for (size_t k = 0; same && k < shape.size(); k++) same = static_cast<int64_t>(array.shape(k)) == shape[k];
+    for (size_t k = 0; same && k < shape.size(); k++) same = length(array, k) == shape[k];
     if (same) return;
     std::string text = what + " has shape (";
     for (size_t k = 0; k < array.ndim(); k++) text += (k ? ", " : "") + std::to_string(array.shape(k));
@@ -111,12 +135,19 @@ void expect_shape(const Array& array, const std::vector<int64_t>& shape, const s
     refuse(text + ")");
 }
 
+// Without a look at its address.
 template <class Array>
-void expect_dimensions(const Array& array, size_t count, const std::string& what, const char* meaning) {
+void expect_dimensions_only(const Array& array, size_t count, const std::string& what, const std::string& meaning) {
     static const char* const words[4] = {"no dimension", "one dimension", "two dimensions", "three dimensions"};
-    expect_array(array, what);
+    expect_some(array, what);
     if (array.ndim() != count)
         refuse(what + " must have " + words[count] + ": " + meaning + ", got " + std::to_string(array.ndim()));
+}
+
+template <class Array>
+void expect_dimensions(const Array& array, size_t count, const std::string& what, const std::string& meaning) {
+    expect_array(array, what);
+    expect_dimensions_only(array, count, what, meaning);
 }
 
 // Arrays inside tuples: converted where that is allowed, then checked.
@@ -126,20 +157,23 @@ Doubles doubles(nb::handle given, const std::string& what) {
     return array;
 }
 
-// An array to write into, as it is: a converted copy would swallow what is written.
 DoublesOut output(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
-    DoublesOut array;
-    if (!nb::try_cast(given, array, false)) refuse_type(what + " must be a writable, contiguous float64 array");
+    const DoublesOut array = unconverted<DoublesOut>(given, what, "float64 array");
     expect_shape(array, shape, what);
     return array;
+}
+
+template <class Array>
+bool is_float64(const Array& array, const std::string& what) {
+    if (array.dtype() == nb::dtype<double>()) return true;
+    if (array.dtype() == nb::dtype<float>()) return false;
+    refuse_type(what + " must be float32 or float64");
 }
 
 ahofm::Reals reals(const std::optional<AnyArray>& array, const std::vector<int64_t>& shape, const std::string& what) {
     if (!array) return {};
     expect_shape(*array, shape, what);
-    if (array->dtype() == nb::dtype<double>()) return {array->data(), true};
-    if (array->dtype() == nb::dtype<float>()) return {array->data(), false};
-    refuse_type(what + " must be float32 or float64");
+    return {array->data(), is_float64(*array, what)};
 }
 
 // Bytes per code of an array of codes with one dimension.
@@ -150,7 +184,7 @@ int code_width(const Array& array, const std::string& what) {
     const bool integers = type.code == static_cast<uint8_t>(nb::dlpack::dtype_code::UInt) && type.lanes == 1;
     if (!integers || (type.bits != 8 && type.bits != 16 && type.bits != 32))
         refuse_type(what + " must be uint8, uint16 or uint32");
-    if (array.ndim() != 1) refuse(what + " must have one dimension, got " + std::to_string(array.ndim()));
+    expect_dimensions(array, 1, what, "(rows,)");
     return type.bits / 8;
 }
 
@@ -159,6 +193,13 @@ void raise_if_bad(const ahofm::BadCode& bad, int64_t size) {
     if (bad.column < 0) return;
     refuse("code " + std::to_string(bad.code) + " in row " + std::to_string(bad.row) + " of column " +
            std::to_string(bad.column) + " is out of range: the column has " + std::to_string(size) + " codes");
+}
+
+// Other threads of Python go on while a pass runs.
+template <class Pass>
+auto without_gil(Pass pass) {
+    nb::gil_scoped_release release;
+    return pass();
 }
 
 const ahofm::Passes& passes_named(const std::string& name);

@@ -30,8 +30,8 @@ inline int padded_columns(int columns) { return (columns + kGroup - 1) / kGroup 
 
 using Offsets8 = typename VectorOf<uint32_t, kGroup>::type;
 
-// Table rows of a block of one column; false when a code is outside its table. Rows is the block's size where it is full:
-// loops of known length are vectors throughout.
+// Table rows of a block of one column; false when a code is outside its table. Rows is the block's size where it is
+// full: loops of known length are vectors throughout.
 template <int Rows, class Code>
 bool widen(const Code* codes, const Column& column, int n, uint32_t* out) {
     const int rows = Rows > 0 ? Rows : n;

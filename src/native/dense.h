@@ -42,8 +42,10 @@ inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t de
         }
     }
     AHOFM_UNROLL_ALL
-    for (int i = 0; i < Rows; i++) AHOFM_UNROLL_ALL
-    for (int v = 0; v < Vectors; v++) store4(c + i * ldc + 4 * v, load4(c + i * ldc + 4 * v) + sign * sum[i][v]);
+    for (int i = 0; i < Rows; i++) {
+        AHOFM_UNROLL_ALL
+        for (int v = 0; v < Vectors; v++) store4(c + i * ldc + 4 * v, load4(c + i * ldc + 4 * v) + sign * sum[i][v]);
+    }
 }
 
 template <int Vectors>
@@ -158,7 +160,8 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
     }
 }
 
-// Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1 to 4), else 0.
+// Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1
+// to 4), else 0.
 template <int Vectors>
 struct Small {
     static int64_t columns(int64_t side) { return Vectors > 0 ? 4 * Vectors : side; }
@@ -183,8 +186,10 @@ struct Small {
                     }
                 }
                 AHOFM_UNROLL_ALL
-                for (int r = 0; r < 4; r++) AHOFM_UNROLL_ALL
-                for (int v = 0; v < Wide; v++) store4(c + (i + r) * 4 * Wide + 4 * v, sum[r][v]);
+                for (int r = 0; r < 4; r++) {
+                    AHOFM_UNROLL_ALL
+                    for (int v = 0; v < Wide; v++) store4(c + (i + r) * 4 * Wide + 4 * v, sum[r][v]);
+                }
             }
         } else {
             std::memset(c, 0, static_cast<size_t>(n * width) * sizeof(double));
@@ -202,8 +207,8 @@ struct Small {
         }
     }
 
-    // In place: the inverse of a symmetric positive definite matrix, by elimination of one variable after another. False when
-    // a pivot is not positive.
+    // In place: the inverse of a symmetric positive definite matrix, by elimination of one variable after another.
+    // False when a pivot is not positive.
     static bool invert(double* a, int64_t side) {
         const int64_t n = columns(side);
         if constexpr (Vectors > 0) {
@@ -220,8 +225,8 @@ struct Small {
                     AHOFM_UNROLL_ALL
                     for (int v = 0; v < Vectors; v++)
                         store4(a + i * n + 4 * v, load4(a + i * n + 4 * v) - factor * row[v]);
-                    a[i * n + k] =
-                        -factor * inverse;  // a number into a vector just loaded: before it, the load would wait
+                    // A number into a vector just loaded: before it, the load would wait.
+                    a[i * n + k] = -factor * inverse;
                 }
                 AHOFM_UNROLL_ALL
                 for (int v = 0; v < Vectors; v++) store4(pivot + 4 * v, row[v]);

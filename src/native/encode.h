@@ -12,9 +12,9 @@ inline double number_at(const double* values, int64_t index) {
     return x;
 }
 
-// Binary searches without branches, Together at a time: they take the same steps, so that one waits for memory while the
-// others go on. NaN gets `missing`. `stride` counts elements, so a column of a row-major matrix needs no copy; values may
-// lie at any address.
+// Binary searches without branches, Together at a time: they take the same steps, so that one waits for memory while
+// the others go on. NaN gets `missing`. `stride` counts elements, so a column of a row-major matrix needs no copy;
+// values may lie at any address.
 template <class Code>
 void encode(const double* values, int64_t n, int64_t stride, const double* edges, int64_t n_edges, uint32_t missing,
             Code* out) {

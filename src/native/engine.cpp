@@ -21,8 +21,7 @@ constexpr double kFall = 0.7;          // of the dispersion in one sweep, at lea
 constexpr double kTensorLow = 1e-3, kTensorHigh = 1e10, kTensorGone = 100.0, kTensorFirstUp = 2.0;
 constexpr int64_t kTensorFirst = 10;
 constexpr double kTensorEdf = 1e-9, kTensorForm = 1e-24, kTensorMost = 0.75;
-constexpr int64_t kRowsOfRange = 4096,
-                  kMostRanges = 16;  // sums are added range by range: bits do not depend on threads
+constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
 
 double clip(double value, double low, double high) { return std::min(std::max(value, low), high); }
 
@@ -41,7 +40,7 @@ void write_heads(void* state, int64_t numbers, int64_t begin, int64_t end, const
     }
 }
 
-// The generalised Fellner-Schall rule: effective degrees of freedom over the quadratic form, in steps of at most fivefold.
+// The generalised Fellner-Schall rule: effective degrees of freedom over the quadratic form, in at most fivefold steps.
 double fellner_schall(double edf, double form, double now, double low, double high) {
     const double wanted = std::max(edf, kLeastEdf) / std::max(form, kLeastForm);
     return clip(clip(wanted, now / kLargestStep, now * kLargestStep), low, high);
@@ -81,8 +80,8 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
         numbers_ += (rank + lanes - 1) / lanes * lanes * state_entries(order);
         width_ += rank;
     }
-    const int64_t count = clip(static_cast<double>(n_ / kRowsOfRange), 1, kMostRanges),
-                  blocks = (n_ + kBlock - 1) / kBlock;
+    const int64_t count = std::clamp<int64_t>(n_ / kRowsOfRange, 1, kMostRanges);
+    const int64_t blocks = (n_ + kBlock - 1) / kBlock;
     for (int64_t r = 0; r < count; r++)
         ranges_.push_back({r * blocks / count * kBlock, std::min((r + 1) * blocks / count * kBlock, n_)});
     for (int64_t i = 0; i < n_; i++) total_ += rows_.weight[i];
@@ -168,8 +167,11 @@ void Engine::swap(size_t k, int add, int remove, bool sums) {
         }
         bad[static_cast<size_t>(r)] = passes_.block(task);
     });
-    for (const BadCode& code : bad)
-        if (code.column >= 0) throw Failed{"a code is out of range"};
+    for (size_t r = 0; r < bad.size(); r++) {
+        if (bad[r].column < 0) continue;
+        bad[r].row += ranges_[r].begin;
+        throw WrongCode{bad[r], columns_[static_cast<size_t>(bad[r].column)].n_codes};
+    }
     if (!sums || ranges_.size() == 1) return;
     std::copy_n(partial_[0].data(), grams, gram_.data());
     std::copy_n(partial_[0].data() + grams, size - grams, rhs_.data());
@@ -272,13 +274,13 @@ void Engine::solve(size_t k, size_t j, bool learn, double damping) {
     throw Failed{"a block is not positive definite"};
 }
 
-// The main effect given the factors, then the factors given the main effect; smoothing parameters by Fellner and Schall.
+// The main effect given the factors, then the factors given it; smoothing parameters by Fellner and Schall.
 bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double jitter) {
     const EngineColumn& column = columns_[j];
     ColumnArrays& own = etas[k].columns[j];
     const int64_t codes = column.n_codes - 1, W = width_, K = W - 1;
-    double *gram = scaled_gram_.data(),
-           *rhs = scaled_rhs_.data();  // first of the main effect (codes, 1), then of the factors
+    // First of the main effect (codes, 1), then of the factors.
+    double *gram = scaled_gram_.data(), *rhs = scaled_rhs_.data();
     double *main_gram = gram, *factor_gram = gram + codes, *main_rhs = rhs, *factor_rhs = rhs + codes;
     const double precision = 1.0 / noise, lifted = precision * (1.0 + damping);
     for (int64_t b = 0; b < codes; b++) {
@@ -404,7 +406,8 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     return true;
 }
 
-// No value further from zero than so many times the function's root mean square; what is taken off counts as an effect of the code.
+// No value further from zero than so many times the function's root mean square; what is taken off counts as an effect
+// of the code.
 void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     const EngineColumn& column = columns_[j];
     const int64_t codes = column.n_codes - 1, K = width_ - 1;
@@ -494,8 +497,8 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     }
 }
 
-// One block of one linear predictor, with as little damping as sufficient decrease allows. A step that fails is taken with the
-// family's majorants instead, if it has any: those always decrease.
+// One block of one linear predictor, with as little damping as sufficient decrease allows. A step that fails is taken
+// with the family's majorants instead, if it has any: those always decrease.
 void Engine::guarded(size_t k, size_t j, bool learn) {
     const int at_column = static_cast<int>(j);
     set_working(k);
@@ -559,7 +562,8 @@ void Engine::take_new() {
     at(false);
 }
 
-// Sufficient decrease: losses exceed their quadratic approximations by at most a quarter of weight * curvature * step^2.
+// Sufficient decrease: losses exceed their quadratic approximations by at most a quarter of weight * curvature *
+// step^2.
 bool Engine::decreases(size_t k) {
     const size_t K = etas.size(), n = static_cast<size_t>(n_);
     if (careful || majorises) {
@@ -581,7 +585,8 @@ bool Engine::decreases(size_t k) {
     return excess <= allowed + 1e-12 * std::fabs(before);
 }
 
-// Removes a column whose solve was rejected. To remove is to subtract: after values far too large, states are built anew.
+// Removes a column whose solve was rejected. To remove is to subtract: after values far too large, states are built
+// anew.
 void Engine::take_back(size_t k, size_t j) {
     const int64_t codes = columns_[j].n_codes;
     const ColumnArrays& own = etas[k].columns[j];
@@ -610,6 +615,9 @@ void Engine::keep(size_t k, size_t j) {
     kept_.main_rough.assign(own.main_rough, own.main_rough + codes);
     kept_.smooth.assign(own.smooth, own.smooth + column.factors.task.m * K);
     kept_.rough.assign(own.rough, own.rough + codes * K);
+    kept_.main_lam.assign(own.main_lam, own.main_lam + column.main.n_lam());
+    kept_.lam.assign(own.lam, own.lam + column.factors.n_lam() * K);
+    kept_.edf.assign(own.edf, own.edf + column.factors.n_lam() * K);
 }
 
 void Engine::restore(size_t k, size_t j) {
@@ -620,6 +628,9 @@ void Engine::restore(size_t k, size_t j) {
     std::copy(kept_.main_rough.begin(), kept_.main_rough.end(), own.main_rough);
     std::copy(kept_.smooth.begin(), kept_.smooth.end(), own.smooth);
     std::copy(kept_.rough.begin(), kept_.rough.end(), own.rough);
+    std::copy(kept_.main_lam.begin(), kept_.main_lam.end(), own.main_lam);
+    std::copy(kept_.lam.begin(), kept_.lam.end(), own.lam);
+    std::copy(kept_.edf.begin(), kept_.edf.end(), own.edf);
 }
 
 // As it was solved last: functions that never were are zero.
@@ -637,7 +648,8 @@ void Engine::rest(size_t k, size_t j) {
 
 // ---- smooth main effects of all columns together
 
-// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own, for which the design is centred.
+// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own, under which the design is
+// centred.
 bool Engine::solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept,
                          std::vector<double>& coef, std::vector<double>& lam, double& trace) {
     const EtaArrays& eta = etas[k];
@@ -788,7 +800,7 @@ const Side& Engine::side(size_t k, size_t j) {
     return *known;
 }
 
-// New smoothing parameters of all pairs, with the variances that coefficients would have if the columns were independent.
+// New smoothing parameters of all pairs, with the variances that coefficients would have were the columns independent.
 void Engine::learn_tensor(size_t k, double information) {
     Tensor& tensor = etas[k].tensor;
     const int64_t p = static_cast<int64_t>(columns_.size()), R = ranks_.front().second;

@@ -1,8 +1,8 @@
-// Coordinate ascent over the columns of a variational fit, without the interpreter: row states, sums per code, exact solves
-// under each prior, smoothing parameters, smooth main effects and tensor-product smoothing of pairs.
+// Coordinate ascent over the columns of a variational fit, without the interpreter: row states, sums per code, exact
+// solves under each prior, smoothing parameters, smooth main effects and tensor-product smoothing of pairs.
 //
-// The reference is ahofm/fit/solvers/variational: the same steps in NumPy, with the formulas. Arrays of the posterior belong to
-// the caller, who reads them between sweeps; row states belong to the engine.
+// The reference is ahofm/fit/solvers/variational: the same steps in NumPy, with the formulas. Arrays of the posterior
+// belong to the caller, who reads them between sweeps; row states belong to the engine.
 #pragma once
 
 #include <functional>
@@ -72,8 +72,8 @@ struct EtaArrays {
 };
 
 struct RowArrays {  // (n,) or (n, K)
-    const double *y = nullptr, *weight = nullptr,
-                 *offset = nullptr;  // y: without the offset where the loss is quadratic
+    // y: without the offset where the loss is quadratic.
+    const double *y = nullptr, *weight = nullptr, *offset = nullptr;
     double *eta = nullptr, *value = nullptr, *slope = nullptr, *curvature = nullptr, *variance = nullptr;
 };
 
@@ -84,6 +84,11 @@ using MajorantFunction = std::function<bool(const double* eta, const double* var
 
 struct Failed {  // thrown: a block that cannot be solved
     std::string why;
+};
+
+struct WrongCode {  // thrown: a code that its column does not have
+    BadCode found;
+    int64_t size;
 };
 
 struct Stopped {};  // thrown: a callback has raised an exception
@@ -169,7 +174,7 @@ class Engine {
     std::vector<std::vector<double>> partial_;
     std::vector<double> fitted_, new_eta_, new_value_, new_slope_, new_curvature_, new_variance_, working_weight_;
     struct Kept {
-        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough;
+        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough, main_lam, lam, edf;
     } kept_;
 };
 

@@ -1,8 +1,8 @@
 // One pass over a chunk for all linear predictors: eta, then a loss's g or a given one, then sums per code.
 //
-// Tables and bins of many columns or factors outgrow the second-level cache. Columns are then cut into tiles of which one
-// panel fits it, and a batch of rows visits one panel of one tile after another: every table row is used several times
-// while it is near. Where all fits, a batch is one block, whose state never leaves the first-level cache.
+// Tables and bins of many columns or factors outgrow the second-level cache. Columns are then cut into tiles of which
+// one panel fits it, and a batch of rows visits one panel of one tile after another: every table row is used several
+// times while it is near. Where all fits, a batch is one block, whose state never leaves the first-level cache.
 #pragma once
 
 #include "codes.h"
@@ -243,10 +243,9 @@ class PredictorPass {
     Task& task_;
     const bool with_sums_;
     Panels<T> panels_;
-    Buffer<T> main_,
-        main_bins_;  // (linear predictors, codes): in the rows' precision, or they would crowd the first-level cache
-    Buffer<int> tiles_;       // first column of each tile, and the end
-    Buffer<int> main_panel_;  // of each linear predictor, the panel that takes its main effects along; -1: none can
+    Buffer<T> main_, main_bins_;  // (linear predictors, codes): in the rows' precision, to spare the first-level cache
+    Buffer<int> tiles_;           // first column of each tile, and the end
+    Buffer<int> main_panel_;      // of each linear predictor, the panel that takes its main effects along; -1: none can
     Buffer<Forward<T>> forward_;
     Buffer<Backward<T>> backward_;
     const int n_tiles_;

@@ -39,11 +39,10 @@ const ahofm::Passes& passes_named(const std::string& name) {
 void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missing, const AnyArrayOut& out) {
     expect_some(values, "values");
     const int bytes = code_width(out, "out");
-    const int64_t n = static_cast<int64_t>(values.shape(0)), stride = values.stride(0);
+    const int64_t n = length(values, 0), stride = values.stride(0);
     expect_shape(out, {n}, "out");
-    expect_some(edges, "edges");
-    if (edges.ndim() != 1) refuse("edges must have one dimension, got " + std::to_string(edges.ndim()));
-    const int64_t n_cuts = within(static_cast<int64_t>(edges.size()), 0, kMostCodes, "the number of edges");
+    expect_dimensions_only(edges, 1, "edges", "(edges,)");
+    const int64_t n_cuts = within(length(edges, 0), 0, kMostCodes, "the number of edges");
     const int64_t highest = bytes == 4 ? UINT32_MAX : (int64_t{1} << (8 * bytes)) - 1;
     if (n_cuts > highest || missing > highest)
         refuse("out holds codes up to " + std::to_string(highest) + ", but there are " + std::to_string(n_cuts) +
@@ -52,7 +51,7 @@ void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missin
     if (n_cuts > 0) std::memcpy(copied.data(), edges.data(), copied.size() * sizeof(double));
     const double *data = values.data(), *cuts = copied.data();
     void* codes = out.data();
-    nb::gil_scoped_release release;
+    const nb::gil_scoped_release release;
     if (bytes == 1) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint8_t*>(codes));
     else if (bytes == 2) ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint16_t*>(codes));
     else ahofm::encode(data, n, stride, cuts, n_cuts, missing, static_cast<uint32_t*>(codes));
@@ -61,7 +60,7 @@ void encode_numbers(const Numbers& values, const Doubles& edges, uint32_t missin
 double multiply_add_rate(const std::string& isa, int64_t repeats) {
     const ahofm::Passes& passes = passes_named(isa);
     within(repeats, 1, kMostRepeats, "repeats");
-    nb::gil_scoped_release release;
+    const nb::gil_scoped_release release;
     const auto start = std::chrono::steady_clock::now();
     const double operations = passes.multiply_adds(repeats);
     return operations / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

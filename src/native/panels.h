@@ -45,8 +45,8 @@ struct Panel {
     bool careful;
 };
 
-// All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass over one
-// column needs only the polynomials of the others.
+// All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass
+// over one column needs only the polynomials of the others.
 template <class T>
 class Panels {
   public:
@@ -181,8 +181,8 @@ void flush(const Panel<T>& panel, int64_t n_codes) {
     std::memset(panel.bins, 0, static_cast<size_t>(n_codes * panel.lanes) * sizeof(T));
 }
 
-// Rows between two emptyings of the bins: few enough that a float32 bin loses nothing that matters, and in proportion to
-// the codes, so that emptying stays a small share of the work.
+// Rows between two emptyings of the bins: few enough that a float32 bin loses nothing that matters, and in proportion
+// to the codes, so that emptying stays a small share of the work.
 inline int64_t flush_every(int64_t n_codes) { return 4 * n_codes > 512 ? 4 * n_codes : 512; }
 
 }  // namespace

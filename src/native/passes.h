@@ -64,8 +64,8 @@ enum class Goal : int { eta, gradient, pull_back };
 struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
-    Reals y, weight;
-    Reals offset;               // (n, linear predictors)
+    Reals y{}, weight{};
+    Reals offset{};             // (n, linear predictors)
     double* eta = nullptr;      // out, (n, linear predictors)
     const double* g = nullptr;  // in, (n, linear predictors)
     double loss_sum = 0.0;
@@ -91,8 +91,8 @@ struct ColumnTask {
 // A panel of curves: this many functions side by side, one cache line.
 constexpr int kCurveLanes = 8;
 
-// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every table:
-// coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
+// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every
+// table: coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
 struct Place {
     const double* numbers = nullptr;  // every `stride`-th; nullptr: codes
     int64_t stride = 1;
@@ -125,9 +125,8 @@ struct CurveTask {
     const double* const* mains;  // one table (rows of all columns,) per linear predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;  // out, (n, linear predictors); nullptr: shares are asked for
-    double*
-        shares;  // out, (n, linear predictors, columns): main effect, and weight * phi * e_{order - 1} of the other columns
+    double* eta;     // out, (n, linear predictors); nullptr: shares are asked for
+    double* shares;  // out, (n, linear predictors, columns): main effect, weight * phi * e_{order - 1} of the others
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
@@ -263,11 +262,10 @@ struct Passes {
     int64_t (*solve_memory)(const PriorTask&, int64_t K);
     void (*losses)(const LossTask&);
     bool (*majorants)(const LossTask&, const double* variance);  // curvatures alone; false: the family has none
-    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight,
-                          double* out);  // (q, q), upper triangle
-    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);  // (n,)
-    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows,
-                                    double* out);                // (q,)
+    // The upper triangle of (q, q), (n,) and (q,).
+    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);
+    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);
+    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
     bool (*invert)(double* matrix, int64_t n, double* inverse);  // of an upper triangle; W with W W' the inverse
     double (*multiply_adds)(int64_t repeats);                    // probe: floating-point operations done
 };

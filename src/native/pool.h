@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,7 +19,7 @@ namespace ahofm {
 class Pool {
   public:
     // Calls task(0) .. task(count - 1) on at most `threads` threads, the caller's among them, and waits for all.
-    // Tasks must not throw.
+    // Of the exceptions that tasks throw, one is thrown on.
     static void run(int count, int threads, const std::function<void(int)>& task) {
         const int helpers = std::min(threads, count) - 1;
         if (helpers <= 0) {
@@ -32,7 +34,8 @@ class Pool {
         const std::function<void(int)>* task;
         int count;
         std::atomic<int> next{0};
-        int running = 0;  // helpers inside; under the pool's lock
+        int running = 0;            // helpers inside; under the pool's lock
+        std::exception_ptr raised;  // likewise
     };
 
     static Pool& instance() {
@@ -40,8 +43,8 @@ class Pool {
         static Pool* pool = nullptr;
         static pid_t owner = 0;
         const std::lock_guard<std::mutex> lock(guard);
-        if (pool == nullptr ||
-            owner != getpid()) {  // threads do not survive a fork: what is left of the old pool is not touched
+        // Threads do not survive a fork: what is left of the old pool is not touched.
+        if (pool == nullptr || owner != getpid()) {
             pool = new Pool();
             owner = getpid();
         }
@@ -62,14 +65,21 @@ class Pool {
             for (int i = 0; i < helpers; i++) queue_.push_back(batch);
         }
         wake_.notify_all();
-        drain(*batch);
+        const std::exception_ptr raised = drain(*batch);
         std::unique_lock<std::mutex> lock(guard_);
         for (auto it = queue_.begin(); it != queue_.end();) it = *it == batch ? queue_.erase(it) : it + 1;
         done_.wait(lock, [&] { return batch->running == 0; });
+        if (raised) std::rethrow_exception(raised);
+        if (batch->raised) std::rethrow_exception(batch->raised);
     }
 
-    static void drain(Batch& batch) {
-        for (int i = batch.next++; i < batch.count; i = batch.next++) (*batch.task)(i);
+    static std::exception_ptr drain(Batch& batch) {
+        try {
+            for (int i = batch.next++; i < batch.count; i = batch.next++) (*batch.task)(i);
+        } catch (...) {
+            return std::current_exception();
+        }
+        return nullptr;
     }
 
     void work() {
@@ -83,8 +93,9 @@ class Pool {
             batch->running++;
             busy_++;
             lock.unlock();
-            drain(*batch);
+            const std::exception_ptr raised = drain(*batch);
             lock.lock();
+            if (raised) batch->raised = raised;
             busy_--;
             if (--batch->running == 0) done_.notify_all();
         }

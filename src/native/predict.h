@@ -1,11 +1,11 @@
 // Prediction at true values, float64.
 //
-// A batch of rows at a time: every column finds the pieces of its values and adds the main effects; then every panel runs
-// through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches are long
-// enough that a panel's table, once in the first cache, is read many times.
+// A batch of rows at a time: every column finds the pieces of its values and adds the main effects; then every panel
+// runs through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches
+// are long enough that a panel's table, once in the first cache, is read many times.
 //
-// Shares of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at orders
-// 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
+// Shares of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at
+// orders 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
 #pragma once
 
 #include "panels.h"
@@ -34,8 +34,8 @@ inline double turn(double x, double phase, double period) {
     return share >= 1.0 ? 0.0 : share;
 }
 
-// Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves, without
-// branches, all rows of the block taking the same steps, so that one waits for memory while the others go on.
+// Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves,
+// without branches, all rows of the block taking the same steps, so that one waits for memory while the others go on.
 inline void count_breaks(const double* breaks, int64_t n, const double* x, int64_t* count) {
     constexpr int64_t kFew = 32;
     constexpr int lanes = AHOFM_VECTOR_BYTES / 8, together = 4;  // vectors
@@ -122,7 +122,8 @@ inline void add_panel_general(const double* table, int order, const Cells& cells
     }
 }
 
-// Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the order.
+// Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the
+// order.
 template <int Order, int Degree>
 void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares,
                  int64_t stride) {
@@ -157,7 +158,8 @@ void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVe
     }
 }
 
-// Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is subtracted.
+// Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is
+// subtracted.
 inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
                                 CurveVector* after, double* shares, int64_t stride) {
     constexpr int count = CurveShape::count;

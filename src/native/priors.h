@@ -1,10 +1,12 @@
 // The exact solve of K functions of one column under each Gaussian prior.
 //
-// Rows enter through sums per code, gram (codes, K, K) and rhs (codes, K), both divided by the dispersion. The posterior is
+// Rows enter through sums per code, gram (codes, K, K) and rhs (codes, K), both divided by the dispersion. The
+// posterior is
 //
 //     precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
 //
-// and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/fit/priors, with the formulas.
+// and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/fit/priors, with the
+// formulas.
 #pragma once
 
 #include "local_basis.h"
@@ -12,9 +14,9 @@
 namespace ahofm {
 namespace {
 
-// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side, side) of
-// which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U (C'U)^-1 U' from the
-// covariance. Padding of U must be zero.
+// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side,
+// side) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U
+// (C'U)^-1 U' from the covariance. Padding of U must be zero.
 class Centring {
   public:
     Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t side, Arena& arena)
@@ -241,13 +243,13 @@ struct Walk {
     double* spread;       // (codes, side, side): covariance with the weighted means, for centred functions
 };
 
-// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it: elimination
-// along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
+// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it:
+// elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
 template <int Vectors>
 inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t side, const double* gram,
                         const double* rhs, const double* lam, const Walk& out, Arena& arena) {
-    using Block = Small<Vectors>;
-    const int64_t n = Block::columns(side), codes = prior.codes, block = n * n;
+    using Matrix = Small<Vectors>;
+    const int64_t n = Matrix::columns(side), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
     double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n),
            *next = arena.zeros(n);
@@ -268,10 +270,10 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
             for (int64_t f = 0; f < K; f++)
                 for (int64_t g = 0; g < n; g += 4)
                     store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
-            Block::apply(P, r - n, next, n);
+            Matrix::apply(P, r - n, next, n);
             for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
             if (centred) {
-                Block::template multiply<>(P, C - block, product, n, n);
+                Matrix::template multiply<>(P, C - block, product, n, n);
                 for (int64_t f = 0; f < n; f++)
                     for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, step[f] * load4(product + f * n + g));
             }
@@ -279,7 +281,7 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
             std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
         }
         for (int64_t f = 0; f < K && centred; f++) C[f * n + f] += prior.mass[b];
-        if (!Block::invert(A, n)) return false;
+        if (!Matrix::invert(A, n)) return false;
     }
     for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
     for (int64_t f = 0; f < n; f++) next[f] = 0.0;
@@ -293,20 +295,20 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
                 for (int64_t g = 0; g < n; g += 4)
                     store4(C + f * n + g, load4(C + f * n + g) + step[f] * load4(C + block + f * n + g));
         }
-        Block::apply(P, r, next, n);
+        Matrix::apply(P, r, next, n);
         for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
         if (centred) {
-            Block::template multiply<>(P, C, product, n, n);
+            Matrix::template multiply<>(P, C, product, n, n);
             std::memcpy(C, product, static_cast<size_t>(block) * sizeof(double));
         }
         if (after >
             0.0) {  // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
             for (int64_t f = 0; f < n; f++)
                 for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
-            Block::template multiply<>(P, scaled, across, n, n);
+            Matrix::template multiply<>(P, scaled, across, n, n);
             for (int64_t f = 0; f < n; f++)
                 for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
-            Block::template multiply<>(across, scaled, now, n, n);
+            Matrix::template multiply<>(across, scaled, now, n, n);
             for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
             for (int64_t f = 0; f < K; f++)
                 out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
@@ -422,8 +424,8 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
 
 // ---- spline plus iid: the independent effects are eliminated exactly, code by code; what is left is a spline
 
-// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, side, side),
-// t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
+// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, side,
+// side), t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
 template <int Vectors>
 inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count,
                               double* local, double* reduced, double* right, Arena& arena) {
@@ -503,7 +505,7 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     SplineSolution found{arena.take(m * K * count), arena.take(codes * K)};
     if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena))
         return false;
-    double *smooth = arena.take(codes * K * count), *rough = arena.take(codes * K * count),
+    double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count),
            *rough_variance = arena.take(codes * K);
     at_codes(prior, found.coef, K * count, smooth, arena);
     with_small(side, [&](auto small) {

@@ -1,15 +1,16 @@
 // The arithmetic of one panel on one block of rows.
 //
 // A row looks its codes up in tables and runs a_t += phi_j * a_{t-1} (t = d..1) over the columns: a_d is the elementary
-// symmetric polynomial e_d. The gradient for column j needs e_{d-1} of the *other* columns. phi_j is the same for all rows
-// of a code, which gives two ways to remove it:
+// symmetric polynomial e_d. The gradient for column j needs e_{d-1} of the *other* columns. phi_j is the same for all
+// rows of a code, which gives two ways to remove it:
 //   order 2    moment form: add g * e_1 into the bin of the code, subtract phi * sum(g) once at the end;
-//   order > 2  removal per row: u = e_{d-1} - phi (e_{d-2} - phi (...)). One read-modify-write of a bin per cell whatever
-//              the order, where moments need d - 1 and prefixes need d - 1 stores (measured in one run, rank 16, Mrows/s at
-//              orders 2 / 3 / 4 with 256-bit vectors: moments 22.5 / 17.6 / 12.7, removal 19.8 / 17.5 / 17.9,
-//              prefixes 14.8 / 8.3 / 8.0).
-// Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more than
-// 1e-5 goes the careful way, as do orders above 5: e_{d-1} from what comes before and what comes after j, nothing subtracted.
+//   order > 2  removal per row: u = e_{d-1} - phi (e_{d-2} - phi (...)). One read-modify-write of a bin per cell
+//              whatever the order, where moments need d - 1 and prefixes need d - 1 stores (measured in one run, rank
+//              16, Mrows/s at orders 2 / 3 / 4 with 256-bit vectors: moments 22.5 / 17.6 / 12.7,
+//              removal 19.8 / 17.5 / 17.9, prefixes 14.8 / 8.3 / 8.0).
+// Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more
+// than 1e-5 goes the careful way, as do orders above 5: e_{d-1} from what comes before and what comes after j, nothing
+// subtracted.
 #pragma once
 
 #include "panels.h"
@@ -28,8 +29,8 @@ struct Block {
     bool first_tile, last_tile;
 };
 
-// e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the first
-// panel takes them along, since it looks at every cell anyway.
+// e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the
+// first panel takes them along, since it looks at every cell anyway.
 template <class T, int Lanes, int Order, bool WithMain>
 inline T add_columns(const T* table, const uint32_t* offsets, int columns, const T* main,
                      typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {

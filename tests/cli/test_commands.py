@@ -53,6 +53,7 @@ def told(capsys):
     return captured.out + captured.err
 
 
+@pytest.mark.slow
 def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
     first = ahofm.load(folder / "model.ahofm").model_
     assert [type(book.kind).__name__ for book in first.encoder.codebooks] == [
@@ -110,6 +111,7 @@ def test_predictions_on_the_screen_with_every_term(folder, capfdbinary):
     assert head.replace('"', "").startswith("prediction,term intercept,term hour,")
 
 
+@pytest.mark.slow
 def test_counts_with_exposures(folder, tmp_path, capsys):
     model = str(tmp_path / "m.ahofm")
     options = [
@@ -267,6 +269,7 @@ def test_nothing_is_left_half_written(folder, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "out.csv"]
 
 
+@pytest.mark.slow
 def test_the_demo_recovers_its_truth(tmp_path):
     log = io.StringIO()
     run_demo(tmp_path / "demo", Console(width=120, file=log))
@@ -276,6 +279,7 @@ def test_the_demo_recovers_its_truth(tmp_path):
     assert {"report.html", "model.ahofm"} <= {path.name for path in (tmp_path / "demo").iterdir()}
 
 
+@pytest.mark.slow
 def test_the_command_is_installed():
     words = [
         sys.executable,

@@ -146,6 +146,7 @@ def test_other_commands(folder, capsys, monkeypatch, words, place, said):
     assert names(folder) <= {"train.csv", "m", "demo"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", ["ahofm.cli.fit_command.job_of", "ahofm.fit.api.prepared"])
 def test_a_real_signal(folder, slow):
     module, name = slow.rsplit(".", 1)

@@ -227,6 +227,7 @@ numeric = st.one_of(
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(X=arrays(np.float64, shapes, elements=numeric), max_codes=st.integers(2, 30))
 def test_any_table_encodes(X, max_codes):

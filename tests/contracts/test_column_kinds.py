@@ -230,6 +230,7 @@ def test_any_numbers_give_a_finite_basis(kind, x):
     assert np.array_equal(np.bincount(codes, minlength=book.n_codes), book.mass)
 
 
+@pytest.mark.slow
 @every_kind
 @settings(max_examples=60, deadline=None)
 @given(

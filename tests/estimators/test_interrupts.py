@@ -61,6 +61,7 @@ def interrupted_once(monkeypatch, module, name):
     monkeypatch.setattr(module, name, once)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name"),
     [
@@ -83,6 +84,7 @@ def test_between_sweeps_the_fits_so_far_are_kept(monkeypatch, module, name):
         assert model.score(X, y) > 0.5
 
 
+@pytest.mark.slow
 def test_a_member_that_has_nothing_leaves_what_the_search_has_found(monkeypatch):
     class Impatient(ensemble.Runner):
         def __call__(self, members, name=None):
@@ -98,6 +100,7 @@ def test_a_member_that_has_nothing_leaves_what_the_search_has_found(monkeypatch)
     assert model.score(X, Y) > 0.3
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_all_members_that_were_complete(tmp_path):
     """It is written every few seconds, and at once when the fit is interrupted."""
     settings = {"order": 2, "random_state": 0, "n_jobs": 1, "checkpoint": tmp_path / "c"}

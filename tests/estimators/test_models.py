@@ -83,7 +83,8 @@ def test_linear_columns_are_factorization_machines(order):
 
 
 def test_centred_factors_have_no_mean():
-    model = AHOFMRegressor(order=3, random_state=0, columns={3: Linear()}).fit(X, Y).model_
+    settings = {"order": 3, "interactions": "spline", "random_state": 0}
+    model = AHOFMRegressor(columns={3: Linear()}, **settings).fit(X, Y).model_
     (tables,) = model.tables()
     start = 0
     for book in model.encoder.codebooks:
@@ -111,12 +112,13 @@ def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver, m
         np.testing.assert_allclose(smoothing_parameters, repeated.model_.smoothing_parameters[order_], rtol=1e-9)
 
 
+@pytest.mark.slow
 @quiet
 def test_few_rows_give_the_same_bits_repeated_weighted_or_shuffled():
     rng = np.random.default_rng(6)
     times = rng.integers(0, 4, 300)
     rows = rng.permutation(np.repeat(np.arange(300), times))
-    settings = {"order": 3, "random_state": 0, "max_iter": 200}
+    settings = {"order": 3, "random_state": 0, "max_iter": 30}
     weighted = AHOFMRegressor(**settings).fit(X, Y, sample_weight=times)
     repeated = AHOFMRegressor(**settings).fit(X[rows], Y[rows])
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
@@ -148,16 +150,19 @@ def vars_of(model):
     return {name: getattr(model, name) for name in Model.__dataclass_fields__}
 
 
+@pytest.mark.slow
 @quiet
 def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(town=list("xyz") * 100)
-    model = AHOFMClassifier(order=3, random_state=0, max_iter=10).fit(frame, np.digitize(TRUTH, [0.0, 0.7]))
+    settings = {"order": 3, "interactions": "spline", "random_state": 0, "max_iter": 10}
+    model = AHOFMClassifier(**settings).fit(frame, np.digitize(Y, [0.0, 0.7]))
     model.model_.save(tmp_path / "model.ahofm")
     loaded = ahofm.load(tmp_path / "model.ahofm")
     np.testing.assert_array_equal(loaded.model_.eta(frame), model.model_.eta(frame))
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
 
 
+@pytest.mark.slow
 def test_target_units_do_not_matter():
     """Penalties on factors are not linear in the target; the fit standardises it and gives back its units."""
     a = AHOFMRegressor(order=2, random_state=0).fit(X, Y).predict(X)
@@ -182,6 +187,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"multinomial"}))
 @pytest.mark.parametrize("solver", ["lbfgs", "bcd", "adam"])
 @pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
@@ -229,6 +235,7 @@ class Cubic(Family):
         return np.array([np.average(y, weights=weight)])
 
 
+@pytest.mark.slow
 def test_family_of_ones_own():
     model = AHOFMRegressor(order=2, family=Cubic(), random_state=0).fit(X, Y)
     assert model.score(X, Y) > 0.8

@@ -36,6 +36,7 @@ print(json.dumps([[str(one[key]) for key in keys] for one in found]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["AHOFMRegressor", "AHOFMClassifier"])
 def test_check_estimator_in_full(name):
     """In a process of its own: one of the checks is skipped unless SciPy is told at its import to take array APIs."""

@@ -117,6 +117,7 @@ def test_an_additive_band_without_penalties_is_least_squares():
     np.testing.assert_allclose(shift, best, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_intervals_of_few_rows_and_little_noise_cover():
     rng = np.random.default_rng(3)
     few, new = rng.uniform(-1, 1, size=(2, 150, 8))
@@ -290,6 +291,7 @@ def test_bad_intervals(fitted, settings):
         model.predict_interval(X, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["poisson", "binomial", "gamma"])
 def test_intervals_of_other_families(family):
     rng = np.random.default_rng(6)
@@ -316,6 +318,7 @@ def test_intervals_of_other_families(family):
     assert np.mean((low <= targets) & (targets <= high)) < (1.01 if family == "binomial" else 0.99)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", GaussianLocationScale(), Huber(), Quantile(0.8), "gamma"], ids=str)
 def test_units_of_the_target_do_not_matter(family):
     rng = np.random.default_rng(7)

@@ -36,6 +36,7 @@ def test_overdispersed_counts_are_warned_of_with_the_remedy():
     assert np.mean((low <= y) & (y <= high)) > 0.92
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.02, 0.3, 3.0, 200.0])
 def test_counts_of_the_family_are_not_warned_of(mean):
     """Also rare ones, whose statistic is noisy: warnings are errors here."""

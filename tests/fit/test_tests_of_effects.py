@@ -40,6 +40,7 @@ def test_a_line_alone_has_the_p_value_of_its_slope():
     np.testing.assert_allclose(found, 2 * stats.t.sf(np.abs(t[1:]), 197), rtol=0.15)
 
 
+@pytest.mark.slow
 def test_level_and_power():
     """Power was 27 % where a t-test has 95 %: the dimension of the basis was taken for degrees of freedom."""
     p = np.array([p_values.replication(seed, "gaussian", 0.0) for seed in range(9_000, 9_040)])

@@ -1,4 +1,4 @@
-"""Calls every function of the compiled module with systematically damaged arguments: ``python -m ... eta baseline``.
+"""Calls every function of the compiled module with systematically damaged arguments: ``python -m ... baseline``.
 
 Prints each call before it is made, so that the last line of a process that died tells which one it was.
 """
@@ -73,6 +73,101 @@ def outputs():
     return [np.zeros((4, 3, 2)), np.zeros((4, 3)), np.zeros(3)]
 
 
+def prior(kind, codes):
+    """A Gaussian prior as the engine takes it; kinds are spline, random walk, iid and both."""
+    m, n_lam = 2, [2, 2, 1, 3][kind]
+    given = {"kind": kind, "low": np.full(n_lam, 1e-3), "high": np.full(n_lam, 1e6), "mass": np.full(codes, 1 / codes)}
+    if kind in (0, 3):
+        values = np.random.default_rng(4).normal(size=(codes, m))
+        given |= {"values": values, "group": np.array([0.0, 1.0]), "weight": np.ones(m), "rough": np.array([1.0, 0.0])}
+    if kind == 1:
+        given |= {"edges": np.ones(codes - 1), "roughness": np.ones(codes - 1)}
+    if kind in (2, 3):
+        given |= {"repeated": np.ones(codes), "free_levels": codes - 1.0}
+    return given
+
+
+def solve_call(kind):
+    """Two functions of a column with four codes."""
+    m, n_lam = (2 if kind in (0, 3) else 0), [2, 2, 1, 3][kind]
+    shapes = [(4, 2), (4, 2), (m, 2), (4, 2), (n_lam, 2), (n_lam, 2)]
+    found = [np.zeros(shape) for shape in shapes]
+    return [prior(kind, 4), np.tile(np.eye(2), (4, 1, 1)), np.ones((4, 2)), np.ones((n_lam, 2)), found]
+
+
+ENGINE_SIZES = [4, 6]
+
+
+def engine_call(kinds, ranks, n_eta, loss, tensor):
+    """Two columns with priors of some kinds."""
+    rng, width = np.random.default_rng(5), 1 + sum(rank for _, rank in ranks)
+    n_lam = [[2, 2, 1, 3][kind] for kind in kinds]
+    columns = [
+        {
+            "codes": rng.integers(0, size, N).astype(kind_of_code),
+            "n_codes": size,
+            "mass": np.full(size - 1, 1 / (size - 1)),
+            "farthest": np.full(size - 1, 3.0),
+            "bounded": True,
+            "main": prior(kind, size - 1),
+            "factors": prior(kind, size - 1),
+        }
+        for size, kind, kind_of_code in zip(ENGINE_SIZES, kinds, (np.uint8, np.uint16), strict=True)
+    ]
+    shares = [
+        [
+            {
+                "mean": rng.normal(size=(size, width)),
+                "variance": np.ones((size, width)),
+                "main_lam": np.ones(n),
+                "lam": np.ones((n, width - 1)),
+                "main_smooth": np.zeros(2 if kind in (0, 3) else 0),
+                "main_rough": np.zeros(size - 1),
+                "smooth": np.zeros((2 if kind in (0, 3) else 0, width - 1)),
+                "rough": np.zeros((size - 1, width - 1)),
+                "edf": np.zeros((n, width - 1)),
+                "solved": 0,
+            }
+            for size, kind, n in zip(ENGINE_SIZES, kinds, n_lam, strict=True)
+        ]
+        for _ in range(n_eta)
+    ]
+    strengths = {name: np.ones((2, 2)) if tensor else None for name in ("along", "plain")}
+    etas = [
+        {"columns": own, "coef": np.zeros(3), "lam": np.ones(2), "intercept": 0.1, "trace": 0.0, "edf": 1.0, "age": 0}
+        | {name: None if array is None else array.copy() for name, array in strengths.items()}
+        for own in shares
+    ]
+    both = {name: np.zeros((N, n_eta)) for name in ("offset", "eta", "slope", "curvature", "variance")}
+    given = {"y": rng.integers(0, max(n_eta, 2), N).astype(float), "weight": np.ones(N), "value": np.zeros(N), **both}
+    mains = {"design": rng.normal(size=(N, 3)), "counts": np.array([2.0, 1.0]), "group": np.array([0.0, 0.0, 1.0])}
+    mains |= {"within": np.ones(3), "strongest": 1e8}
+    return [True, given, columns, list(ranks), mains, etas, loss, None]
+
+
+def run_engine(*arguments):
+    """States and two sweeps, after the caller has let go of the arrays."""
+    arguments = list(arguments)
+    engine = _native.Engine(*arguments)
+    count_of_etas, losses = len(arguments[6]), arguments[7] is not None
+    arguments.clear()
+    engine.threads = 2
+    engine.build(0.5)
+    for backwards in (False, True):
+        engine.sweep(True, True, backwards, 0.0)
+    if losses:
+        engine.evaluate()
+    return [engine.largest(), *(engine.linear_predictor(k) for k in range(count_of_etas))]
+
+
+def squares(eta):
+    """A loss that is a function."""
+    with np.errstate(all="ignore"):
+        return (eta**2).sum(axis=1), 2.0 * eta, np.full_like(eta, 2.0)
+
+
+FUNCTIONS = {"Engine": run_engine}
+
 # Valid arguments of every function, made anew for each call: some are written to.
 CALLS = {
     "eta": lambda isa: [*rows(isa), [linear_predictor(False)] * 2, np.zeros((N, 2), np.float32), np.zeros((N, 2))],
@@ -90,6 +185,13 @@ CALLS = {
     "state_size": lambda isa: [list(ORDERS), False],
     "inverses": lambda isa: [isa, matrices()],
     "chain": lambda isa: [isa, matrices(), np.ones((4, 3, 2)), np.ones(3), np.ones(3), np.ones(3), *outputs()],
+    "solve_prior": lambda isa: [isa, *solve_call(0)],
+    "solve_prior, random walk": lambda isa: [isa, *solve_call(1)],
+    "solve_prior, iid": lambda isa: [isa, *solve_call(2)],
+    "solve_prior, spline and iid": lambda isa: [isa, *solve_call(3)],
+    "Engine": lambda isa: [isa, *engine_call((0, 2), [(2, 3)], 1, None, True)],
+    "Engine, classes": lambda isa: [isa, *engine_call((1, 3), [(2, 2), (3, 1)], 2, (5, 0.0), False)],
+    "Engine, a function": lambda isa: [isa, *engine_call((0, 1), [(2, 2)], 1, squares, False)],
     "encode_numbers": lambda isa: [np.linspace(0.0, 1.0, N), np.array([0.2, 0.7]), 3, np.zeros(N, np.uint8)],
     "multiply_add_rate": lambda isa: [isa, 1000],
     "instruction_sets": lambda isa: [],
@@ -115,6 +217,9 @@ def frozen(array):
 
 def damaged_arrays(array):
     """Arrays in the place of one: other shapes, types and layouts."""
+    if array.size == 0:
+        yield from (np.zeros((*array.shape[:-1], 5)), np.zeros((3, *array.shape[1:])), np.zeros((0, *array.shape)))
+        return
     yield from (array[:-1], array[:0], np.concatenate([array, array[:1]]), array[np.newaxis], array.reshape(-1)[0])
     yield from (array.reshape(-1), np.zeros((0, *array.shape)), np.zeros((*array.shape, 0)), array[::-1], array[::2])
     yield from (np.asfortranarray(array), np.swapaxes(array, 0, -1), frozen(array.copy()), unaligned(array))
@@ -140,6 +245,10 @@ def damaged(value):
     yield from SCALARS
     if isinstance(value, np.ndarray):
         yield from damaged_arrays(value)
+    if isinstance(value, dict):
+        yield from ({name: item for name, item in value.items() if name != left_out} for left_out in value)
+        for name, item in value.items():
+            yield from ({**value, name: other} for other in damaged(item))
     if isinstance(value, (list, tuple)):
         kind = type(value)
         yield from (kind(value[:size]) for size in range(len(value)))
@@ -153,22 +262,25 @@ def described(value):
     """Short, whatever it is."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {described(item)}" for name, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(described(item) for item in value[:8])})"
     return repr(value)
 
 
-def main(name, isa):
+def damage(name, isa):
     """All calls with one argument damaged, then many with two."""
-    function = getattr(_native, name.split(",")[0])
+    own = name.split(",")[0]
+    function = FUNCTIONS.get(own, getattr(_native, own))
     function(*CALLS[name](isa))
     number = count()
 
     def attempt(arguments):
-        print(next(number), described(arguments), flush=True)
+        print(name, next(number), described(arguments), flush=True)
         try:
             function(*arguments)
-        except (ValueError, TypeError, MemoryError, OverflowError):
+        except (ValueError, TypeError, MemoryError, ArithmeticError):
             return
 
     for at in range(len(CALLS[name](isa))):
@@ -185,7 +297,13 @@ def main(name, isa):
             arguments[at] = choices[at][rng.integers(len(choices[at]))]
         attempt(arguments)
     attempt([])
-    print(f"done {next(number)}")
+
+
+def main(isa):
+    """Every function of the module."""
+    for name in CALLS:
+        damage(name, isa)
+    print("done")
 
 
 if __name__ == "__main__":

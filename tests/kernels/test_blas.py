@@ -194,6 +194,7 @@ def test_a_fork_while_calls_run(own):
             call.__exit__(None, None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("settings", [{"max_iter": 3, "n_members": 1}, {"smoothing": "df", "max_iter": 10}], ids=str)
 def test_fits_in_threads_are_fits_alone_to_the_bit(settings):

@@ -149,6 +149,7 @@ def assert_same(a, b):
 # ---- what was saved comes back
 
 
+@pytest.mark.slow
 def test_every_kind_of_column_comes_back(tmp_path):
     model = rich_model()
     back = round_trip(model, tmp_path)
@@ -207,6 +208,7 @@ def test_files_of_version_2_are_read(tmp_path):
     assert_same(round_trip(model, tmp_path), model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILY_SETTINGS, ids=repr)
 def test_every_family_comes_back(family, tmp_path):
     model = small_model(family)
@@ -620,6 +622,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_json_anywhere(data, tmp_path_factory):

@@ -117,6 +117,7 @@ def test_one_row_adds_up(fitted, data, terms):
         ExplanationDisplay.of(shapley_values(fitted, X), 5)
 
 
+@pytest.mark.slow
 def test_traces_and_diagnostics(fitted, data):
     drawn(TraceDisplay.from_estimator(fitted))
     found = drawn(DiagnosticsDisplay.from_estimator(fitted, *data))
@@ -130,6 +131,7 @@ def test_traces_and_diagnostics(fitted, data):
         )
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_only_to_draw():
     program = "import sys, ahofm, ahofm.explain, ahofm.plot; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

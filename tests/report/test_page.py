@@ -85,6 +85,7 @@ def content_of(text):
     return json.loads(found[1])
 
 
+@pytest.mark.slow
 def test_a_page_is_whole_and_needs_no_network(fitted, tmp_path):
     model = model_named(fitted, "default")
     path = model.report(tmp_path / "page.html", target="sales <today>")
@@ -108,6 +109,7 @@ def test_a_page_is_whole_and_needs_no_network(fitted, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_kind_of_model_has_one(fitted, name):
     data = content_of(page(model_named(fitted, name)))
@@ -131,7 +133,7 @@ def test_large_models_keep_under_six_megabytes():
 @pytest.mark.parametrize("path", ["", "nowhere/page.html"])
 def test_a_path_has_to_be_a_file(fitted, tmp_path, path):
     with pytest.raises(ValueError, match="path must be a file in a folder that exists"):
-        write(model_named(fitted, "default"), tmp_path / path)
+        write(model_named(fitted, "main effects"), tmp_path / path)
 
 
 NAMES = ["<!--<script>", "</script>", "{{data}}", "{{title}}", "\u2028 & ]]>", "plain"]
@@ -244,6 +246,7 @@ def cells(X, i):
     return [None if pd.isna(value) else value if isinstance(value, str) else float(value) for value in X.iloc[i]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_page_predicts_what_python_predicts(opened, fitted, name):
     model = model_named(fitted, name)
@@ -266,6 +269,7 @@ def test_the_page_predicts_what_python_predicts(opened, fitted, name):
         assert np.abs(np.array(parts) - values).max() <= 1e-6 * max(1.0, np.abs(values).max())
 
 
+@pytest.mark.slow
 def test_single_precision_is_enough(opened, monkeypatch):
     monkeypatch.setattr("ahofm.report.model._MOST_BYTES", 0)
     model = random_model(2, {2: 12, 3: 12}, n_columns=20, centred=True)
@@ -278,6 +282,7 @@ def test_single_precision_is_enough(opened, monkeypatch):
     assert np.abs(found - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
+@pytest.mark.slow
 def test_clicking_through(opened, fitted):
     one = opened(model_named(fitted, "default"), viewport={"width": 1200, "height": 900})
     assert one.locator("#facts li").count() >= 5
@@ -300,6 +305,7 @@ def test_clicking_through(opened, fitted):
     assert one.input_value("#pair-a") != one.input_value("#pair-b")
 
 
+@pytest.mark.slow
 def test_what_if_by_hand(opened, fitted):
     model = model_named(fitted, "default")
     one = opened(model)
@@ -316,6 +322,7 @@ def test_what_if_by_hand(opened, fitted):
     assert one.locator("#parts .bar").count() == 5
 
 
+@pytest.mark.slow
 def test_a_phone_in_the_dark(opened, fitted):
     one = opened(model_named(fitted, "three classes"), viewport={"width": 390, "height": 844}, color_scheme="dark")
     assert one.evaluate("document.documentElement.scrollWidth") <= 390
@@ -329,6 +336,7 @@ def test_a_phone_in_the_dark(opened, fitted):
     assert one.evaluate("document.activeElement.tagName") != "BODY"
 
 
+@pytest.mark.slow
 def test_one_column_has_no_pairs(opened):
     X, eta, _ = rows()
     one = opened(AHOFMRegressor(order=1, random_state=0).fit(X[["hour"]], eta))
@@ -337,6 +345,7 @@ def test_one_column_has_no_pairs(opened):
     assert one.locator("#curves figure").count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("additive", [nearly_additive, oddly_named])
 def test_without_interactions_there_is_no_heat_map(opened, additive):
     one = opened(additive())
@@ -345,6 +354,7 @@ def test_without_interactions_there_is_no_heat_map(opened, additive):
     assert one.locator("#no-pairs").is_visible()
 
 
+@pytest.mark.slow
 def test_fifty_columns_open_quickly(opened):
     one = opened(random_model(2, {2: 24, 3: 24}, n_columns=50, centred=True))
     seconds = one.evaluate("performance.now()") / 1000

@@ -58,6 +58,7 @@ FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", FITS)
 def test_the_fit_in_memory(name, client, small_raw_sample, monkeypatch):
@@ -222,6 +223,7 @@ def test_without_a_cluster(monkeypatch):
         AHOFMRegressor().fit(frame[FEATURES], frame["y"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:distributed", "ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_worker_that_dies_changes_nothing(small_raw_sample):

@@ -67,6 +67,7 @@ def in_memory(kind, settings, roles):
     return kind(random_state=3, max_codes=500, **settings).fit(TABLE[FEATURES], TABLE[roles["target"]], **given)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:linear predictors are beyond 20:RuntimeWarning")  # after a few passes
 @pytest.mark.parametrize("name", FITS)
@@ -169,6 +170,7 @@ CodeStore.build(sys.argv[1], sys.argv[2], target="y", weight="w", chunk_rows=19,
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_a_killed_build_goes_on_where_it_was(files, tmp_path, monkeypatch):
     others = ",".join(name for name in OTHERS if name not in ("y", "w"))

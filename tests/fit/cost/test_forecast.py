@@ -69,6 +69,7 @@ def test_work_of_orders_that_do_not_count_is_spared(n):
     assert plans[2].spared([1, 3]) == pytest.approx(third - first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [150, 700])
 def test_a_fit_has_done_its_work_when_it_ends(n):
     X, y = draw(n)
@@ -140,6 +141,7 @@ def test_what_cannot_be_told():
         AHOFMClassifier().forecast(X)
 
 
+@pytest.mark.slow
 def test_the_bar_tells_the_time_left():
     X, y = draw(300)
     screen = io.StringIO()

@@ -128,6 +128,7 @@ def test_levels_are_solved_with_matrices_between_their_first_factors():
     np.testing.assert_allclose(found.mean, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
 def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     """The penalised sum of squares is convex in the coefficients of the surfaces: its slopes by them vanish."""
@@ -169,6 +170,7 @@ def two_surfaces(n, seed=0):
     return X, mean, mean + rng.normal(size=len(mean))
 
 
+@pytest.mark.slow
 def test_pairs_are_found_better_than_with_strengths_of_factors(monkeypatch):
     X, mean, y = two_surfaces(3000)
 

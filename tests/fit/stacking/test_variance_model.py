@@ -143,6 +143,7 @@ def rough(n, seed):
     return X, a + a * b, np.where(X[:, 2] > 0.7, 3.0, 0.3), rng
 
 
+@pytest.mark.slow
 def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
     X, mean, sd, rng = rough(2500, 1)
     y = mean + sd * rng.normal(size=2500)
@@ -159,12 +160,13 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
     assert model.model_.dispersion == pytest.approx(np.mean(sd**2), rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the fit stopped:sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     X, rng = columns_of(2500)
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
-    settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 8}
+    settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 5}
     whole = AHOFMRegressor(**settings).fit(X, y)
     assert "weighted" in whole.model_.choices[0].value
     sweeps = len(whole.model_.trace.records)
@@ -184,6 +186,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
         assert again.model_.dispersion == whole.model_.dispersion
 
 
+@pytest.mark.slow
 def test_equally_precise_rows_cost_no_further_fits():
     X, rng = columns_of(2500)
     begun, shares = [], []
@@ -208,6 +211,7 @@ def test_equally_precise_rows_cost_no_further_fits():
     assert shares[-1] == pytest.approx(1.0, abs=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["precision", "weighted candidate"])
 def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
     """In the second half of the search the first half is still there."""

@@ -68,6 +68,7 @@ def test_what_is_left_predicts_as_without_the_others():
     assert (gaps.min(axis=0) < 1e-12).all()
 
 
+@pytest.mark.slow
 def test_many_rows_are_not_asked_about_noise(monkeypatch):
     X, truth = simulated(60_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))

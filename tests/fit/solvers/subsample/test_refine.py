@@ -120,7 +120,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
 
     before = times()
     objective.damp(u, objective.value(u)[1])
-    assert before > 4.0
+    assert before > 3.5
     assert times() < 0.4 * before
     learned, again = objective.learned, problem_of(Gaussian(), interactions)[0]
     again.resume(learned)
@@ -129,6 +129,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
         np.testing.assert_array_equal(new[1], old[1])
 
 
+@pytest.mark.slow
 def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     X, truth = simulated(150_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
@@ -139,6 +140,7 @@ def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
 
 
+@pytest.mark.slow
 def test_strengths_are_those_of_all_rows(monkeypatch):
     X, truth = simulated(40_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
@@ -175,9 +177,11 @@ def test_withall_rows_in_the_sample_little_changes(family):
     assert np.std(after) == pytest.approx(np.std(before), rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
-def test_more_rows_than_the_sample(family):
-    X, truth = simulated(120_000)
+def test_more_rows_than_the_sample(family, monkeypatch):
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 15_000)
+    X, truth = simulated(36_000)
     rng = np.random.default_rng(1)
     y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
     settings = {"order": 2, "interactions": "spline", "random_state": 0, "family": family}
@@ -186,7 +190,7 @@ def test_more_rows_than_the_sample(family):
         model = AHOFMRegressor(solver="subsample", **settings).fit(X, y)
     assert model.trace_.solver == "subsample"
     assert model.trace_.records[-1].passes < 60
-    part = AHOFMRegressor(**settings).fit(X[:50_000], y[:50_000])
+    part = AHOFMRegressor(**settings).fit(X[:15_000], y[:15_000])
     assert part.trace_.solver == "variational"
     new, truth = simulated(20_000, seed=5)
     own, sample = (np.sqrt(np.mean((one.predict_eta(new) - truth) ** 2)) for one in (model, part))
@@ -194,6 +198,7 @@ def test_more_rows_than_the_sample(family):
     assert model.model_.at_order(1).eta(new).shape == (20_000, 1)
 
 
+@pytest.mark.slow
 def test_callbacks_stop_it():
     X, truth = simulated(60_000)
     stop = AHOFMRegressor(
@@ -208,6 +213,7 @@ def test_callbacks_stop_it():
     assert np.isfinite(stop.predict(X[:10])).all()
 
 
+@pytest.mark.slow
 def test_the_default_changes_with_the_rows(monkeypatch):
     X, truth = simulated(3_000)
     settings = {"order": 2, "interactions": "spline", "random_state": 0}

@@ -30,6 +30,7 @@ def repeated_values(seed):
     return X, mean + 0.02 * rng.normal(size=400), mean
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     X, y, mean = repeated_values(3)
@@ -149,6 +150,7 @@ def missed(model):
     return np.mean((model.predict(X) - mean) ** 2) / mean.var()
 
 
+@pytest.mark.slow
 def test_pairs_get_more_factors_while_they_leave_something_to_explain():
     X, y, _ = ring_of_pairs(1500, 0)
     settings = {"order": 2, "columns": Spline(n_basis=6), "n_members": 1, "random_state": 2}
@@ -166,6 +168,7 @@ def test_pairs_get_more_factors_while_they_leave_something_to_explain():
     assert 0.7 < shares[-1] <= 1.0
 
 
+@pytest.mark.slow
 def test_factors_that_were_added_in_vain_are_taken_back(monkeypatch):
     X, y, _ = ring_of_pairs(1500, 0)
     stage = staged_fit.StagedFit._stage
@@ -189,6 +192,7 @@ def test_pairs_that_leave_nothing_get_no_more_factors():
     assert model.model_.ranks[2] <= 4
 
 
+@pytest.mark.slow
 def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (22_000, 6))
@@ -207,6 +211,7 @@ def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
     assert error < 0.8 * fitted()[1]
 
 
+@pytest.mark.slow
 def test_members_end_at_the_order_that_counts(monkeypatch):
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (300, 4))
