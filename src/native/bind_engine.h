@@ -86,7 +86,7 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
         if (static_cast<int64_t>(prior.group.size()) != m) refuse("group must have an entry per coordinate");
         prior.task.groups = 1 + *std::max_element(prior.group.begin(), prior.group.end());
         expected += prior.task.groups;
-        if (!entry(given, "places").is_none()) read_local_basis(given, prior);
+        if (given.contains("places") && !entry(given, "places").is_none()) read_local_basis(given, prior);
         const bool dense = prior.task.nonzero == 0;
         prior.products.reserve(dense ? static_cast<size_t>(product(codes, m * (m + 1) / 2, "products")) : 0);
         for (int64_t b = 0; b < codes && dense; b++)
