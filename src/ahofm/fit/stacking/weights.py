@@ -14,6 +14,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.stages import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
+from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.kernels import Curves, NativeCurves, column_curves
 from ahofm.model import Gain
 
@@ -52,6 +53,9 @@ a search for the order to go on.
 
 Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows to fit, and validation rows."""
+
+StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
+"""Of (candidate, order), in a weighted mean; what they lack to 1 is the weight of a constant."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,43 @@ class Scores:
             if np.abs(step).max() < 1e-3:
                 break
         return weights
+
+
+def stacking_weights(
+    scores: Scores | None, orders: Sequence[int], count: int, *, judged: bool = True
+) -> dict[int, StackingWeights]:
+    """Stacking weights for the model of every order.
+
+    Parameters
+    ----------
+    scores : Scores or None
+        Of candidate fits on validation rows; None where there are none.
+    orders : sequence of int
+    count : int
+        Ensemble members; with one of them the weight goes to the best candidate alone.
+    judged : bool
+        Without scores: whether candidates have been fitted to a part of the rows, and count alike. Otherwise targets
+        differ in a single row, and the model has main effects that are shrunk as far as any are.
+
+    Returns
+    -------
+    dict of order d to dict of (candidate, order up to d) to weight
+    """
+    return {order: _weights_at(scores, order, count, judged=judged) for order in orders}
+
+
+def _weights_at(scores: Scores | None, order: int, count: int, *, judged: bool) -> StackingWeights:
+    """Stacking weights at an order: one candidate when there is to be one ensemble member, else their best mixture."""
+    if scores is None and not judged:  # a single event: main effects, shrunk as far as any are
+        return {(0, 1): LEAST}
+    if scores is None:
+        return {(candidate, order): 1.0 / len(CANDIDATES) for candidate in range(len(CANDIDATES))}
+    if count == 1:  # the same for all orders: an ensemble member has them all
+        losses = scores.losses()
+        candidate = int(losses.min(axis=1).argmin())
+        below = int(losses[candidate, : scores.orders.index(scores.supported(order)) + 1].argmin())
+        return {(candidate, scores.orders[below]): 1.0}
+    return scores.stacking_weights(order)
 
 
 def _least_squares(columns: Floats, prior_weights: Floats, response: Response, derivatives: LossDerivatives) -> Floats:

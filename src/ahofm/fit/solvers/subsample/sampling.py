@@ -18,7 +18,6 @@ from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.solvers.variational.stages import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import NativeKernel
-from ahofm.model import Reason
 from ahofm.rows import RAW_SAMPLE_ROWS, ArraySource, ThreadExecutor, selected
 
 SAMPLE_ROWS = 50_000
@@ -53,41 +52,48 @@ def refined_fits(
     """A staged fit's results at every order, refined on all rows; ``name`` is that of its parts in a checkpoint."""
     fits: list[Fit] = []
     saved = runner.saved
-    for at, posteriors in enumerate(staged.posteriors):
+    for at in range(len(staged.posteriors)):
         place = f"{name} stage {at}"
         kept = None if saved is None else saved.get(place, StageResult)
         if kept is not None:
             fits.append(kept)
             continue
-        if runner.reason is not None:
+        new: list[Posterior] | None = None
+        if runner.reason is None:
+            with runner.interruptible():
+                new = _refined_stage(staged, at, problem, sample, runner, place)
+        if new is None:
             fits.append(staged.fits[at])
             continue
-        last = at == len(staged.posteriors) - 1
-        known, noise = rows_of(sample, staged), staged.fits[at][0].noise
-        cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
-        try:
-            supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
-            new = refined(
-                supported,
-                staged.additive,
-                all_rows(problem, staged),
-                known,
-                staged.expected_sums(supported),
-                noise,
-                most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
-                progress=partial(runner.report, passes=1.0, cost=cost),
-                saved=saved,
-                name=f"{place} on its way",
-            )
-        except KeyboardInterrupt:
-            runner.reason = Reason.INTERRUPTED
-            fits.append(staged.fits[at])
-            continue
+        noise = staged.fits[at][0].noise
         parts = [posterior.stage_result(staged.additive, noise) for posterior in new]
         fits.append(tuple(part for part in parts if part is not None))
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
+
+
+def _refined_stage(
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+) -> list[Posterior]:
+    """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
+    last = at == len(staged.posteriors) - 1
+    known, noise = rows_of(sample, staged), staged.fits[at][0].noise
+    cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
+    posteriors = staged.posteriors[at]
+    supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
+    return refined(
+        supported,
+        staged.additive,
+        all_rows(problem, staged),
+        known,
+        staged.expected_sums(supported),
+        noise,
+        most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+        progress=partial(runner.report, passes=1.0, cost=cost),
+        saved=runner.saved,
+        name=f"{place} on its way",
+    )
 
 
 def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
