@@ -24,13 +24,11 @@ from ahofm.fit.settings import ESTIMATING, Settings, check_settings
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.stacking.ensemble import fit_variational
+from ahofm.fit.tuning import HIGHEST_ORDER
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
 from ahofm.rows import Dataset
-
-HIGHEST_ORDER = 4
-"""That order="auto" tries."""
 
 
 @one_blas_thread()

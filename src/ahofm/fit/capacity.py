@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_RANKS = ((2_000, 4), (12_000, 8), (np.inf, 12))
-"""Rows below which so many factors of an order are enough."""
+from ahofm.fit.tuning import RANKS
 
 
 class OrderWarning(UserWarning):
@@ -37,7 +36,7 @@ def check_ranks(rank: Any, asked_order: int, order: int, n_rows: int | None) -> 
     "auto" grows with the rows where what they do not support is pruned, and is 5 where it is not (without ``n_rows``).
     """
     if isinstance(rank, str) and rank == "auto":
-        rank = 5 if n_rows is None else next(rank for most, rank in _RANKS if n_rows < most)
+        rank = 5 if n_rows is None else next(rank for most, rank in RANKS if n_rows < most)
     if not isinstance(rank, Mapping):
         return dict.fromkeys(range(2, order + 1), _check_rank(rank))
     for key, value in rank.items():

@@ -2,8 +2,8 @@
 
 What is saved are named parts: the state of a solver after an iteration; for smoothing parameters that are learned,
 members that are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is
-executed. The file is replaced whole or not at all, at most every :data:`SECONDS`, and removed once the fit has ended;
-it stays when the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed
+executed. The file is replaced whole or not at all, at most every few seconds, and removed once the fit has ended; it
+stays when the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed
 again.
 """
 
@@ -25,14 +25,13 @@ import safetensors.numpy
 
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
+from ahofm.fit.tuning import CHECKPOINT_SECONDS
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
 
 FORMAT, VERSION = "ahofm checkpoint", 3
 """Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
 
-SECONDS = 5.0
-"""Between two writes, at least."""
 
 _IGNORED = ("callbacks", "checkpoint", "n_threads")
 
@@ -80,7 +79,7 @@ class Checkpoint:
                 for key in [key for key in self._tensors if key.startswith(f"{old}/")]:
                     del self._tensors[key]
             self._parts[name] = _pack(value, name, self._tensors)
-            if now or time.monotonic() - self._written >= SECONDS:
+            if now or time.monotonic() - self._written >= CHECKPOINT_SECONDS:
                 self._write()
 
     def remove(self) -> None:

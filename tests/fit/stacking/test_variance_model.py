@@ -161,7 +161,7 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:the fit stopped:sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", 0.0)
     X, rng = columns_of(2500)
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
     settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 8}

@@ -13,18 +13,15 @@ from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
 from ahofm.fit.cost.plan import Plan
-from ahofm.fit.cost.probe import PASSED, Memory, Speed, crowding, pass_times, timed, traced
-from ahofm.fit.cost.runner import FEWEST_ROWS_FOR_THREADS
+from ahofm.fit.cost.probe import Memory, Speed, crowding, pass_times, timed, traced
 from ahofm.fit.cost.schedule import Job
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.solvers.subsample.sampling import uses_subsample
 from ahofm.fit.stacking.candidates import candidates_for
-from ahofm.fit.stacking.problem import FLOAT64_ROWS, TrainingProblem
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.tuning import FEWEST_ROWS_FOR_THREADS, FLOAT64_STATE_ROWS, OVERHEAD_BYTES, PROBED_PASS_ROWS
 from ahofm.kernels.blas import one_blas_thread
-
-_OVERHEAD = 30e6
-"""Bytes that any fit takes."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def forecast_fit(
         y = np.random.default_rng(0).normal(size=table.n_rows)
     table, rows = counted_rows(table, y, weight, offset, family)
     n, threads = table.n_rows, settings.n_threads or os.cpu_count() or 1
-    some = np.random.default_rng(settings.seed).permutation(n)[:PASSED]
+    some = np.random.default_rng(settings.seed).permutation(n)[:PROBED_PASS_ROWS]
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))
     kept, peak = (size / len(some) * n for size in traced(lambda: prepared(*few, family, settings, n)))
@@ -96,10 +93,11 @@ def forecast_fit(
     )
     candidates = candidates_for(problem, settings)
     plan = Plan.of(
-        problem, len(candidates), problem.response.n_rows if n <= PASSED else n
+        problem, len(candidates), problem.response.n_rows if n <= PROBED_PASS_ROWS else n
     )  # equal rows may have become one
     single = (
-        max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_ROWS and max(problem.ranks, default=1) < 4
+        max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_STATE_ROWS
+        and max(problem.ranks, default=1) < 4
     )
     first = Speed.of(problem, candidates[0], single=single)
     speeds = [first, *(first.like(problem, candidate, single=single) for candidate in candidates[1:])]
@@ -114,7 +112,7 @@ def forecast_fit(
         "passes": len(plan.members) * each,
     }
     of_members = Memory.of(problem, candidates[0], single=single)
-    memory = _OVERHEAD + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
+    memory = OVERHEAD_BYTES + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
     return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
 
 

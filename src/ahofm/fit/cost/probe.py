@@ -12,30 +12,27 @@ from typing import TypeVar
 
 import numpy as np
 
-from ahofm.fit.cost.schedule import FUNCTIONS, Job, Schedule, width
+from ahofm.fit.cost.schedule import Job, Schedule, width
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
 from ahofm.fit.solvers.subsample.sampling import rows_of
-from ahofm.fit.solvers.variational.main_effects import GRAM_ROWS, MOST_CELLS
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.solvers.variational.stages import Sweep
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.tuning import (
+    FIRST_SWEEPS,
+    FUNCTIONS,
+    GRAM_ROWS,
+    MOST_DESIGN_CELLS,
+    PROBED_LARGE,
+    PROBED_PASS_ROWS,
+    PROBED_SMALL,
+    PROBED_SWEEPS,
+)
 from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
 
 T = TypeVar("T")
-
-PASSED = 20_000
-"""Rows of the larger one of two passes."""
-
-_SMALL, _LARGE = 4_000, 12_000
-"""Rows that are swept over: enough for all codes to be there, or the small solves would seem to grow with the rows."""
-
-_SWEEPS = 2
-"""Of every stage. The first of them also makes the stage's factors, and the rows' states from scratch."""
-
-_FIRST = 2.0
-"""Sweeps of a stage that cost as much as the first: states are made again now and then."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Speed:
     @classmethod
     def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
         """Of staged fits of a candidate, with row states in single or double precision."""
-        small, large = _sizes(problem, _SMALL, _LARGE)
+        small, large = _sizes(problem, PROBED_SMALL, PROBED_LARGE)
         few, many = (_sweep_times(problem, candidate, size, single=single) for size in (small, large))
         lines = [
             {order: Line.through((small, few[order][at]), (large, many[order][at])) for order in few} for at in (0, 1)
@@ -77,7 +74,7 @@ class Speed:
 
     def like(self, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
         """Of another candidate: a row costs the same, the rest does not."""
-        small, _ = _sizes(problem, _SMALL, _LARGE)
+        small, _ = _sizes(problem, PROBED_SMALL, PROBED_LARGE)
         few = _sweep_times(problem, candidate, small, single=single)
         lines = [
             {order: Line(max(few[order][at] - line.per_row * small, 0.0), line.per_row) for order, line in own.items()}
@@ -88,8 +85,8 @@ class Speed:
     def seconds(self, job: Job, threads: int = 1) -> float:
         """Of a staged fit whose pairs need no more factors than they have at first."""
         return sum(
-            _FIRST * self.first[order].at(job.n_rows, threads)
-            + (job.sweeps(order) - _FIRST) * self.later[order].at(job.n_rows, threads)
+            FIRST_SWEEPS * self.first[order].at(job.n_rows, threads)
+            + (job.sweeps(order) - FIRST_SWEEPS) * self.later[order].at(job.n_rows, threads)
             for order in (1, *job.ranks)
         )
 
@@ -113,7 +110,7 @@ class Memory:
     @classmethod
     def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Memory:
         """Of staged fits of a candidate, with row states in single or double precision."""
-        sizes, found = _sizes(problem, _SMALL, _LARGE), []
+        sizes, found = _sizes(problem, PROBED_SMALL, PROBED_LARGE), []
         for size in sizes:
             some = _some(problem, size)
             staged = _short(some.staged_fit(candidate, 0, 0), 1)
@@ -127,14 +124,16 @@ class Memory:
 
     def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
         """With so many fits side by side and so many done before them, on so many parts of the rows."""
-        design = self.design if self.design * n_rows <= 8.0 * MOST_CELLS else 0.0
+        design = self.design if self.design * n_rows <= 8.0 * MOST_DESIGN_CELLS else 0.0
         own = max(self.own.at(n_rows), design * min(n_rows, GRAM_ROWS))
         return parts * design * n_rows + beside * own + before * self.kept.at(n_rows)
 
 
 def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> float:
     """How much longer fits take side by side than alone: they share memory, Python's lock, and a busy machine."""
-    staged_fits = [_staged_fit(problem, candidate, _sizes(problem, _SMALL, _LARGE)[0], 1) for _ in range(1 + threads)]
+    staged_fits = [
+        _staged_fit(problem, candidate, _sizes(problem, PROBED_SMALL, PROBED_LARGE)[0], 1) for _ in range(1 + threads)
+    ]
 
     def run(staged: StagedFit) -> None:
         staged.run(lambda _: False)
@@ -150,10 +149,10 @@ def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> fl
 
 def pass_times(problem: TrainingProblem, candidate: Candidate) -> dict[int, Line]:
     """Seconds of a pass over rows for gradients, by order."""
-    staged = _staged_fit(problem, candidate, min(problem.response.n_rows, _SMALL), 1)
+    staged = _staged_fit(problem, candidate, min(problem.response.n_rows, PROBED_SMALL), 1)
     with one_blas_thread():
         staged.run(lambda _: False)
-    sizes, found = _sizes(problem, _SMALL, PASSED), {}
+    sizes, found = _sizes(problem, PROBED_SMALL, PROBED_PASS_ROWS), {}
     for order, posteriors in zip((1, *problem.ranks), staged.posteriors, strict=True):
         expected_sums, costs = staged.expected_sums(posteriors), []
         for size in sizes:
@@ -193,7 +192,7 @@ def _sweep_times(
     problem: TrainingProblem, candidate: Candidate, n_rows: int, *, single: bool
 ) -> dict[int, tuple[float, float]]:
     """Seconds of the first sweep, and of a later one, by order."""
-    staged = _staged_fit(problem, candidate, n_rows, _SWEEPS)
+    staged = _staged_fit(problem, candidate, n_rows, PROBED_SWEEPS)
     if single:
         staged.kernel = NativeBlockKernel("float32")
     times: dict[int, list[float]] = {order: [] for order in (1, *problem.ranks)}

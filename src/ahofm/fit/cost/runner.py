@@ -13,13 +13,10 @@ from dataclasses import replace
 from ahofm.fit.solvers.base import Callback, Saved
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.solvers.variational.stages import Fit, StageResult, Sweep
+from ahofm.fit.tuning import FEWEST_ROWS_FOR_THREADS
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
-
-FEWEST_ROWS_FOR_THREADS = 3_000
-"""Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that
-hold Python's lock."""
 
 
 class Runner:

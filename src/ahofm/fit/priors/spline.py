@@ -13,12 +13,7 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.fit.priors.base import Coefficients, FunctionPosterior
 from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
-
-_SMALLEST_LAM = 1e-3
-"""Smoothing parameter."""
-
-_JITTER = 1e-8
-"""Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
+from ahofm.fit.tuning import SMALLEST_LAM, SPLINE_JITTER
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class SplinePrior:
     @property
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest smoothing parameters."""
-        return np.full(self.n_groups, _SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
+        return np.full(self.n_groups, SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
 
     def initial_lam(self, mean_square: float) -> Floats:
         """Smoothing parameters for functions of that mean square; the first group (wiggly) is shrunk most."""
@@ -93,7 +88,7 @@ class SplinePrior:
         penalty = lam[self.group] * self.weight[:, np.newaxis]
         matrix = self._gram(gram)
         diagonal = np.einsum("ii->i", matrix)
-        diagonal += penalty.ravel() + _JITTER * diagonal.mean()
+        diagonal += penalty.ravel() + SPLINE_JITTER * diagonal.mean()
         if tensor_penalty is not None:
             rough, rank = self.rough[:, np.newaxis, np.newaxis], tensor_penalty.rank
             own = np.einsum("afag->afg", matrix.reshape(m, width, m, width))

@@ -8,9 +8,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.priors.base import FunctionPosterior, Prior
-
-LEAST_EDF, LEAST_QUADRATIC_FORM = 1e-6, 1e-18
-"""Of functions that have all but vanished: their smoothing parameters may go on to rise, up to the prior's bounds."""
+from ahofm.fit.tuning import LEAST_EDF, LEAST_QUADRATIC_FORM
 
 
 def learned(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequence[int]) -> Floats:

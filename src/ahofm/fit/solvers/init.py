@@ -9,9 +9,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.objective import Objective
-
-INTERACTION_STD = 0.1
-"""Standard deviation of all terms of one order at the start, for a linear predictor whose unit is 1."""
+from ahofm.fit.tuning import INTERACTION_STD
 
 
 def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...], seed: int) -> Floats:

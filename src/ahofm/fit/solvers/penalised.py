@@ -19,14 +19,10 @@ from ahofm.fit.solvers.base import Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.init import random_start
 from ahofm.fit.solvers.lbfgs import Lbfgs
+from ahofm.fit.tuning import FLOAT64_PASS_ROWS, MAX_ITER, TOL
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model import Layout, Model, Terms
 from ahofm.rows import Source, fold
-
-FLOAT64_ROWS = 200_000
-"""Up to here rows are computed in float64, which costs little; beyond, in float32."""
-
-MAX_ITER, TOL = 1000, 1e-4
 
 
 def fit_penalised(
@@ -87,7 +83,7 @@ def _dispersion(model: Model, data: Data) -> float:
 
 def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on validation rows when the solver stops early."""
-    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_ROWS else "float32")
+    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32")
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:
         return Objective(source, data.executor, kernel, data.inner, layout, lam, total)

@@ -22,7 +22,8 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate
 from ahofm.fit.stacking.merge import Members, merge
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import counted_alike
-from ahofm.fit.stacking.weights import LEAST, Scores, StackingWeights, stacking_weights
+from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
+from ahofm.fit.tuning import LEAST_WEIGHT
 from ahofm.model import Choice, Model, Reason, Trace
 
 
@@ -202,7 +203,7 @@ def _interactions(
     rest = 1.0 - sum(weights[top].values())
     mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
     if scores is None:
-        alone = len(candidates) > 1 and weights[top] == {(0, 1): LEAST}
+        alone = len(candidates) > 1 and weights[top] == {(0, 1): LEAST_WEIGHT}
         why = "a single target differs from the others: no validation rows can judge effects" if alone else "given"
     else:
         deviances = 2.0 * scores.losses()[:, scores.orders.index(top)]

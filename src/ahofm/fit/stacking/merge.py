@@ -18,17 +18,9 @@ from ahofm.fit.data import Data
 from ahofm.fit.solvers.variational.stages import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.weights import StackingWeights
+from ahofm.fit.tuning import FAR_ETA, LEAST_VARIANCE, MUCH_WORSE, SILENT_CURVATURE
 from ahofm.model import Choice, Lower, Model, Terms, Trace
 from ahofm.model.shares import symmetric
-
-_LEAST_VARIANCE = 1e-5
-"""Factors whose term has a smaller share of the target's variance, and of the noise's a hundredth, are dropped."""
-
-_FAR, _SILENT = 20.0, 1e-8
-"""Linear predictors on a logarithmic scale, and weights of the mean curvature, that are worth a warning."""
-
-_MUCH_WORSE = 1.25
-"""Times the least noise among fits by the same candidate."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ def _of_order(fits: Sequence[Fit], at: int) -> Fit:
 def _good(copies: Sequence[Fit]) -> list[Fit]:
     """Fits by one candidate without those that ended much worse than the best: a start may lead nowhere."""
     least = min((copy[0].noise for copy in copies), default=0.0)
-    return [copy for copy in copies if copy[0].noise <= _MUCH_WORSE * least]
+    return [copy for copy in copies if copy[0].noise <= MUCH_WORSE * least]
 
 
 def _checked(model: Model, data: Data) -> Model:
@@ -127,8 +119,8 @@ def _checked(model: Model, data: Data) -> Model:
     loss, _, curvature = family.loss(y, eta)
     curvature = (curvature * np.square(units.factor)).max(axis=1)
     outside = int((~np.isfinite(loss)).sum())
-    far = int((np.abs(eta).max(axis=1) > _FAR).sum()) if family.logarithmic else 0
-    silent = int((curvature <= _SILENT * np.average(curvature, weights=rows.weight)).sum())
+    far = int((np.abs(eta).max(axis=1) > FAR_ETA).sum()) if family.logarithmic else 0
+    silent = int((curvature <= SILENT_CURVATURE * np.average(curvature, weights=rows.weight)).sum())
     trouble = ""
     if outside:
         trouble = (
@@ -136,7 +128,7 @@ def _checked(model: Model, data: Data) -> Model:
         )
     elif far:
         trouble = (
-            f"linear predictors are beyond {_FAR:g} in {far} row(s) of training: columns may separate the classes, "
+            f"linear predictors are beyond {FAR_ETA:g} in {far} row(s) of training: columns may separate the classes, "
             "or leave regions without events; probabilities there are 0 or 1 to rounding, "
             "and how far is the prior's choice"
         )
@@ -265,4 +257,4 @@ def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequenc
     """Which factors of an order have an effect: their term's mean square, in units of the target's variance."""
     own = _slice(stage_result, order)
     squares = [mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)]
-    return np.asarray(weight**2 * symmetric(np.array(squares), order) > min(_LEAST_VARIANCE, 0.01 * stage_result.noise))
+    return np.asarray(weight**2 * symmetric(np.array(squares), order) > min(LEAST_VARIANCE, 0.01 * stage_result.noise))

@@ -13,10 +13,8 @@ from ahofm.fit.priors.spline_iid import SplineIIDPrior
 from ahofm.fit.solvers.variational.column import ColumnPosterior
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.tuning import LEAST_FACTOR_SQUARE
 from ahofm.kernels import BlockSums, ColumnSums
-
-_LEAST_SQUARE = 1e-18
-"""Of a factor, to compare its step with."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Functions:
         plain = replace(self, damping=np.zeros_like(self.damping))
         step = self.values(part.like(plain.inverse(at_codes, part)))
         squares = [self.mass @ values**2 for values in (step, self.values(part))]
-        times = np.sqrt(squares[0] / np.maximum(squares[1], _LEAST_SQUARE))
+        times = np.sqrt(squares[0] / np.maximum(squares[1], LEAST_FACTOR_SQUARE))
         return replace(self, damping=np.einsum("bff->bf", self.gram) * np.maximum(times - 1.0, 0.0))
 
     def inverse(self, at_codes: Floats, part: Coefficients) -> Floats:

@@ -24,11 +24,9 @@ from ahofm.fit.smoothing.fellner_schall import learned
 from ahofm.fit.solvers.subsample.functions import Functions, functions_of, smooth_main_of, uncertainty_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.tuning import LAM_STEPS
 from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
 from ahofm.rows import Executor, Source, fold
-
-_LEARNING = 5
-"""Steps of the rule for smoothing parameters at a time: they need no pass, and what is to vanish takes many."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ class RefinementObjective:
             value -= function.penalty(part)
             ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
             new.append(function)
-            for _ in range(_LEARNING if function.learns else 0):
+            for _ in range(LAM_STEPS if function.learns else 0):
                 lam = learned(function.prior, new[-1].solved(own, part), new[-1].lam, ranks)
                 new[-1] = replace(function, lam=lam)
         self._replace_functions(new)

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.tuning import LEAST_OVER_NOISE
 from ahofm.model.shares import symmetric
-
-_LEAST = 0.1
-"""Least ratio of a term's variance to that by noise. Below 1: it was shrunk, and more rows may find more."""
 
 
 def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
@@ -35,7 +33,7 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     )
     most = times.max(axis=0)
     kept = {
-        order: start + np.flatnonzero((most[start:end] > _LEAST) | (most[start:end] == most[start:end].max()))
+        order: start + np.flatnonzero((most[start:end] > LEAST_OVER_NOISE) | (most[start:end] == most[start:end].max()))
         for order, (start, end) in zip(ranks, pairwise(np.cumsum([0, *ranks.values()])), strict=True)
     }
     return [_only(posterior, kept) for posterior in posteriors]

@@ -21,16 +21,8 @@ from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.tuning import DESCENTS, ENOUGH_DECREASE, QUASI_NEWTON_MEMORY
 from ahofm.kernels import BlockSums
-
-_MEMORY = 10
-"""Steps that the quasi-Newton matrix remembers."""
-
-_ENOUGH = 0.5
-"""Ends when a step promises less, in units of log-likelihood: one coefficient's sampling error is as large."""
-
-_DESCENTS = 4
-"""Descents; smoothing parameters are estimated again after each but the last."""
 
 Progress = Callable[[float, float], bool]
 """Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
@@ -72,8 +64,8 @@ def refined(
             promise = -float(gradient @ direction)
         if progress(value / rows.total, promise):
             break
-        if promise < 2.0 * _ENOUGH or passes * _DESCENTS >= descent * most_passes:
-            if descent == _DESCENTS:
+        if promise < 2.0 * ENOUGH_DECREASE or passes * DESCENTS >= descent * most_passes:
+            if descent == DESCENTS:
                 break
             value, gradient = objective.learn(u, value, slopes)
             objective.damp(u, slopes)
@@ -88,7 +80,7 @@ def refined(
             objective.damp(u, slopes)
             continue
         change = step * direction
-        steps = [*steps[1 - _MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
+        steps = [*steps[1 - QUASI_NEWTON_MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
         u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()

@@ -17,19 +17,9 @@ from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.solvers.variational.stages import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.tuning import FLOAT64_PASS_ROWS, PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
 from ahofm.kernels import NativeKernel
-from ahofm.rows import RAW_SAMPLE_ROWS, ArraySource, ThreadExecutor, selected
-
-SAMPLE_ROWS = 50_000
-"""Rows of the sample: enough for first smoothing parameters, the dispersion and the start of factors."""
-
-SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
-"""Beyond, this is the default: at order 3 and rank 12 both take as long there, with about the same error."""
-
-_FLOAT64_ROWS = 200_000
-
-PASSES, PASSES_BELOW = 44, 12
-"""Over all rows, at most: at the highest order, and at each of those below."""
+from ahofm.rows import ArraySource, ThreadExecutor, selected
 
 
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
@@ -120,4 +110,4 @@ def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
 
 
 def _kernel(n_rows: int) -> NativeKernel:
-    return NativeKernel("float64" if n_rows <= _FLOAT64_ROWS else "float32")
+    return NativeKernel("float64" if n_rows <= FLOAT64_PASS_ROWS else "float32")

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ahofm.fit.tuning import LEAST_NOISE_TEMPERING, LEAST_SIGNAL_TEMPERING, NOISE_TEMPERING
+
 Tempering: TypeAlias = Callable[[float], float]
 """The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
 
@@ -22,9 +24,9 @@ def constant(tempering: float) -> Tempering:
 
 def with_noise(left: float) -> float:
     """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
-    return float(np.clip(1.5 * np.sqrt(max(left, 0.0)), 0.25, 1.0))
+    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
 
 
 def against_noise(most: float, left: float) -> float:
     """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
-    return most * float(np.clip(1.0 - left, 0.2, 1.0))
+    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))
