@@ -12,8 +12,8 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian
 from ahofm.fit.api import prepared, ranks_for
+from ahofm.fit.cost.forecast import Line, Speed, traced
 from ahofm.fit.cost.plan import Plan
-from ahofm.fit.cost.probe import Line, Speed, traced
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.progress import Progress
 from ahofm.fit.rows import Rows

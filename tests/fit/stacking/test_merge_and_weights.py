@@ -7,7 +7,7 @@ import pytest
 from ahofm.columns import Categorical, Encoder, Linear, RandomWalk, Spline
 from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
-from ahofm.fit.solvers.variational.stages import StageResult
+from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking import merge
 from ahofm.fit.stacking.merge import merged

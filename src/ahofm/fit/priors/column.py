@@ -13,10 +13,9 @@ from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Basis, Floats
 from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.fit.priors.base import FunctionPosterior, Prior
-from ahofm.fit.priors.iid import IIDPrior
+from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.fit.priors.random_walk import RandomWalkPrior
 from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.spline_iid import SplineIIDPrior
 from ahofm.fit.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
 from ahofm.model.coordinates import coordinates
 

@@ -10,8 +10,8 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.plan import search_settings
 from ahofm.fit.cost.runner import Runner
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.stages import Fit
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import weighted

@@ -16,7 +16,7 @@ from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.subsample.sampling import refined_fits, subsample_of, uses_subsample
-from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate
 from ahofm.fit.stacking.merge import Members, merge

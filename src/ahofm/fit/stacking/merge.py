@@ -15,7 +15,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Units
 from ahofm.families.links import quiet
 from ahofm.fit.data import Data
-from ahofm.fit.solvers.variational.stages import Fit, StageResult
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.weights import StackingWeights
 from ahofm.fit.tuning import FAR_ETA, LEAST_VARIANCE, MUCH_WORSE, SILENT_CURVATURE

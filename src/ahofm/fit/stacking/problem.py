@@ -18,8 +18,7 @@ from ahofm.fit.data import Data
 from ahofm.fit.priors.column import ColumnPriors, all_column_priors
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.tempering import Tempering, against_noise, constant, with_noise
+from ahofm.fit.solvers.variational.staged_fit import StagedFit, Tempering, against_noise, constant, with_noise
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
 from ahofm.fit.tuning import (

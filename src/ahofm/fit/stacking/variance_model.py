@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ahofm.families import Gamma
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.stacking.problem import TrainingProblem

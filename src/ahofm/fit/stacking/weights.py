@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.tuning import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,10 +15,37 @@ from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty, TensorSmoothing
 from ahofm.fit.solvers.variational.column import ColumnPosterior
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.stages import StageResult
 from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.fit.tuning import FAR_VALUE, MOST_SURFACE_COORDINATES, ROWS_PER_CELL
 from ahofm.kernels import ColumnMoments
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """One linear predictor at the end of a stage, in the units of the standardised target.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    intercept, noise : float
+        ``noise`` is the dispersion.
+    coef, centring : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
+    values : tuple of arrays of shape (codes, 1 + factors)
+        Means at the codes, without the smooth main effects, which ``coef`` and ``centring`` include.
+    smoothing_parameters : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
+    """
+
+    ranks: Mapping[int, int]
+    intercept: float
+    noise: float
+    coef: tuple[Floats, ...]
+    centring: tuple[Floats, ...]
+    values: tuple[Floats, ...]
+    smoothing_parameters: tuple[tuple[Floats, Floats], ...]
+
+
+Fit: TypeAlias = tuple[StageResult, ...]
+"""All linear predictors."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,16 @@
 Mean-field variational Bayes by coordinate ascent over columns. eta is affine in all functions of one column, so given
 the posterior of the others, a column's posterior is one exact solve; its variances then enter the problems of the
 others. That prunes: a factor that the rows do not support has partners of small mean and large variance.
+
+Tempering is the fraction of the partners' variance that counts, as in a power posterior: 1 is mean-field variational
+Bayes, 0 takes partners as known. More of it prunes more. What is best depends on the fraction of the loss that remains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,14 +25,60 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.engine import has_engine
 from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.stages import Fit, Report, Sweep
-from ahofm.fit.solvers.variational.tempering import Tempering
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.tuning import DIVERGED, FAMILY_SWEEPS, HARMFUL, LARGEST_VALUE, MORE_FACTORS_FROM, MOST_GROWTHS, SETTLED
+from ahofm.fit.tuning import (
+    DIVERGED,
+    FAMILY_SWEEPS,
+    HARMFUL,
+    LARGEST_VALUE,
+    LEAST_NOISE_TEMPERING,
+    LEAST_SIGNAL_TEMPERING,
+    MORE_FACTORS_FROM,
+    MOST_GROWTHS,
+    NOISE_TEMPERING,
+    SETTLED,
+)
 from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
 from ahofm.rows import ArraySource, Executor
+
+Tempering: TypeAlias = Callable[[float], float]
+"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
+
+
+def constant(tempering: float) -> Tempering:
+    """The same whatever is left."""
+    return lambda _: tempering
+
+
+def with_noise(left: float) -> float:
+    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
+    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
+
+
+def against_noise(most: float, left: float) -> float:
+    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
+    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep over all columns: the order of its stage, and the objective it ends at.
+
+    ``value`` is the noise variance of the standardised target, or the fraction of the loss that remains; ``grown`` is
+    how often the order has got more factors.
+    """
+
+    order: int
+    number: int
+    value: float
+    change: float
+    grown: int = 0
+
+
+Report: TypeAlias = Callable[[Sweep], bool]
+"""Told of every sweep; the fit ends with what it has when it returns True."""
 
 
 @dataclass

@@ -10,7 +10,7 @@ from ahofm.families import Gaussian, Multinomial
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.subsample import sampling
 from ahofm.fit.solvers.subsample.objective import tables_of
-from ahofm.fit.solvers.subsample.prune import pruned
+from ahofm.fit.solvers.subsample.sampling import pruned
 from ahofm.fit.tuning import LEAST_OVER_NOISE
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
