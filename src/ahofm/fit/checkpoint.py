@@ -10,8 +10,6 @@ again.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -28,6 +26,7 @@ from ahofm.fit.settings import Settings
 from ahofm.fit.tuning import CHECKPOINT_SECONDS
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
+from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm checkpoint", 3
 """Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
@@ -90,15 +89,8 @@ class Checkpoint:
         text = json.dumps(self._parts)
         facts = {"format": FORMAT, "version": str(VERSION), "of": self._fingerprint, "parts": text}
         data = safetensors.numpy.save(self._tensors, {**facts, "sha256": digest_of(facts, self._tensors)})
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        try:
-            with draft.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self._path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replacing(self._path) as draft:
+            draft.write_bytes(data)
         self._written = time.monotonic()
 
     def _read(self) -> None:

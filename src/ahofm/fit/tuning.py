@@ -80,6 +80,9 @@ LEAST_EDF, LEAST_QUADRATIC_FORM = 1e-6, 1e-18
 LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE = 1e-9, 1e-24
 """The same of surfaces, the products of two functions."""
 
+LAM_STEP = 5.0
+"""A step of the rule changes a smoothing parameter by at most this factor. Measured: 100 or 1,000 are no better."""
+
 SMALLEST_LAM = 1e-3
 """Of splines and surfaces."""
 
@@ -125,8 +128,8 @@ SURFACE_GONE = 100.0
 """Times what rows tell of a coefficient: a prior of that precision has done away with it. More of it would keep columns
 from taking up factors in which others are not quite zero."""
 
-SURFACE_STEP, SURFACE_FIRST_STEP_UP, SURFACE_FIRST_STEPS = 5.0, 2.0, 10
-"""Largest steps of a smoothing parameter; of the first ones up, and how many these are."""
+SURFACE_FIRST_STEP_UP, SURFACE_FIRST_STEPS = 2.0, 10
+"""Largest first steps up of a smoothing parameter, and how many these are: weak surfaces take time to grow."""
 
 SURFACE_DF_PER_ROW, SURFACE_DF_PER_COEFFICIENT = 2.0, 0.1
 """Degrees of freedom of all surfaces together when they begin: fewer lose weak pairs, more follow the noise."""

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.fit.smoothing.fellner_schall import updated
 from ahofm.fit.tuning import (
+    LAM_STEP,
     LARGEST_SURFACE_LAM,
     LEAST_EDF_OF_SURFACE,
     LEAST_QUADRATIC_FORM_OF_SURFACE,
@@ -36,7 +38,6 @@ from ahofm.fit.tuning import (
     SURFACE_FIRST_STEPS,
     SURFACE_GONE,
     SURFACE_MOST_DF,
-    SURFACE_STEP,
 )
 
 
@@ -138,7 +139,8 @@ class TensorSmoothing:
     def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
         """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
         along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
-        softest, up = _softest(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else SURFACE_STEP
+        softest, up = _softest(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
+        least = LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE
         for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
             squares = pairs.squares()
@@ -147,13 +149,9 @@ class TensorSmoothing:
             precision = pairs.precision(now)
             left = information / (precision * (information + precision))
             free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
-            new = np.maximum(free, LEAST_EDF_OF_SURFACE) / np.maximum(quadratic_form, LEAST_QUADRATIC_FORM_OF_SURFACE)
             most = information * SURFACE_GONE * np.array([np.full(len(k), softest[j]), softest[k], np.ones(len(k))])
-            now = np.clip(
-                np.clip(new, now / SURFACE_STEP, now * up),
-                SMALLEST_LAM,
-                np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM),
-            )
+            bounds = SMALLEST_LAM, np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM)
+            now = updated(now, free, quadratic_form, bounds, up=up, least=least)
             along[j, k], along[k, j] = now[0], now[1]
             plain[j, k] = plain[k, j] = now[2]
             edf += float((information / (information + pairs.precision(now))).sum())

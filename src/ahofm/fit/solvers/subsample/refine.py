@@ -18,6 +18,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Saved
+from ahofm.fit.solvers.lbfgs import two_loops
 from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
@@ -112,18 +113,15 @@ def _direction(
     steps: Sequence[tuple[Floats, Floats, list[Floats]]],
 ) -> Floats:
     """Two loops of L-BFGS around the block solves."""
-    rest, at_codes, coefficients = gradient.copy(), list(slopes), u.copy()
-    alphas = []
-    for change, bend, codes in reversed(steps):
-        alpha = float(change @ rest) / float(change @ bend)
-        alphas.append(alpha)
-        rest -= alpha * bend
-        coefficients -= alpha * change
-        at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
-    out = objective.inverse(at_codes, coefficients)
-    for (change, bend, _), alpha in zip(steps, reversed(alphas), strict=True):
-        out += (alpha - float(bend @ out) / float(change @ bend)) * change
-    return -out
+
+    def block_solves(_: Floats, alphas: Sequence[float]) -> Floats:
+        at_codes, coefficients = list(slopes), u.copy()
+        for (move, _change, codes), alpha in zip(reversed(steps), alphas, strict=True):
+            coefficients -= alpha * move
+            at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
+        return objective.inverse(at_codes, coefficients)
+
+    return -two_loops(gradient, [(move, change) for move, change, _ in steps], block_solves)
 
 
 def _minus(new: Sequence[Floats], old: Sequence[Floats]) -> list[Floats]:

@@ -20,12 +20,11 @@ from scipy.linalg import lapack
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.priors.column import SmoothCoordinates
+from ahofm.fit.smoothing.fellner_schall import updated
 from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.fit.tuning import (
     GRAM_ROWS,
     LARGEST_MAIN_LAM,
-    LEAST_EDF,
-    LEAST_QUADRATIC_FORM,
     MAIN_FIRST_STEPS,
     MOST_DESIGN_CELLS,
     MOST_MAIN_COEFFICIENTS,
@@ -133,10 +132,8 @@ class AdditiveDesign:
         coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
-        edf = np.maximum(self._counts - smooth.lam * (self._penalties @ variance), LEAST_EDF)
-        quadratic_form = np.maximum(self._penalties @ coef**2, LEAST_QUADRATIC_FORM)
-        now = smooth.lam
-        lam = np.clip(np.clip(edf / quadratic_form, now / 5.0, now * 5.0), SMALLEST_MAIN_LAM, self._largest_lam)
+        edf = self._counts - smooth.lam * (self._penalties @ variance)
+        lam = updated(smooth.lam, edf, self._penalties @ coef**2, (SMALLEST_MAIN_LAM, self._largest_lam))
         trace = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
         return MainEffects(np.asarray(coef), lam, trace)
 
