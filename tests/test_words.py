@@ -10,7 +10,8 @@ import pytest
 import ahofm
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("columns", "estimators", "explain", "families", "fit", "model", "plot", "report", "rows", "scale")
+PACKAGES = ("columns", "estimators", "explain", "families", "fit", "inference", "model", "plot", "report", "rows")
+PACKAGES += ("scale",)
 MODULES = ["ahofm", *(f"ahofm.{name}" for name in PACKAGES)]
 
 # What is said now is in docs/glossary.md.
@@ -48,7 +49,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 def found_in(text):
     """Retired words of a text, with what to say instead."""
-    text = re.sub(r"\s+", " ", re.sub(r"`[^`\n]*(?:paper_recipe|paper-recipe)[^`\n]*`", "", text))
+    text = re.sub(r"\s+", " ", re.sub(r"`[^`\n]*(?:paper_recipe|paper-recipe)[^`\n]*`|bench-paper-recipe", "", text))
     hits = [(match.group(), list(RETIRED.values())[int(match.lastgroup[1:])]) for match in WORDS.finditer(text)]
     return hits + [(match.group(), "the new value") for match in RETIRED_VALUES.finditer(text)]
 

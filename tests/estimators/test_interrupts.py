@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
-from ahofm.fit.stacking import cross_validate, ensemble
+from ahofm.fit.stacking import cross_validate, ensemble, weights
 from ahofm.model import Reason
 from tests.fit.fits import simulated
 
@@ -66,8 +66,8 @@ def interrupted_once(monkeypatch, module, name):
     ("module", "name"),
     [
         (cross_validate, "_predicted"),  # the search is judged
-        (ensemble, "_stacking_weights"),  # within what follows it
-        (ensemble, "_assemble"),  # members are merged
+        (weights, "_weights_at"),  # within what follows it
+        (ensemble, "merge"),  # members are merged
         (ensemble, "counted_alike"),
     ],
 )
@@ -77,9 +77,9 @@ def test_between_sweeps_the_fits_so_far_are_kept(monkeypatch, module, name):
     y = np.sin(3 * X[:, 0]) + np.exp(2 * X[:, 1]) * 0.2 * rng.normal(size=len(X))
     interrupted_once(monkeypatch, module, name)
     model = AHOFMRegressor(**settings)
-    with pytest.raises(KeyboardInterrupt, match=None if name == "_stacking_weights" else "best model so far"):
+    with pytest.raises(KeyboardInterrupt, match=None if name == "_weights_at" else "best model so far"):
         model.fit(X, y)
-    if name != "_stacking_weights":
+    if name != "_weights_at":
         assert model.trace_.reason is Reason.INTERRUPTED
         assert model.score(X, y) > 0.5
 

@@ -28,8 +28,8 @@ from ahofm.families import (
     Tweedie,
 )
 from ahofm.families.distributions import is_discrete, log_density
-from ahofm.fit import uncertainty
-from ahofm.fit.uncertainty import band_of
+from ahofm.inference import uncertainty
+from ahofm.inference.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model.band import jacobian, pulled_back, tables_at
 

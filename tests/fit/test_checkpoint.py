@@ -36,7 +36,7 @@ from ahofm.fit.solvers.subsample import sampling
 from tests.fit.fits import simulated
 from tests.fit.test_checkpoint import KILL_AT, SETTINGS
 warnings.simplefilter("ignore")
-checkpoint.SECONDS, sampling.SAMPLE_ROWS = 0.0, 300
+checkpoint.CHECKPOINT_SECONDS, sampling.SAMPLE_ROWS = 0.0, 300
 X, y, _ = simulated()
 def kill(record):
     if record.iteration == KILL_AT[name]:
@@ -114,12 +114,12 @@ def test_of_other_data_or_settings(tmp_path):
         given = {"random_state": 0, "smoothing": "df", "order": 1, "max_iter": 9, "checkpoint": path, **settings}
         return AHOFMRegressor(**given).fit(X, y)
 
-    original, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
+    original, checkpoint.CHECKPOINT_SECONDS = checkpoint.CHECKPOINT_SECONDS, 0.0
     try:
         with pytest.raises(RuntimeError, match="power cut"):
             fit(X, y, callbacks=[fail])
     finally:
-        checkpoint.SECONDS = original
+        checkpoint.CHECKPOINT_SECONDS = original
     for other in ({"df": 3}, {"random_state": 1}, {"order": 2}):
         with pytest.raises(CheckpointError, match="is of other data or settings; remove it to start again"):
             fit(X, y, **other)
@@ -138,12 +138,12 @@ def interrupted(path, rows, y=None, **settings):
             raise RuntimeError("power cut")
 
     given = {"random_state": 0, "smoothing": "df", "order": 1, "max_iter": 9, "checkpoint": path, **settings}
-    original, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
+    original, checkpoint.CHECKPOINT_SECONDS = checkpoint.CHECKPOINT_SECONDS, 0.0
     try:
         with pytest.raises(RuntimeError, match="power cut"):
             AHOFMRegressor(callbacks=[fail], **given).fit(rows, y)
     finally:
-        checkpoint.SECONDS = original
+        checkpoint.CHECKPOINT_SECONDS = original
     return lambda rows, y=None, **other: AHOFMRegressor(**{**given, **other}).fit(rows, y)
 
 

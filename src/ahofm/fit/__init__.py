@@ -1,17 +1,16 @@
 """Fitting: the objective, smoothing parameters, solvers and the way from a table to a model."""
 
 from ahofm.fit.api import fit_model
-from ahofm.fit.capacity import OrderWarning
 from ahofm.fit.cost.forecast import Forecast, forecast_fit
 from ahofm.fit.dispersion import DispersionWarning
 from ahofm.fit.objective import Objective
-from ahofm.fit.settings import SOLVERS, Settings
+from ahofm.fit.settings import SOLVERS, OrderWarning, Settings
 from ahofm.fit.smoothing.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Callback, Solver, State, minimise
 from ahofm.fit.solvers.bcd import Bcd
-from ahofm.fit.solvers.init import random_start
 from ahofm.fit.solvers.lbfgs import Lbfgs
+from ahofm.fit.solvers.penalised import random_start
 
 __all__ = [
     "SOLVERS",

@@ -15,22 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
-from ahofm.fit.capacity import check_order, check_ranks
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
 from ahofm.fit.data import Data, prepare, prepare_dataset
 from ahofm.fit.dispersion import with_dispersion
 from ahofm.fit.rows import Rows, counted_rows
-from ahofm.fit.settings import ESTIMATING, Settings, check_settings
+from ahofm.fit.settings import ESTIMATING, Settings, check_order, check_ranks, check_settings
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.stacking.ensemble import fit_variational
+from ahofm.fit.tuning import HIGHEST_ORDER
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
 from ahofm.rows import Dataset
-
-HIGHEST_ORDER = 4
-"""That order="auto" tries."""
 
 
 @one_blas_thread()

@@ -2,16 +2,14 @@
 
 What is saved are named parts: the state of a solver after an iteration; for smoothing parameters that are learned,
 members that are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is
-executed. The file is replaced whole or not at all, at most every :data:`SECONDS`, and removed once the fit has ended;
-it stays when the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed
+executed. The file is replaced whole or not at all, at most every few seconds, and removed once the fit has ended; it
+stays when the fit was interrupted. What came before the state (codebooks, a fit to a sample of the rows) is computed
 again.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -25,14 +23,14 @@ import safetensors.numpy
 
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
+from ahofm.fit.tuning import CHECKPOINT_SECONDS
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
+from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm checkpoint", 3
 """Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
 
-SECONDS = 5.0
-"""Between two writes, at least."""
 
 _IGNORED = ("callbacks", "checkpoint", "n_threads")
 
@@ -80,7 +78,7 @@ class Checkpoint:
                 for key in [key for key in self._tensors if key.startswith(f"{old}/")]:
                     del self._tensors[key]
             self._parts[name] = _pack(value, name, self._tensors)
-            if now or time.monotonic() - self._written >= SECONDS:
+            if now or time.monotonic() - self._written >= CHECKPOINT_SECONDS:
                 self._write()
 
     def remove(self) -> None:
@@ -91,15 +89,8 @@ class Checkpoint:
         text = json.dumps(self._parts)
         facts = {"format": FORMAT, "version": str(VERSION), "of": self._fingerprint, "parts": text}
         data = safetensors.numpy.save(self._tensors, {**facts, "sha256": digest_of(facts, self._tensors)})
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        try:
-            with draft.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self._path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replacing(self._path) as draft:
+            draft.write_bytes(data)
         self._written = time.monotonic()
 
     def _read(self) -> None:

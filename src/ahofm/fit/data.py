@@ -15,6 +15,7 @@ from ahofm.columns.table import Table
 from ahofm.families import Family
 from ahofm.families.units import Units
 from ahofm.fit.rows import Rows, by_relevance, merged_rows, row_counts
+from ahofm.fit.tuning import MERGED_ROWS
 from ahofm.kernels import Chunk
 from ahofm.model import check_offset
 from ahofm.rows import (
@@ -27,12 +28,6 @@ from ahofm.rows import (
     ThreadExecutor,
     raw_sample_rows,
 )
-
-MERGED_ROWS = 10_000
-"""Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone.
-Repeated rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not
-convex would let rounding grow.
-"""
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,9 @@ from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
 from ahofm.fit.priors.column import column_priors
 from ahofm.fit.rows import Rows
+from ahofm.fit.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.model import Choice, Model
-
-OVER, UNDER = 1.5, 0.5
-"""Pearson dispersions beyond these are worth a warning."""
-
-_SURE = 3.0
-"""Standard errors that the statistic must be from 1: with small means it is noisy."""
-
-_FUNCTIONS = 20
-"""Degrees of freedom that a function of a column has at most, roughly."""
 
 
 class DispersionWarning(UserWarning):
@@ -57,9 +49,9 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
     closest, its_error = np.array([closest, its_error]) / _residual_fraction(codes, float(weight.sum()))
     said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
-    if found > OVER and found - 1.0 > _SURE * error and closest - 1.0 > _SURE * its_error:
+    if found > OVERDISPERSED and found - 1.0 > SURE_DISPERSION * error and closest - 1.0 > SURE_DISPERSION * its_error:
         return _told(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
-    if found / left < UNDER and 1.0 - found / left > _SURE * error:
+    if found / left < UNDERDISPERSED and 1.0 - found / left > SURE_DISPERSION * error:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
         return _told(model, found, said.format(found / left), f"intervals are too wide: use {remedy}")
@@ -107,5 +99,5 @@ def _residual_fraction(used: float, rows: float) -> float:
 
 def _most_edf(model: Model) -> float:
     """More degrees of freedom than the fit has used, without a band to count them."""
-    sizes = np.array([min(book.n_codes, _FUNCTIONS) for book in model.encoder.codebooks if book.size])
+    sizes = np.array([min(book.n_codes, COLUMN_DF) for book in model.encoder.codebooks if book.size])
     return float(sizes.sum() * (1 + sum(model.ranks.values())))

@@ -13,13 +13,8 @@ from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
 from ahofm.families import Family
+from ahofm.fit.tuning import MOST_TOTAL_WEIGHT, WIDEST_OFFSET
 from ahofm.model import check_offset, check_weight
-
-_WIDEST_OFFSET = 600.0
-"""Range of an offset for which both ends have finite means that are not zero."""
-
-_MOST_ROWS = 2.0**53
-"""That double precision can count."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ def _refuse_wide_offset(offset: Floats | None, family: Family) -> None:
     if offset is None or not family.logarithmic:
         return
     low, high = float(offset.min()), float(offset.max())
-    if high - low > _WIDEST_OFFSET:
+    if high - low > WIDEST_OFFSET:
         raise ValueError(
             f"offset lies between {low:g} and {high:g} on the scale of the logarithm, which makes some means zero or "
             "infinite; give the logarithm of an exposure"
@@ -81,7 +76,7 @@ def row_counts(weight: Floats, family: Family) -> Floats:
     """
     largest = float(weight.max())
     mean = largest * float((weight / largest)[weight > 0.0].mean())
-    countable = mean * len(weight) <= _MOST_ROWS
+    countable = mean * len(weight) <= MOST_TOTAL_WEIGHT
     if family.dispersed and not (countable and (weight % 1.0 == 0.0).all()):
         weight, mean = (weight / largest) / (mean / largest), 1.0
     elif not countable:
@@ -89,7 +84,7 @@ def row_counts(weight: Floats, family: Family) -> Floats:
             f"sample_weight has mean {mean:.3g}, which makes more rows than can be counted: weights of {family.name} "
             "are numbers of rows or trials; divide them, e.g. by their mean"
         )
-    return np.where(weight < mean / _MOST_ROWS, 0.0, weight)
+    return np.where(weight < mean / MOST_TOTAL_WEIGHT, 0.0, weight)
 
 
 def by_relevance(codes: Codes, rows: Rows) -> tuple[int, ...]:

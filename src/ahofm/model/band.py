@@ -55,7 +55,7 @@ class Band:
         Share of the variation of main effect j, at the rows of training, that a function of column i reproduces, as
         entry (i, j) for each linear predictor: mgcv's estimate of pairwise concurvity. Empty in files of version 1.
     tests : dict of column to float
-        P-values of main effects (:mod:`ahofm.fit.tests_of_effects`). Empty in files of version 1.
+        P-values of main effects (:mod:`ahofm.inference.tests_of_effects`). Empty in files of version 1.
     widths : tuple of float
         What multiplies the standard deviations of rows. Over the rows of training, variances by V add up to its own
         degrees of freedom. These are more than the fit's, because V keeps variance for what was shrunk away in every

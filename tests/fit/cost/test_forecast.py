@@ -12,8 +12,8 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian
 from ahofm.fit.api import prepared, ranks_for
+from ahofm.fit.cost.forecast import Line, Speed, traced
 from ahofm.fit.cost.plan import Plan
-from ahofm.fit.cost.probe import Line, Speed, traced
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.progress import Progress
 from ahofm.fit.rows import Rows
@@ -155,7 +155,7 @@ def test_the_bar_tells_the_time_left():
 def test_sweeps_that_raise_the_noise_cost_as_much_as_others(monkeypatch, order):
     """Two sweeps without warm ones may well raise it, as on wine and naval propulsion; fits have more of them."""
     monkeypatch.setattr(
-        "ahofm.fit.solvers.variational.staged_fit._ASTRAY", 0.0
+        "ahofm.fit.solvers.variational.staged_fit.DIVERGED", 0.0
     )  # any level fails a stage that is judged
     X, y = draw(300)
     cost = ahofm.forecast(X, y, order=order, random_state=0)

@@ -7,9 +7,9 @@ import pytest
 from ahofm.columns import Categorical, Encoder, Linear, RandomWalk, Spline
 from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
-from ahofm.fit.solvers.variational.stages import StageResult
+from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.stacking import ensemble
+from ahofm.fit.stacking import merge
 from ahofm.fit.stacking.merge import merged
 from ahofm.fit.stacking.weights import Scores, can_judge, folds, predict, stratified, validation_split
 from ahofm.kernels import Tables
@@ -401,9 +401,10 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
         seen.append(parts)
         return merged(parts, *rest)
 
-    monkeypatch.setattr(ensemble, "merged", spy)
+    monkeypatch.setattr(merge, "merged", spy)
     monkeypatch.setattr(
-        ensemble, "_stacking_weights", lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15}
+        "ahofm.fit.stacking.weights._weights_at",
+        lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15},
     )
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(150, 3))

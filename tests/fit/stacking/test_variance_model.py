@@ -18,7 +18,7 @@ from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import candidates, ensemble
 from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for
-from ahofm.fit.stacking.cross_validate import search
+from ahofm.fit.stacking.cross_validate import cross_validate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import counted_alike, weighted
 from ahofm.fit.stacking.weights import Scores, predict, validation_split
@@ -163,7 +163,7 @@ def test_rough_pairs_with_uneven_noise_are_found_better(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the fit stopped:sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", 0.0)
     X, rng = columns_of(2500)
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
     settings = {"order": 2, "random_state": 0, "n_jobs": 1, "max_iter": 5}
@@ -231,17 +231,17 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
             raise KeyboardInterrupt
 
     def spy(*given):
-        seen.append(search(*given))
+        seen.append(cross_validate(*given))
         return seen[-1]
 
     monkeypatch.setattr(ensemble, "Runner", Watched)
-    monkeypatch.setattr(ensemble, "search", spy)
+    monkeypatch.setattr(ensemble, "cross_validate", spy)
     model = AHOFMRegressor(order=2, random_state=0, n_jobs=1, callbacks=[interrupt])
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert begun[-1] == wanted
-    ((scores, fits, _),) = seen
-    assert scores is None
-    assert len(fits) == len(CANDIDATES)
+    (found,) = seen
+    assert found.scores is None
+    assert len(found.fits) == len(CANDIDATES)
     assert model.model_.trace.reason is Reason.INTERRUPTED
     assert np.mean((model.predict(X) - mean_of(X)) ** 2) < 0.2 * mean_of(X).var()

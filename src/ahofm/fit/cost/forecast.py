@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,18 +18,29 @@ from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
 from ahofm.fit.cost.plan import Plan
-from ahofm.fit.cost.probe import PASSED, Memory, Speed, crowding, pass_times, timed, traced
-from ahofm.fit.cost.runner import FEWEST_ROWS_FOR_THREADS
-from ahofm.fit.cost.schedule import Job
+from ahofm.fit.cost.schedule import Job, Schedule, width
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings, check_settings
-from ahofm.fit.solvers.subsample.sampling import uses_subsample
-from ahofm.fit.stacking.candidates import candidates_for
-from ahofm.fit.stacking.problem import FLOAT64_ROWS, TrainingProblem
+from ahofm.fit.solvers.subsample.objective import RefinementObjective
+from ahofm.fit.solvers.subsample.sampling import rows_of, uses_subsample
+from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
+from ahofm.fit.stacking.candidates import Candidate, candidates_for
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.tuning import (
+    FEWEST_ROWS_FOR_THREADS,
+    FIRST_SWEEPS,
+    FLOAT64_STATE_ROWS,
+    FUNCTIONS,
+    GRAM_ROWS,
+    MOST_DESIGN_CELLS,
+    OVERHEAD_BYTES,
+    PROBED_LARGE,
+    PROBED_PASS_ROWS,
+    PROBED_SMALL,
+    PROBED_SWEEPS,
+)
+from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
-
-_OVERHEAD = 30e6
-"""Bytes that any fit takes."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,7 @@ def forecast_fit(
         y = np.random.default_rng(0).normal(size=table.n_rows)
     table, rows = counted_rows(table, y, weight, offset, family)
     n, threads = table.n_rows, settings.n_threads or os.cpu_count() or 1
-    some = np.random.default_rng(settings.seed).permutation(n)[:PASSED]
+    some = np.random.default_rng(settings.seed).permutation(n)[:PROBED_PASS_ROWS]
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))
     kept, peak = (size / len(some) * n for size in traced(lambda: prepared(*few, family, settings, n)))
@@ -96,10 +112,11 @@ def forecast_fit(
     )
     candidates = candidates_for(problem, settings)
     plan = Plan.of(
-        problem, len(candidates), problem.response.n_rows if n <= PASSED else n
+        problem, len(candidates), problem.response.n_rows if n <= PROBED_PASS_ROWS else n
     )  # equal rows may have become one
     single = (
-        max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_ROWS and max(problem.ranks, default=1) < 4
+        max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_STATE_ROWS
+        and max(problem.ranks, default=1) < 4
     )
     first = Speed.of(problem, candidates[0], single=single)
     speeds = [first, *(first.like(problem, candidate, single=single) for candidate in candidates[1:])]
@@ -114,7 +131,7 @@ def forecast_fit(
         "passes": len(plan.members) * each,
     }
     of_members = Memory.of(problem, candidates[0], single=single)
-    memory = _OVERHEAD + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
+    memory = OVERHEAD_BYTES + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
     return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
 
 
@@ -153,3 +170,210 @@ def _in_words(seconds: float) -> str:
         if seconds >= 2.0 * size:
             return f"{seconds / size:.2g} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10.0 else f"{seconds:.2g} s"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cost that grows with the rows."""
+
+    fixed: float
+    per_row: float
+
+    @classmethod
+    def through(cls, small: tuple[int, float], large: tuple[int, float]) -> Line:
+        """Two measurements of (rows, cost)."""
+        if large[0] < 2 * small[0]:  # all rows there are: nothing else will be asked for
+            return cls(0.0, large[1] / large[0])
+        slope = max(large[1] - small[1], 0.0) / (large[0] - small[0])
+        return cls(max(small[1] - slope * small[0], 0.0), slope)
+
+    def at(self, n_rows: float, threads: int = 1) -> float:
+        """With so many rows, which threads share."""
+        return self.fixed + self.per_row * n_rows / threads
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of a stage's first sweep, and of a later one, by order."""
+
+    first: Mapping[int, Line]
+    later: Mapping[int, Line]
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
+        """Of staged fits of a candidate, with row states in single or double precision."""
+        small, large = _sizes(problem, PROBED_SMALL, PROBED_LARGE)
+        few, many = (_sweep_times(problem, candidate, size, single=single) for size in (small, large))
+        lines = [
+            {order: Line.through((small, few[order][at]), (large, many[order][at])) for order in few} for at in (0, 1)
+        ]
+        return cls(lines[0], lines[1])
+
+    def like(self, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
+        """Of another candidate: a row costs the same, the rest does not."""
+        small, _ = _sizes(problem, PROBED_SMALL, PROBED_LARGE)
+        few = _sweep_times(problem, candidate, small, single=single)
+        lines = [
+            {order: Line(max(few[order][at] - line.per_row * small, 0.0), line.per_row) for order, line in own.items()}
+            for at, own in enumerate((self.first, self.later))
+        ]
+        return Speed(lines[0], lines[1])
+
+    def seconds(self, job: Job, threads: int = 1) -> float:
+        """Of a staged fit whose pairs need no more factors than they have at first."""
+        return sum(
+            FIRST_SWEEPS * self.first[order].at(job.n_rows, threads)
+            + (job.sweeps(order) - FIRST_SWEEPS) * self.later[order].at(job.n_rows, threads)
+            for order in (1, *job.ranks)
+        )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of staged fits.
+
+    Attributes
+    ----------
+    kept, own : Line
+        What is left of a fit, and what it takes at most while it runs.
+    design : float
+        What a row of the smooth main effects takes, which all fits to the same rows share.
+    """
+
+    kept: Line
+    own: Line
+    design: float
+
+    @classmethod
+    def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Memory:
+        """Of staged fits of a candidate, with row states in single or double precision."""
+        sizes, found = _sizes(problem, PROBED_SMALL, PROBED_LARGE), []
+        for size in sizes:
+            some = _some(problem, size)
+            staged = _short(some.staged_fit(candidate, 0, 0), 1)
+            if single:
+                staged.kernel = NativeBlockKernel("float32")
+            with one_blas_thread():
+                some.additive.initial(some.response.weight)  # makes, untraced, all that fits share
+                found.append(traced(partial(staged.run, lambda _: False)))
+        kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
+        return cls(kept, own, 8.0 * problem.additive.size)
+
+    def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
+        """With so many fits side by side and so many done before them, on so many parts of the rows."""
+        design = self.design if self.design * n_rows <= 8.0 * MOST_DESIGN_CELLS else 0.0
+        own = max(self.own.at(n_rows), design * min(n_rows, GRAM_ROWS))
+        return parts * design * n_rows + beside * own + before * self.kept.at(n_rows)
+
+
+def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> float:
+    """How much longer fits take side by side than alone: they share memory, Python's lock, and a busy machine."""
+    staged_fits = [
+        _staged_fit(problem, candidate, _sizes(problem, PROBED_SMALL, PROBED_LARGE)[0], 1) for _ in range(1 + threads)
+    ]
+
+    def run(staged: StagedFit) -> None:
+        staged.run(lambda _: False)
+
+    def together() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, staged_fits[1:]))
+
+    with one_blas_thread():
+        alone = timed(lambda: run(staged_fits[0]))[1]
+        return max(timed(together)[1] / alone, 1.0)
+
+
+def pass_times(problem: TrainingProblem, candidate: Candidate) -> dict[int, Line]:
+    """Seconds of a pass over rows for gradients, by order."""
+    staged = _staged_fit(problem, candidate, min(problem.response.n_rows, PROBED_SMALL), 1)
+    with one_blas_thread():
+        staged.run(lambda _: False)
+    sizes, found = _sizes(problem, PROBED_SMALL, PROBED_PASS_ROWS), {}
+    for order, posteriors in zip((1, *problem.ranks), staged.posteriors, strict=True):
+        expected_sums, costs = staged.expected_sums(posteriors), []
+        for size in sizes:
+            rows = rows_of(_some(problem, size), staged)
+            objective = RefinementObjective(posteriors, staged.additive, rows, rows, expected_sums, 1.0)
+            task = partial(objective.value, objective.start)
+            task()
+            costs.append((size, timed(task)[1]))
+        found[order] = Line.through(*costs)
+    return found
+
+
+def timed(task: Callable[[], T]) -> tuple[T, float]:
+    """A result, and the seconds it took."""
+    begun = time.perf_counter()
+    return task(), time.perf_counter() - begun
+
+
+def traced(task: Callable[[], T]) -> tuple[float, float]:
+    """Bytes that a result keeps, and bytes that making it took at most."""
+    ours = not tracemalloc.is_tracing()
+    if ours:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        result = task()
+        after, peak = tracemalloc.get_traced_memory()
+        del result
+        return after - before, peak - before
+    finally:
+        if ours:
+            tracemalloc.stop()
+
+
+def _sweep_times(
+    problem: TrainingProblem, candidate: Candidate, n_rows: int, *, single: bool
+) -> dict[int, tuple[float, float]]:
+    """Seconds of the first sweep, and of a later one, by order."""
+    staged = _staged_fit(problem, candidate, n_rows, PROBED_SWEEPS)
+    if single:
+        staged.kernel = NativeBlockKernel("float32")
+    times: dict[int, list[float]] = {order: [] for order in (1, *problem.ranks)}
+    last = time.perf_counter()
+
+    def report(sweep: Sweep) -> bool:
+        nonlocal last
+        before, last = last, time.perf_counter()
+        times[sweep.order].append(last - before)
+        return False
+
+    with one_blas_thread():
+        staged.run(report)
+    return _completed(
+        {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if len(own) > 1}, problem
+    )
+
+
+def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) -> dict[int, tuple[float, float]]:
+    """With orders whose sweeps failed, e.g. by sums that are not finite: as the last one below, by their functions."""
+    for order in problem.ranks:
+        if order not in times:
+            below = max(other for other in times if other < order)
+            more = (FUNCTIONS + width(problem.ranks, order)) / (FUNCTIONS + width(problem.ranks, below))
+            times[order] = (more * times[below][0], more * times[below][1])
+    return times
+
+
+def _staged_fit(problem: TrainingProblem, candidate: Candidate, n_rows: int, sweeps: int) -> StagedFit:
+    """To some of the rows, with so many sweeps in every stage."""
+    return _short(_some(problem, n_rows).staged_fit(candidate, 0, 0), sweeps)
+
+
+def _short(staged: StagedFit, sweeps: int) -> StagedFit:
+    staged.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, alone=0, warm=0, judged=False)
+    return staged
+
+
+def _some(problem: TrainingProblem, n_rows: int) -> TrainingProblem:
+    return problem.take(np.arange(n_rows))
+
+
+def _sizes(problem: TrainingProblem, small: int, large: int) -> list[int]:
+    return [min(problem.response.n_rows, size) for size in (small, large)]

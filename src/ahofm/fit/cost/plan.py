@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 
 from ahofm.fit.cost.schedule import Job, Schedule, pass_cost, up_to
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.subsample.sampling import PASSES, PASSES_BELOW, SAMPLE_ROWS, uses_subsample
+from ahofm.fit.solvers.subsample.sampling import uses_subsample
 from ahofm.fit.stacking.problem import TrainingProblem, member_count
-from ahofm.fit.stacking.weights import FEW_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW, validation_split
+from ahofm.fit.stacking.weights import validation_split
+from ahofm.fit.tuning import (
+    FEW_ROWS,
+    LIKELY_PASSES,
+    PASSES,
+    PASSES_BELOW,
+    SAMPLE_ROWS,
+    SEARCH_SWEEPS,
+    SEARCH_SWEEPS_OF_FEW,
+)
 from ahofm.rows import RAW_SAMPLE_ROWS
-
-_LIKELY = 0.65
-"""Fraction of the most passes that are usually made."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Plan:
         members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
         most = dict.fromkeys((1, *ranks), PASSES_BELOW)
         most[max(ranks, default=1)] = settings.max_iter or PASSES
-        passes = {order: _LIKELY * number for order, number in most.items()} if many else {}
+        passes = {order: LIKELY_PASSES * number for order, number in most.items()} if many else {}
         return cls(tuple(search), tuple(members), passes, n_rows)
 
     @property

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ahofm.fit.solvers.base import Callback, Saved
-from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.stages import Fit, StageResult, Sweep
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult
+from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
+from ahofm.fit.tuning import FEWEST_ROWS_FOR_THREADS
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
-
-FEWEST_ROWS_FOR_THREADS = 3_000
-"""Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that
-hold Python's lock."""
 
 
 class Runner:
@@ -73,11 +71,9 @@ class Runner:
                 return [self._run(staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
             with ThreadPoolExecutor(n_parallel, thread_name_prefix="ahofm-member") as pool:
                 futures = [pool.submit(self._run, staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
-                try:
+                with self.interruptible():
                     while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
                         pass
-                except KeyboardInterrupt:
-                    self.reason = Reason.INTERRUPTED
                 return [future.result() for future in futures]
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
@@ -89,7 +85,7 @@ class Runner:
                 staged.response = replace(staged.response, family=family)
                 self.damped += damped
                 return staged.fits
-        try:
+        with self.interruptible():  # in the calling thread: fits on threads see the reason instead
             fraction = staged.response.n_rows / self._n_rows
             job, done = staged.job, 0.0
 
@@ -110,9 +106,15 @@ class Runner:
                     self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
                 staged.forget()
             return fits
-        except KeyboardInterrupt:  # in the calling thread: fits on threads see the reason instead
+        return staged.so_far()
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Statements that Ctrl-C ends without an error: the reason says so, and what was fitted before is kept."""
+        try:
+            yield
+        except KeyboardInterrupt:
             self.reason = Reason.INTERRUPTED
-            return staged.so_far()
 
     def expect(self, more: float) -> None:
         """Work that nobody knew of."""

@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-MANY_ROWS = 2_000
-"""From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
-
-_MAIN, _ALONE, _INNER, _LAST, _LAST_OF_MANY = 1.0, 0.1, 0.9, 0.85, 0.7
-"""Fractions of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
-order, at the last order, and at it when that many sweeps are allowed as for few rows.
-"""
-
-_ROWS, FUNCTIONS, _PASS = 1_000, 2, 1 / 12
-"""A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
-pass over the rows for gradients costs this fraction of a sweep.
-"""
+from ahofm.fit.tuning import (
+    ALONE_SWEEPS,
+    FEWEST_SWEEPS,
+    FUNCTIONS,
+    INNER_SWEEPS,
+    LAST_SWEEPS,
+    LAST_SWEEPS_OF_MANY,
+    LEARNING_SWEEPS,
+    LEARNING_SWEEPS_OF_MANY,
+    LIKELY_ALONE,
+    LIKELY_INNER,
+    LIKELY_LAST,
+    LIKELY_LAST_OF_FEW,
+    LIKELY_MAIN,
+    MAIN_SWEEPS,
+    MANY_ROWS,
+    PASS_SWEEPS,
+    REBUILD_SWEEPS,
+    SOLVES_ROWS,
+    SWEEP_TOL,
+    SWEEP_TOL_OF_MANY,
+    WARM_SWEEPS,
+)
 
 
 @dataclass(frozen=True)
@@ -43,15 +54,15 @@ class Schedule:
         only their cost is of interest, they count nevertheless.
     """
 
-    main: int = 8
-    inner: int = 25
-    last: int = 60
-    learning: int = 8
-    alone: int = 300
-    warm: int = 5
-    fewest: int = 12
-    tol: float = 2e-3
-    rebuild: int = 10
+    main: int = MAIN_SWEEPS
+    inner: int = INNER_SWEEPS
+    last: int = LAST_SWEEPS
+    learning: int = LEARNING_SWEEPS
+    alone: int = ALONE_SWEEPS
+    warm: int = WARM_SWEEPS
+    fewest: int = FEWEST_SWEEPS
+    tol: float = SWEEP_TOL
+    rebuild: int = REBUILD_SWEEPS
     judged: bool = True
 
     @classmethod
@@ -62,7 +73,8 @@ class Schedule:
 
         ``additive``: main effects are all that is asked for, so that ``last`` is about them.
         """
-        plain = cls() if n_rows < MANY_ROWS else cls(learning=16, last=30, tol=5e-4)
+        few = n_rows < MANY_ROWS
+        plain = cls() if few else cls(learning=LEARNING_SWEEPS_OF_MANY, last=LAST_SWEEPS_OF_MANY, tol=SWEEP_TOL_OF_MANY)
         plain = replace(plain, warm=0) if rare else plain
         if additive and last is not None:
             plain = replace(plain, learning=min(plain.learning, last), alone=max(last - plain.learning, 0))
@@ -77,9 +89,9 @@ class Schedule:
 
     def likely(self, order: int, highest: int) -> float:
         """Sweeps that a stage usually makes."""
-        last = _LAST if self.last <= Schedule.last // 2 else _LAST_OF_MANY
-        main = _MAIN if highest > 1 else _ALONE
-        return (main if order == 1 else last if order == highest else _INNER) * self.most(order, highest)
+        last = LIKELY_LAST if self.last <= Schedule.last // 2 else LIKELY_LAST_OF_FEW
+        main = LIKELY_MAIN if highest > 1 else LIKELY_ALONE
+        return (main if order == 1 else last if order == highest else LIKELY_INNER) * self.most(order, highest)
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class Job:
 
     def cost(self, factors: int, sweeps: float) -> float:
         """Of sweeps in a stage with so many factors."""
-        return sweeps * (self.n_rows + _ROWS) * (FUNCTIONS + factors)
+        return sweeps * (self.n_rows + SOLVES_ROWS) * (FUNCTIONS + factors)
 
     def done(self, order: int, number: int) -> float:
         """After a sweep of the last stage of an order: those before it are over, however many sweeps they made."""
@@ -127,7 +139,7 @@ class Job:
 
 def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     """Of a pass over rows for gradients, in the same units."""
-    return _PASS * n_rows * (FUNCTIONS + width(ranks, order))
+    return PASS_SWEEPS * n_rows * (FUNCTIONS + width(ranks, order))
 
 
 def up_to(highest: int, ranks: Mapping[int, int]) -> dict[int, int]:

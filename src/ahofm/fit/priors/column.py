@@ -13,30 +13,14 @@ from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Basis, Floats
 from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.fit.priors.base import FunctionPosterior, Prior
-from ahofm.fit.priors.iid import IIDPrior
+from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.fit.priors.random_walk import RandomWalkPrior
 from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.spline_iid import SplineIIDPrior
+from ahofm.fit.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
 from ahofm.model.coordinates import coordinates
 
 Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
 """How factors of an automatic column behave."""
-
-_START_LEVELS = 24
-"""So many of a column's levels, the most frequent ones, take part in the start of its factors."""
-
-_REPEATED = 1.5
-"""Rows of a code, at least, to tell its effect from noise."""
-
-_STIFFEST = 1e6
-"""Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
-
-_LARGEST_LAM = 1e6, 1e10
-"""Highest smoothing parameters, up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
-
-The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
-more rows there are, the stronger must be what makes a function vanish that is not needed.
-"""
 
 
 @dataclass(frozen=True)
@@ -146,9 +130,9 @@ def column_priors(
         return like  # it does not depend on the interactions
     fraction = book.mass[:-1] / book.mass.sum()
     mass = fraction if center else None
-    repeated = (book.mass[:-1] if counts is None else counts) >= _REPEATED
+    repeated = (book.mass[:-1] if counts is None else counts) >= REPEATED
     if isinstance(book.kind, Categorical):
-        start = level_functions(fraction, _START_LEVELS)
+        start = level_functions(fraction, START_LEVELS)
         levels, centred = IIDPrior(mass, repeated), IIDPrior(fraction, repeated)
         return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
@@ -215,7 +199,7 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     to_basis[:size] = inner.to_basis
     if book.learns_missing:
         to_basis[-1] = -inner.centring  # the level is added at missing values too, where these functions are zero
-    stiffness = inner.penalty / (1.0 + inner.penalty / _STIFFEST)
+    stiffness = inner.penalty / (1.0 + inner.penalty / STIFFEST_COORDINATE)
     wiggly = stiffness > 0.0
     weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
     names = np.where(wiggly, 0, 1)
@@ -236,7 +220,7 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         centring, names = np.append(centring, -scale * fraction), np.append(names, 3)
         weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
     group = np.unique(names, return_inverse=True)[1]
-    largest_lam = float(np.clip(book.mass.sum() ** 2, *_LARGEST_LAM))
+    largest_lam = float(np.clip(book.mass.sum() ** 2, *LARGEST_LAM))
     basis = np.zeros((n_codes, functions.size))
     basis[: book.support.size] = replace(book, functions=functions, missing_mass=0.0).basis.toarray()[:-1]
     return SmoothCoordinates(values, to_basis, centring, group, weight, stiffness, largest_lam, functions, basis)

@@ -13,15 +13,7 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.fit.priors.base import Coefficients, FunctionPosterior
 from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
-
-_SMALLEST_LAM = 1e-3
-"""Smoothing parameter."""
-
-_EXACT, _LOCAL = 1e-11, 0.6
-"""Relative error of values from local functions; of those that are not zero at a code, the most, per coordinate."""
-
-_JITTER = 1e-8
-"""Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
+from ahofm.fit.tuning import LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
 
 
 @dataclass(frozen=True)
@@ -64,8 +56,8 @@ class SplinePrior:
         for functions in (basis[:, :-2], basis[:, :-1], basis):  # the last code may be that of missing values
             nonzero = int((functions != 0.0).sum(axis=1).max())
             transform = np.asarray(np.linalg.lstsq(functions, self.values, rcond=None)[0], dtype=np.float64)
-            exact = np.abs(functions @ transform - self.values).max() <= _EXACT * np.abs(self.values).max()
-            if exact and nonzero <= _LOCAL * self.values.shape[1]:
+            exact = np.abs(functions @ transform - self.values).max() <= LOCAL_EXACT * np.abs(self.values).max()
+            if exact and nonzero <= MOST_LOCAL * self.values.shape[1]:
                 places = np.sort(np.argsort(functions == 0.0, axis=1, kind="stable")[:, :nonzero], axis=1)
                 return places, np.take_along_axis(functions, places, axis=1), transform
         return None
@@ -87,7 +79,7 @@ class SplinePrior:
     @property
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest smoothing parameters."""
-        return np.full(self.n_groups, _SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
+        return np.full(self.n_groups, SMALLEST_LAM), np.full(self.n_groups, self.largest_lam)
 
     def initial_lam(self, mean_square: float) -> Floats:
         """Smoothing parameters for functions of that mean square; the first group (wiggly) is shrunk most."""
@@ -118,7 +110,7 @@ class SplinePrior:
         penalty = lam[self.group] * self.weight[:, np.newaxis]
         matrix = self._gram(gram)
         diagonal = np.einsum("ii->i", matrix)
-        diagonal += penalty.ravel() + _JITTER * diagonal.mean()
+        diagonal += penalty.ravel() + SPLINE_JITTER * diagonal.mean()
         if tensor_penalty is not None:
             rough, rank = self.rough[:, np.newaxis, np.newaxis], tensor_penalty.rank
             own = np.einsum("afag->afg", matrix.reshape(m, width, m, width))

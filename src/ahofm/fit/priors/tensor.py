@@ -25,31 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-
-MOST_COORDINATES = 4_000
-"""Coordinates of all columns together, at most: with more, an update of all pairs takes longer than a sweep."""
-
-ROWS_PER_CELL = 4
-"""Of two columns with levels. With fewer, a table that is a product of few factors is more than its cells tell."""
-
-_SMALLEST_LAM, _LARGEST_LAM = 1e-3, 1e10
-
-_GONE = 100.0
-"""Times what rows tell of a coefficient: a prior of that precision has done away with it. More of it would keep columns
-from taking up factors in which others are not quite zero.
-"""
-
-_STEP, _FIRST_UP, _FIRST = 5.0, 2.0, 10
-"""Largest steps of a smoothing parameter; of the first ones up, and how many these are."""
-
-_PER_ROW, _PER_COEFFICIENT = 2.0, 0.1
-"""Degrees of freedom of all surfaces together when they begin: fewer lose weak pairs, more follow the noise."""
-
-_AT_MOST = 0.75
-"""Fraction of the degrees of freedom of the noise that surfaces use, at most."""
-
-_LEAST = 1e-9, 1e-24
-"""Effective degrees of freedom and quadratic form of surfaces that have vanished."""
+from ahofm.fit.smoothing.fellner_schall import updated
+from ahofm.fit.tuning import (
+    LAM_STEP,
+    LARGEST_SURFACE_LAM,
+    LEAST_EDF_OF_SURFACE,
+    LEAST_QUADRATIC_FORM_OF_SURFACE,
+    SMALLEST_LAM,
+    SURFACE_DF_PER_COEFFICIENT,
+    SURFACE_DF_PER_ROW,
+    SURFACE_FIRST_STEP_UP,
+    SURFACE_FIRST_STEPS,
+    SURFACE_GONE,
+    SURFACE_MOST_DF,
+)
 
 
 @dataclass(frozen=True)
@@ -122,10 +111,10 @@ class TensorSmoothing:
     @classmethod
     def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
         """One smoothing parameter for all pairs, in units of each column's least roughness, by degrees of freedom."""
-        low, high = np.log(_SMALLEST_LAM), np.log(_LARGEST_LAM)
+        low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
         units = np.repeat(_softest(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
-        wanted = min(_PER_ROW * n_rows, _PER_COEFFICIENT * coefficients)
+        wanted = min(SURFACE_DF_PER_ROW * n_rows, SURFACE_DF_PER_COEFFICIENT * coefficients)
         unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
         precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
         for _ in range(40):
@@ -150,7 +139,8 @@ class TensorSmoothing:
     def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
         """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
         along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
-        softest, up = _softest(margins), _FIRST_UP if self.age < _FIRST else _STEP
+        softest, up = _softest(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
+        least = LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE
         for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
             squares = pairs.squares()
@@ -159,11 +149,9 @@ class TensorSmoothing:
             precision = pairs.precision(now)
             left = information / (precision * (information + precision))
             free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
-            new = np.maximum(free, _LEAST[0]) / np.maximum(quadratic_form, _LEAST[1])
-            most = information * _GONE * np.array([np.full(len(k), softest[j]), softest[k], np.ones(len(k))])
-            now = np.clip(
-                np.clip(new, now / _STEP, now * up), _SMALLEST_LAM, np.clip(most, _SMALLEST_LAM, _LARGEST_LAM)
-            )
+            most = information * SURFACE_GONE * np.array([np.full(len(k), softest[j]), softest[k], np.ones(len(k))])
+            bounds = SMALLEST_LAM, np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM)
+            now = updated(now, free, quadratic_form, bounds, up=up, least=least)
             along[j, k], along[k, j] = now[0], now[1]
             plain[j, k] = plain[k, j] = now[2]
             edf += float((information / (information + pairs.precision(now))).sum())
@@ -176,7 +164,7 @@ class TensorSmoothing:
 
     def variance_trace(self, noise: float, total: float) -> float:
         """Trace of the variance of all surfaces over the rows."""
-        return noise * min(self.edf, _AT_MOST * total)
+        return noise * min(self.edf, SURFACE_MOST_DF * total)
 
 
 def _softest(margins: Sequence[TensorMargin]) -> Floats:

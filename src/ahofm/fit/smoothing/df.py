@@ -27,18 +27,11 @@ from scipy.optimize import brentq
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
+from ahofm.fit.tuning import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
 from ahofm.model import eigenvalues
 
 DfKind: TypeAlias = Literal["residual", "hat"]
 Df: TypeAlias = float | Mapping[Any, Any] | None
-
-MAIN_DF, FACTOR_DF = 10.0, 8.0
-"""Degrees of freedom when none are asked for. A compromise: on simulated data, factors do better with 6 for few noisy
-rows and with 12 for many clean ones."""
-
-FRACTION = 0.9999
-"""The most that defaults take of a column's penalised functions. The effect of a column with two values, which has a
-single function, is then shrunk by one percent; in a product of factors even a tenth of that would be felt."""
 
 
 def degrees_of_freedom(lam: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
@@ -118,7 +111,7 @@ def _spectrum(book: Codebook, *, center: bool) -> Floats:
 def _default(order: int, s: Floats) -> float:
     """A df that the column can reach."""
     free = int(np.count_nonzero(s == 0.0))
-    return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + FRACTION * (len(s) - free)))
+    return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + MOST_OF_FUNCTIONS * (len(s) - free)))
 
 
 def _asked(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:

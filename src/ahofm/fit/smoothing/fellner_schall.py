@@ -1,33 +1,59 @@
-"""Smoothing parameters that the data choose."""
+"""Smoothing parameters that the data choose, by the generalised Fellner–Schall rule (Wood and Fasiolo 2017).
+
+For a penalty ``lam_j b' S_j b`` of coefficients b with posterior covariance V, one step is
+
+    lam_j  <-  edf_j / b' S_j b        edf_j = rank(S_j) - lam_j tr(V S_j)
+
+with V and b at the present smoothing parameters: the coefficients that the data determine, over their quadratic form.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import FunctionPosterior, Prior
+from ahofm.fit.tuning import LAM_STEP, LEAST_EDF, LEAST_QUADRATIC_FORM
 
-LEAST_EDF, LEAST_QUADRATIC_FORM = 1e-6, 1e-18
-"""Of functions that have all but vanished: their smoothing parameters may go on to rise, up to the prior's bounds."""
+if TYPE_CHECKING:
+    from ahofm.fit.priors.base import FunctionPosterior, Prior
+
+
+def updated(
+    lam: Floats,
+    edf: Floats,
+    quadratic_form: Floats,
+    bounds: tuple[Floats | float, Floats | float],
+    *,
+    up: float = LAM_STEP,
+    least: tuple[float, float] = (LEAST_EDF, LEAST_QUADRATIC_FORM),
+) -> Floats:
+    """One step of the rule, for smoothing parameters of any shape.
+
+    Parameters
+    ----------
+    lam, edf, quadratic_form : arrays of one shape
+        The present smoothing parameters, and the effective degrees of freedom and quadratic forms with them.
+    bounds : pair of arrays or numbers
+        Smallest and largest smoothing parameter.
+    up : float
+        A step up is at most so many times the present one; a step down ``LAM_STEP`` times.
+    least : pair of numbers
+        Effective degrees of freedom and quadratic form of functions that have all but vanished.
+    """
+    new = np.maximum(edf, least[0]) / np.maximum(quadratic_form, least[1])
+    return np.asarray(np.clip(np.clip(new, lam / LAM_STEP, lam * up), *bounds))
 
 
 def learned(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequence[int]) -> Floats:
-    """New smoothing parameters by the generalised Fellner–Schall rule: determined coefficients over their
-    quadratic_form.
-
-    Functions of one order share their smoothing parameters. A step is at most fivefold.
-    """
-    low, high = prior.bounds
+    """New smoothing parameters (groups, functions) of a column; functions of one order share theirs."""
     out = np.empty_like(lam)
     start = 0
     for rank in ranks:
         part = slice(start, start + rank)
-        edf = np.maximum(posterior.edf[:, part].sum(axis=1), LEAST_EDF)
-        quadratic_form = np.maximum(posterior.quadratic_form[:, part].sum(axis=1), LEAST_QUADRATIC_FORM)
-        now = lam[:, start]
-        new = np.clip(np.clip(edf / quadratic_form, now / 5.0, now * 5.0), low, high)
-        out[:, part] = new[:, np.newaxis]
+        edf, quadratic_form = posterior.edf[:, part].sum(axis=1), posterior.quadratic_form[:, part].sum(axis=1)
+        out[:, part] = updated(lam[:, start], edf, quadratic_form, prior.bounds)[:, np.newaxis]
         start += rank
     return out

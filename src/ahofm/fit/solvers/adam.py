@@ -13,12 +13,8 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.objective import Objective
 from ahofm.fit.solvers.base import State
+from ahofm.fit.tuning import ADAM_EPSILON
 from ahofm.model import Reason
-
-EPSILON = 1.0
-"""Beside the root of a gradient's second moment. Gradients are of order 1 here: targets and functions have unit spread.
-A small epsilon would move every coefficient equally far, the thousand that only fit noise too: on splits not used for
-any reported result, the error with 1e-8 was up to twenty times that with 1, and never clearly smaller."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class Moments:
     def step(self) -> Floats:
         """The direction of descent, at most about 1 long in each coordinate."""
         m, v = self.first / (1.0 - 0.9**self.updates), self.second / (1.0 - 0.999**self.updates)
-        return np.asarray(-m / (np.sqrt(v) + EPSILON))
+        return np.asarray(-m / (np.sqrt(v) + ADAM_EPSILON))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ coefficients; the two loops below start from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,18 +73,42 @@ class Lbfgs:
 
 def _direction(state: LbfgsState, scale: Floats) -> Floats:
     """Minus the approximate inverse Hessian times the gradient."""
-    q = -state.gradient * scale
-    pairs = [(s, y, 1.0 / (s @ y)) for s, y in zip(state.moves, state.changes, strict=True)]
-    along = []
-    for s, y, rho in reversed(pairs):
-        along.append(rho * (s @ q))
-        q = q - along[-1] * y
-    if pairs:
-        s, y, _ = pairs[-1]
-        q = q * ((s @ y) / (y @ y))
-    for (s, y, rho), a in zip(pairs, reversed(along), strict=True):
-        q = q + (a - rho * (y @ q)) * s
-    return np.asarray(q)
+    pairs = list(zip(state.moves, state.changes, strict=True))
+
+    def scaled(rest: Floats, _: Sequence[float]) -> Floats:
+        s, y = pairs[-1]
+        return np.asarray(rest * ((s @ y) / (y @ y)))
+
+    gradient = state.gradient * scale
+    return -two_loops(gradient, pairs, scaled if pairs else lambda rest, _: rest)
+
+
+def two_loops(
+    gradient: Floats,
+    pairs: Sequence[tuple[Floats, Floats]],
+    initial: Callable[[Floats, Sequence[float]], Floats],
+) -> Floats:
+    """The L-BFGS approximation of the inverse Hessian times a gradient of shape (P,).
+
+    Parameters
+    ----------
+    gradient : array of shape (P,)
+    pairs : sequence of (move, change of the gradient)
+        Oldest first.
+    initial : function of (rest, alphas)
+        The initial inverse Hessian times ``rest = gradient - sum alpha_i change_i``; alphas are those of the pairs,
+        newest first.
+    """
+    rest = gradient
+    curvatures = [float(s @ y) for s, y in pairs]
+    alphas: list[float] = []
+    for (s, y), curvature in zip(reversed(pairs), reversed(curvatures), strict=True):
+        alphas.append(float(s @ rest) / curvature)
+        rest = rest - alphas[-1] * y
+    out = initial(rest, alphas)
+    for (s, y), curvature, alpha in zip(pairs, curvatures, reversed(alphas), strict=True):
+        out = out + (alpha - float(y @ out) / curvature) * s
+    return out
 
 
 def wolfe_search(at: Callable[[float], Evaluated], value: float, slope: float, direction: Floats) -> Evaluated | None:

@@ -1,32 +1,33 @@
-"""Fits that minimise the paper's penalised objective: smoothing parameters from degrees of freedom, then a solver."""
+"""Fits that minimise the paper's penalised objective: smoothing parameters from degrees of freedom, then a solver.
+
+They start from the best constant, no main effects and small random factors. A solver that stops early has validation
+rows of its own.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
+from functools import partial
+from math import comb
 from typing import Any
 
 import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.data import Data
-from ahofm.fit.holdout import hold_out
 from ahofm.fit.objective import Objective
 from ahofm.fit.settings import Settings
 from ahofm.fit.smoothing.df import smoothing_parameters_of
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
-from ahofm.fit.solvers.init import random_start
 from ahofm.fit.solvers.lbfgs import Lbfgs
+from ahofm.fit.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model import Layout, Model, Terms
-from ahofm.rows import Source, fold
-
-FLOAT64_ROWS = 200_000
-"""Up to here rows are computed in float64, which costs little; beyond, in float32."""
-
-MAX_ITER, TOL = 1000, 1e-4
+from ahofm.rows import ArraySource, MappedSource, Source, fold
 
 
 def fit_penalised(
@@ -87,7 +88,7 @@ def _dispersion(model: Model, data: Data) -> float:
 
 def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on validation rows when the solver stops early."""
-    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_ROWS else "float32")
+    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32")
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:
         return Objective(source, data.executor, kernel, data.inner, layout, lam, total)
@@ -111,3 +112,65 @@ def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
     if settings.solver == "adam":
         return Adam(validation, patience=settings.patience, seed=settings.seed)
     return Bcd() if settings.solver == "bcd" else Lbfgs()
+
+
+def hold_out(source: Source, fraction: float, seed: int) -> tuple[Source, Source | None]:
+    """A source without a fraction of its rows, and the rest; None when there is none.
+
+    Rows in memory are shuffled as well: neighbours in the table need not share a batch. Others stay in their chunks,
+    of which each gives its fraction.
+    """
+    n_rows = source.n_rows
+    count = round(fraction * n_rows)
+    if isinstance(source, ArraySource):
+        order = np.random.default_rng(seed).permutation(n_rows)
+        train = _take(source, order[count:])
+        return train, _take(source, order[:count]) if count else None
+    if not count:
+        return source, None
+    part = partial(_part, fraction=fraction, seed=seed)
+    return (
+        MappedSource(source, partial(part, held=False), n_rows - count),
+        MappedSource(source, partial(part, held=True), count),
+    )
+
+
+def _take(source: ArraySource, rows: np.ndarray) -> ArraySource:
+    whole = Chunk(source.codes, source.y, source.weight, source.offset).take(rows)
+    return ArraySource(whole.codes, whole.y, whole.weight, whole.offset)
+
+
+def _part(chunk: Chunk, index: int, fraction: float, seed: int, held: bool) -> Chunk:
+    order = np.random.default_rng([seed, index]).permutation(chunk.n_rows)
+    count = round(fraction * chunk.n_rows)
+    return chunk.take(np.sort(order[:count] if held else order[count:]))
+
+
+def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...], seed: int) -> Floats:
+    """Coefficients to start from.
+
+    Draws go to the columns in the order of their names (x2 before x10), so that a table with its columns in another
+    order starts from the same model; directions that are penalised more start smaller.
+    """
+    layout, theta = objective.layout, np.zeros(objective.size)
+    active = sum(part.size > 0 for part in layout.factors)
+    lam = objective.split(objective.lam)
+    by_name = sorted(range(len(names)), key=lambda j: _natural(names[j]))
+    for k, part in enumerate(objective.split(theta)):
+        part[0] = intercepts[k]
+        for place, j in enumerate(by_name):
+            rng = np.random.default_rng([seed, place, k])
+            weight = 1.0 / np.sqrt(1.0 + layout.factor(lam[k], j) / objective.total)
+            for order, rank in layout.ranks.items():
+                columns = layout.order_slices[order]
+                variance = (INTERACTION_STD**2 / (rank * comb(active, order))) ** (1.0 / order)
+                size = np.sqrt(variance / np.maximum((weight[:, columns] ** 2).sum(axis=0), 1e-300))
+                draws = rng.normal(size=(layout.factors[j].size, rank))
+                layout.factor(part, j)[:, columns] = draws * weight[:, columns] * size
+    return theta
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key that sorts numbers within names by their size."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
-from ahofm.fit.cost.schedule import MANY_ROWS
 from ahofm.fit.priors.column import Interactions
 from ahofm.fit.settings import Settings
+from ahofm.fit.tuning import (
+    FEWEST_VALIDATION_ROWS,
+    MANY_ROWS,
+    RANDOM_WALK_TEMPERING,
+    SPLINE_IID_TEMPERING,
+    SPLINE_TEMPERING,
+    WEIGHTED_RANDOM_WALK_TEMPERING,
+    WEIGHTED_SPLINE_TEMPERING,
+)
 
 if TYPE_CHECKING:
     from ahofm.fit.stacking.problem import TrainingProblem
-
-FEWEST_ROWS = 50
-"""Below, there are no validation rows and interactions are splines."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,16 @@ class Candidate:
         return f"weighted {self.interactions}" if self.weighted else self.interactions
 
 
-CANDIDATES = (Candidate("spline_iid", 0.55, 0.7), Candidate("spline", 0.7, 0.7), Candidate("random_walk", 0.7, 1.0))
+CANDIDATES = (
+    Candidate("spline_iid", *SPLINE_IID_TEMPERING),
+    Candidate("spline", *SPLINE_TEMPERING),
+    Candidate("random_walk", *RANDOM_WALK_TEMPERING),
+)
 
-WEIGHTED = (Candidate("random_walk", 0.7, 0.5, weighted=True), Candidate("spline", 0.7, 0.7, weighted=True))
+WEIGHTED = (
+    Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
+    Candidate("spline", *WEIGHTED_SPLINE_TEMPERING, weighted=True),
+)
 
 
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
@@ -52,7 +64,7 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     elif not open_choice or not problem.ranks:
         wanted = "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid"
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == wanted]
-    elif problem.response.n_rows < FEWEST_ROWS:
+    elif problem.response.n_rows < FEWEST_VALIDATION_ROWS:
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == "spline"]
     elif problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined:
         candidates = (*CANDIDATES, *WEIGHTED)

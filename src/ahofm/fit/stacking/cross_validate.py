@@ -3,72 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.plan import search_settings
 from ahofm.fit.cost.runner import Runner
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.stages import Fit
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import weighted
 from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
-from ahofm.model import Reason
 
 
-def search(
-    problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner
-) -> tuple[Scores | None, list[list[Fit]], TrainingProblem]:
-    """Errors on validation rows, fits to the rest by plain candidates, and the rows as they count in weighted ones.
+@dataclass
+class CrossValidation:
+    """What validation rows say of candidates.
 
-    There are no errors when somebody asked to stop, or when all targets but one are equal: the rows without that one
-    have nothing to fit. There are none of weighted candidates where rows are equally precise.
+    Attributes
+    ----------
+    problem : TrainingProblem
+        The rows as they count in weighted candidates: each by its precision, where rows differ in that.
+    scores : Scores or None
+        Predictions of validation rows. None when somebody asked to stop, or when all targets but one are equal: the
+        rows without that one have nothing to fit. There are none of weighted candidates where rows are equally precise.
+    fits : list of lists of Fit
+        Of plain candidates, to the rows to fit of the first part.
     """
-    first: list[list[Fit]] = []
-    try:
-        return _search(problem, candidates, runner, first)
-    except KeyboardInterrupt:  # not within sweeps, where the runner sees to it: the fits so far are kept
-        runner.reason = Reason.INTERRUPTED
-        return None, first, problem
+
+    problem: TrainingProblem
+    scores: Scores | None = None
+    fits: list[list[Fit]] = field(default_factory=list)
 
 
-def _search(
-    problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner, first: list[list[Fit]]
-) -> tuple[Scores | None, list[list[Fit]], TrainingProblem]:
-    """The same; ``first`` gets the fits by plain candidates as soon as they are there."""
-    n, dispersed, y = problem.response.n_rows, problem.response.family.dispersed, problem.response.y
-    parts = validation_split(n, problem.settings.seed, dispersed=dispersed, rare=problem.response.rare)
-    if not can_judge(parts, y):
-        parts = stratified(y, problem.settings.seed, dispersed=dispersed, rare=problem.response.rare)
-    if not can_judge(parts, y):
-        return None, [], problem
-    shorter = search_settings(problem.settings, n, dispersed=dispersed)
+def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> CrossValidation:
+    """Fit each candidate to parts of the rows, and predict the validation rows of these parts.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        All rows.
+    candidates : sequence of Candidate
+        Weighted ones last: precisions of rows are estimated from errors of the others.
+    runner : Runner
+        Its ``reason`` says whether somebody asked to stop; the fits so far are kept then.
+    """
+    found = CrossValidation(problem)
+    with runner.interruptible():
+        parts = _parts(problem)
+        if parts is not None:
+            _cross_validate(problem, candidates, parts, runner, found)
+    return found
+
+
+def _parts(problem: TrainingProblem) -> list[Split] | None:
+    """Rows to fit and validation rows, by chance or, if need be, stratified; None if neither lets effects be judged."""
+    response, seed = problem.response, problem.settings.seed
+    told = {"dispersed": response.family.dispersed, "rare": response.rare}
+    parts = validation_split(response.n_rows, seed, **told)
+    if not can_judge(parts, response.y):
+        parts = stratified(response.y, seed, **told)
+    return parts if can_judge(parts, response.y) else None
+
+
+def _cross_validate(
+    problem: TrainingProblem,
+    candidates: Sequence[Candidate],
+    parts: Sequence[Split],
+    runner: Runner,
+    found: CrossValidation,
+) -> None:
+    """Plain candidates first, then the weighted ones; ``found`` gets what is complete."""
+    shorter = search_settings(problem.settings, problem.response.n_rows, dispersed=problem.response.family.dispersed)
     plain = [candidate for candidate in candidates if not candidate.weighted]
     staged_fits = _staged_fits(replace(problem, settings=shorter), plain, parts, 0)
-    found = runner(staged_fits, "search")
-    first += found[: len(plain)]
+    fits = runner(staged_fits, "search")
+    found.fits = fits[: len(plain)]
     if runner.reason is not None:
-        return None, first, problem
+        return
     rows = np.concatenate([rest for _, rest in parts])
     response = replace(problem.response.take(rows), family=staged_fits[0].response.family)
-    scores = Scores((1, *problem.ranks), _predicted(problem, parts, found), response)
+    scores = Scores((1, *problem.ranks), _predicted(problem, parts, fits), response)
     if len(plain) == len(candidates):
-        return scores, first, problem
+        found.scores = scores
+        return
     precise = weighted(problem, rows, scores, runner)
     staged_fits = _staged_fits(
         replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain)
     )
     if precise is None:
         runner.expect(-sum(staged.job.total for staged in staged_fits))
-        return scores if runner.reason is None else None, first, problem
-    found = runner(staged_fits, "search again")
-    if runner.reason is not None:
-        return None, first, problem
-    predicted = np.concatenate([scores.predicted, _predicted(problem, parts, found)], axis=2)
-    return replace(scores, predicted=predicted), first, precise
+        found.scores = scores if runner.reason is None else None
+        return
+    fits = runner(staged_fits, "search again")
+    if runner.reason is None:
+        predicted = np.concatenate([scores.predicted, _predicted(problem, parts, fits)], axis=2)
+        found.problem, found.scores = precise, replace(scores, predicted=predicted)
 
 
 def _staged_fits(

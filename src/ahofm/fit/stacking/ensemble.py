@@ -1,16 +1,14 @@
-"""A whole fit: stacking weights of candidates by validation rows, fits to all rows, and their merger into one model."""
+"""The default fit: candidates, cross-validation, stacking weights, fits of ensemble members, and their merger."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from ahofm.columns.basis import Floats
 from ahofm.fit.cost.plan import Plan
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import up_to
@@ -18,84 +16,127 @@ from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.subsample.sampling import refined_fits, subsample_of, uses_subsample
-from ahofm.fit.solvers.variational.stages import Fit, StageResult
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, candidates_for
-from ahofm.fit.stacking.cross_validate import search
-from ahofm.fit.stacking.merge import merged
+from ahofm.fit.solvers.variational.posterior import Fit
+from ahofm.fit.stacking.candidates import Candidate, candidates_for
+from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate
+from ahofm.fit.stacking.merge import Members, merge
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.variance_model import counted_alike
-from ahofm.fit.stacking.weights import LEAST, Scores
-from ahofm.model import Choice, Lower, Model, Reason, Trace
-
-_FAR, _SILENT = 20.0, 1e-8
-"""Linear predictors on a logarithmic scale, and weights of the mean curvature, that are worth a warning."""
-
-_MUCH_WORSE = 1.25
-"""Times the least noise among fits by the same candidate."""
-
-StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
-"""Of (candidate, order), in a weighted mean; what they lack to 1 is the weight of a constant."""
+from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
+from ahofm.fit.tuning import LEAST_WEIGHT
+from ahofm.model import Choice, Model, Reason, Trace
 
 
 def fit_variational(
     data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
 ) -> Model:
-    """A model whose smoothing parameters are estimated."""
+    """A stack of variational fits, whose smoothing parameters are estimated.
+
+    1. Candidates are priors of interactions that may suit the columns.
+    2. Cross-validation fits each of them to a part of the rows, and predicts the others.
+    3. Stacking weights minimise the loss of the weighted mean of these predictions.
+    4. Ensemble members are fits to all rows, of the candidates that have weight.
+    5. Their merger, the weighted mean of the members, is the model.
+
+    Parameters
+    ----------
+    data : Data
+    ranks : dict of order to rank
+        Of each ensemble member, before factors are added or dropped.
+    settings : Settings
+    classes : tuple or None
+        Labels, for a classifier.
+    saved : Saved, optional
+        Where complete parts of the fit are kept, and taken from.
+    """
     begun = time.perf_counter()
+    problem = _training_problem(data, ranks, settings)
+    candidates = candidates_for(problem, settings)
+    plan = Plan.of(problem, len(candidates), data.n_rows)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
+
+    validation = cross_validate(problem, candidates, runner) if plan.search else CrossValidation(problem)
+    scores = validation.scores
+    problem = _of_supported_order(problem, scores)
+    weights = _weights(plan, validation, problem)
+    searched = time.perf_counter()
+    members = fit_members(problem, validation.problem, candidates, weights, plan, runner)
+    if not members.fits:  # interrupted: what cross-validation has fitted is all there is
+        members = Members([(candidate, fits) for candidate, fits in enumerate(validation.fits) if fits])
+    if not members.fits:
+        raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
+    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
+    trace = _trace(problem, members, runner, seconds)
+    choices = (_interactions(candidates, weights, scores, problem), _rank(problem.ranks, members))
+    gains = () if scores is None else scores.gains()
+    with runner.interruptible():
+        return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
+    trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
+    return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
+
+
+def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
+    """What is to be fitted; its rows are the raw sample, which is all rows unless fits are refined afterwards."""
     many = uses_subsample(settings, data.n_rows)
-    problem = replace(TrainingProblem.of(data, ranks, settings), refined=many)
     if not many and not data.all_raw:
         raise ValueError(
             f"solver='variational' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
             "use 'subsample' or 'auto'"
         )
-    candidates = candidates_for(problem, settings)
-    plan = Plan.of(problem, len(candidates), data.n_rows)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
-    count = len(plan.members)
-    precise = problem
-    if plan.search:
-        scores, first, precise = search(problem, candidates, runner)
-        if settings.order == "auto" and scores is not None:
-            ranks = up_to(scores.pruned(max(ranks)), ranks)
-            problem = replace(problem, ranks=ranks)
-        weights = {order: _stacking_weights(scores, order, count, judged=bool(first)) for order in (1, *ranks)}
-    else:
-        scores, first = None, []
-        weights = {order: {(0, order): 1.0} for order in (1, *ranks)}
-    searched = time.perf_counter()
+    return replace(TrainingProblem.of(data, ranks, settings), refined=many)
+
+
+def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> TrainingProblem:
+    """Where the order is to be found: without orders that surely do not predict better than those below."""
+    if scores is None or problem.settings.order != "auto":
+        return problem
+    return replace(problem, ranks=up_to(scores.pruned(max(problem.ranks)), problem.ranks))
+
+
+def _weights(plan: Plan, validation: CrossValidation, problem: TrainingProblem) -> dict[int, StackingWeights]:
+    """Stacking weights for every order; all to the one candidate where nothing was to be cross-validated."""
+    orders = (1, *problem.ranks)
+    if not plan.search:
+        return {order: {(0, order): 1.0} for order in orders}
+    return stacking_weights(validation.scores, orders, len(plan.members), judged=bool(validation.fits))
+
+
+def fit_members(
+    problem: TrainingProblem,
+    precise: TrainingProblem,
+    candidates: Sequence[Candidate],
+    weights: Mapping[int, StackingWeights],
+    plan: Plan,
+    runner: Runner,
+) -> Members:
+    """Fit the candidates that have weight to all rows, some of them from several starts.
+
+    Parameters
+    ----------
+    problem, precise : TrainingProblem
+        All rows, and the same as they count in weighted candidates.
+    candidates : sequence of Candidate
+    weights : dict of order to stacking weights
+    plan : Plan
+        Says how many members there are, if candidates with weight are not more.
+    runner : Runner
+        Nothing is fitted if somebody has asked to stop already; nor is anything kept of fits that end early between
+        sweeps. Within sweeps the stages so far are.
+    """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
-    copies = _copies(wanted, weights[max(ranks, default=1)], count)
+    copies = _copies(wanted, weights[max(weights)], len(plan.members))
     jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
-    found, settled = list[list[Fit]](), False
     if runner.reason is None:
-        try:
+        with runner.interruptible():
             tops = [
                 max(below for part in weights.values() for other, below in part if other == candidate)
                 for candidate, _ in jobs
             ]
             runner.expect(-plan.spared(tops))
             found, settled = _fit_members(problem, precise, candidates, jobs, tops, runner)
-        except KeyboardInterrupt:  # not within sweeps, where the runner sees to it
-            runner.reason = Reason.INTERRUPTED
-    if not any(found):  # interrupted: what the search has found is all there is
-        jobs, found, settled = [(candidate, 0) for candidate in range(len(first))], first, False
-    fitted = [(candidate, fits) for (candidate, _), fits in zip(jobs, found, strict=True) if fits]
-    if not fitted:
-        raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
-    ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
-    reason = runner.reason or (Reason.CONVERGED if settled else ended)
-    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    trace = Trace("subsample" if many else "variational", reason, tuple(runner.records), seconds, runner.damped)
-    choices = (
-        _interactions(candidates, weights, scores, max(ranks, default=1), data.units.scale),
-        _rank(ranks, fitted),
-    )
-    try:
-        model = _assemble(problem, fitted, weights, trace, choices, classes)
-    except KeyboardInterrupt:  # what is fitted is not given up, unless there is another one
-        model = _assemble(problem, fitted, weights, replace(trace, reason=Reason.INTERRUPTED), choices, classes)
-    return model if scores is None else replace(model, gains=scores.gains())
+            fitted = [(candidate, fits) for (candidate, _), fits in zip(jobs, found, strict=True) if fits]
+            return Members(fitted, settled)
+    return Members()
 
 
 def _fit_members(
@@ -127,20 +168,6 @@ def _fit_members(
     return found, settled
 
 
-def _stacking_weights(scores: Scores | None, order: int, count: int, *, judged: bool) -> StackingWeights:
-    """Stacking weights at an order: one candidate when there is to be one ensemble member, else their best mixture."""
-    if scores is None and not judged:  # a single event: main effects, shrunk as far as any are
-        return {(0, 1): LEAST}
-    if scores is None:
-        return {(candidate, order): 1.0 / len(CANDIDATES) for candidate in range(len(CANDIDATES))}
-    if count == 1:  # the same for all orders: an ensemble member has them all
-        losses = scores.losses()
-        candidate = int(losses.min(axis=1).argmin())
-        below = int(losses[candidate, : scores.orders.index(scores.supported(order)) + 1].argmin())
-        return {(candidate, scores.orders[below]): 1.0}
-    return scores.stacking_weights(order)
-
-
 def _copies(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
     """Ensemble members of each candidate, at least one: more where the weight of each is larger."""
     total = {
@@ -152,128 +179,22 @@ def _copies(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict
     return copies
 
 
-def _assemble(
-    problem: TrainingProblem,
-    fitted: Sequence[tuple[int, list[Fit]]],
-    weights: Mapping[int, StackingWeights],
-    trace: Trace,
-    choices: tuple[Choice, ...],
-    classes: tuple[Any, ...] | None,
-) -> Model:
-    """The weighted mean of the fits at every order."""
-    data = problem.data
-    orders = [1, *problem.ranks]
-
-    def at_order(order: int) -> list[tuple[float, Fit]]:
-        parts = []
-        for (candidate, below), weight in weights[order].items():
-            own = _good([_of_order(fits, orders.index(below)) for other, fits in fitted if other == candidate])
-            parts += [(weight / len(own), fit) for fit in own]
-        parts = parts or [(1.0, _of_order(fits, orders.index(order))) for _, fits in fitted]
-        scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in parts)
-        return [(scale * weight, fit) for weight, fit in parts]
-
-    books = data.encoder.codebooks
-    constants = problem.response.constants
-    models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
-    lower = tuple(Lower(order, ranks, terms) for order, (ranks, terms) in zip(orders, models, strict=True))[:-1]
-    ranks, terms = models[-1]
-    last = at_order(orders[-1])
-    best = max(last, key=lambda part: part[0])[1][0]
-    noise = sum(weight * fit[0].noise for weight, fit in last) / sum(weight for weight, _ in last)
-    model = Model(
-        data.encoder,
-        data.family,
-        ranks,
-        terms,
-        classes,
-        _smoothing_parameters(best, problem, ranks),
-        data.total,
-        trace,
-        lower,
-        choices,
-        noise * _dispersion_unit(problem) if data.family.dispersed else None,
-    )
-    return model if problem.response.quadratic else _checked(model, data)
-
-
-def _of_order(fits: Sequence[Fit], at: int) -> Fit:
-    """The fit after a stage; the last there is, if it was interrupted."""
-    return fits[min(at, len(fits) - 1)]
-
-
-def _good(copies: Sequence[Fit]) -> list[Fit]:
-    """Fits by one candidate without those that ended much worse than the best: a start may lead nowhere."""
-    least = min((copy[0].noise for copy in copies), default=0.0)
-    return [copy for copy in copies if copy[0].noise <= _MUCH_WORSE * least]
-
-
-def _checked(model: Model, data: Data) -> Model:
-    """With the family's open parameters estimated on the raw sample; warns where linear predictors are extreme."""
-    rows, units, family = data.rows, data.units, data.family
-    y = units.centre + units.scale * rows.y
-    eta = model.eta(data.table)
-    eta = eta if rows.offset is None else eta + rows.offset * np.asarray(units.factor)
-    loss, _, curvature = family.loss(y, eta)
-    curvature = (curvature * np.square(units.factor)).max(axis=1)
-    outside = int((~np.isfinite(loss)).sum())
-    far = int((np.abs(eta).max(axis=1) > _FAR).sum()) if family.logarithmic else 0
-    silent = int((curvature <= _SILENT * np.average(curvature, weights=rows.weight)).sum())
-    trouble = ""
-    if outside:
-        trouble = (
-            f"linear predictors leave the range of the link in {outside} row(s) of training; the log link has none"
-        )
-    elif far:
-        trouble = (
-            f"linear predictors are beyond {_FAR:g} in {far} row(s) of training: columns may separate the classes, "
-            "or leave regions without events; probabilities there are 0 or 1 to rounding, "
-            "and how far is the prior's choice"
-        )
-    elif silent:
-        trouble = (
-            f"{silent} row(s) of training tell next to nothing about their linear predictors, e.g. in a region without "
-            "events; how far linear predictors go there is the prior's choice"
-        )
-    if trouble:
-        warnings.warn(trouble, RuntimeWarning, stacklevel=2)
-    return replace(model, family=family.learned(y, eta, rows.weight))
-
-
-def _dispersion_unit(problem: TrainingProblem) -> float:
-    """The dispersion of the target as it is, for one of 1 of the standardised target."""
-    data, response = problem.data, problem.response
-    if response.quadratic:
-        return data.units.scale**2
-    inner = response.shifted(np.tile(response.constants, (response.n_rows, 1)))
-    outer = np.asarray(data.units.shift) + np.asarray(data.units.factor) * inner
-    y = data.units.centre + data.units.scale * response.y
-    unit = response.mean_of(data.inner.pearson(response.y, inner))
-    return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
-
-
-def _smoothing_parameters(
-    stage_result: StageResult, problem: TrainingProblem, ranks: Mapping[int, int]
-) -> dict[int, Floats]:
-    """First smoothing parameter of each column and order in the fit that counts most; 0 for constant columns."""
-    out = {order: np.zeros(len(problem.data.encoder.codebooks)) for order in (1, *ranks)}
-    ends = np.cumsum([0, *stage_result.ranks.values()])
-    for j, (main, factors) in zip(problem.columns, stage_result.smoothing_parameters, strict=True):
-        out[1][j] = main[0, 0]
-        for order, start in zip(stage_result.ranks, ends[:-1], strict=True):
-            if order in out:
-                out[order][j] = factors[0, start]
-    return out
+def _trace(problem: TrainingProblem, members: Members, runner: Runner, seconds: Mapping[str, float]) -> Trace:
+    """The history of all sweeps, and why the last ones ended."""
+    ended = Reason.ENOUGH if problem.settings.max_iter is None else Reason.MAX_ITER
+    reason = runner.reason or (Reason.CONVERGED if members.settled else ended)
+    solver = "subsample" if problem.refined else "variational"
+    return Trace(solver, reason, tuple(runner.records), seconds, runner.damped)
 
 
 def _interactions(
     candidates: Sequence[Candidate],
     weights: Mapping[int, StackingWeights],
     scores: Scores | None,
-    top: int,
-    spread: float,
+    problem: TrainingProblem,
 ) -> Choice:
     """Which candidates were mixed at the highest order, and why, for people."""
+    top = max(problem.ranks, default=1)
     parts = [
         f"{weight:.0%} {candidates[candidate].name} at order {below}"
         for (candidate, below), weight in sorted(weights[top].items(), key=lambda item: -item[1])
@@ -282,12 +203,12 @@ def _interactions(
     rest = 1.0 - sum(weights[top].values())
     mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
     if scores is None:
-        alone = len(candidates) > 1 and weights[top] == {(0, 1): LEAST}
+        alone = len(candidates) > 1 and weights[top] == {(0, 1): LEAST_WEIGHT}
         why = "a single target differs from the others: no validation rows can judge effects" if alone else "given"
     else:
         deviances = 2.0 * scores.losses()[:, scores.orders.index(top)]
         square = scores.response.quadratic
-        errors = spread * np.sqrt(deviances) if square else deviances
+        errors = problem.data.units.scale * np.sqrt(deviances) if square else deviances
         why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} validation rows: " + ", ".join(
             f"{candidate.name} {error:.4g}"
             for candidate, error in zip(candidates, errors, strict=False)  # the last ones need not have been tried
@@ -295,10 +216,10 @@ def _interactions(
     return Choice("interactions", mix, why)
 
 
-def _rank(first: Mapping[int, int], fitted: Sequence[tuple[int, list[Fit]]]) -> Choice:
+def _rank(first: Mapping[int, int], members: Members) -> Choice:
     """How many factors there were, and why more than at first."""
-    grown = max(fits[-1][0].ranks.get(2, 0) for _, fits in fitted)
-    highest = max(max(fits[-1][0].ranks, default=1) for _, fits in fitted)
+    grown = max(fits[-1][0].ranks.get(2, 0) for _, fits in members.fits)
+    highest = max(max(fits[-1][0].ranks, default=1) for _, fits in members.fits)
     ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in up_to(highest, first).items()}
     why = "of each ensemble member, before factors were dropped"
     if grown > first.get(2, grown):

@@ -13,27 +13,24 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
-from ahofm.fit.cost.schedule import MANY_ROWS, Schedule, up_to
+from ahofm.fit.cost.schedule import Schedule, up_to
 from ahofm.fit.data import Data
 from ahofm.fit.priors.column import ColumnPriors, all_column_priors
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.tempering import Tempering, against_noise, constant, with_noise
+from ahofm.fit.solvers.variational.staged_fit import StagedFit, Tempering, against_noise, constant, with_noise
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.stacking.candidates import CANDIDATES, FEWEST_ROWS, Candidate
-from ahofm.fit.stacking.weights import FEW_ROWS
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
+from ahofm.fit.tuning import (
+    FEW_ROWS,
+    FEWEST_VALIDATION_ROWS,
+    FLOAT64_STATE_ROWS,
+    MANY_ROWS,
+    REFINED_SPLINE_TEMPERING,
+    TEMPERED_ROWS,
+)
 from ahofm.kernels import NativeBlockKernel
 from ahofm.rows import SerialExecutor
-
-FLOAT64_ROWS = 50_000
-"""Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
-
-
-_TEMPERED_ROWS = 12_000
-
-_OF_PAIRS = 0.5
-"""Tempering of smooth factors where pairs have no smoothing parameters of their own."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +111,12 @@ class TrainingProblem:
         if self.n_rows < MANY_ROWS:
             return with_noise
         if candidate.interactions == "spline" and self.refined:
-            return partial(against_noise, _OF_PAIRS) if self.response.quadratic else constant(_OF_PAIRS)
-        return constant(candidate.tempering if self.n_rows < _TEMPERED_ROWS else candidate.with_many)
+            return (
+                partial(against_noise, REFINED_SPLINE_TEMPERING)
+                if self.response.quadratic
+                else constant(REFINED_SPLINE_TEMPERING)
+            )
+        return constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.with_many)
 
     def staged_fit(
         self, candidate: Candidate, number: int, copy: int, *, growing: bool = False, highest: int | None = None
@@ -125,7 +126,7 @@ class TrainingProblem:
         A growing one has as many factors as pairs need, unless it was said how many.
         """
         settings, ranks = self.settings, self.ranks if highest is None else up_to(highest, self.ranks)
-        double = self.response.n_rows <= FLOAT64_ROWS or max(ranks, default=1) > 3
+        double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Literal["float32", "float64"] = "float64" if double else "float32"
         return StagedFit(
             self._columns(candidate),
@@ -153,4 +154,4 @@ def member_count(settings: Settings, n_rows: int) -> int:
     """How many fits of all rows make the model."""
     if settings.n_members != "auto":
         return int(settings.n_members)
-    return 3 if FEWEST_ROWS <= n_rows <= FEW_ROWS else 1
+    return 3 if FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS else 1

@@ -17,23 +17,12 @@ from numpy.typing import NDArray
 from ahofm.families import Gamma
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational.column import FailedError
-from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.weights import Scores, predict
-
-_ENOUGH_ROWS = 5_000
-"""Whose errors are looked at: functions of one column each need no more."""
-
-_LEAST_ERROR = 0.01
-"""Of the root mean square: an error of zero says nothing of precision."""
-
-_EVEN = 0.2
-"""Standard deviation of the logarithms of standard deviations, below which weights are not worth a fit."""
-
-_FARTHEST = 20.0
-"""Weights are at most so many times their median, and at least one part in as many of it."""
+from ahofm.fit.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, VARIANCE_ROWS
 
 
 def weighted(
@@ -44,10 +33,10 @@ def weighted(
     Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
     are about equally precise, if nobody can tell, or if somebody asked to stop.
     """
-    seen = np.arange(0, len(rows), -(-len(rows) // _ENOUGH_ROWS))
+    seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
     some, response = problem.take(rows[seen]), scores.response.take(seen)
     errors = np.abs(response.target - scores.best()[seen, 0])
-    least = _LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
+    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
     alike = response.weight / response.weight.mean()  # a row that counts twice has one error
     sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
@@ -59,10 +48,10 @@ def weighted(
     if runner.reason is not None:
         return None
     spread = predict(fits[-1], problem.books, problem.table)[:, 0]
-    if not np.std(spread) >= _EVEN:  # nor if it is not a number
+    if not np.std(spread) >= EQUALLY_PRECISE:  # nor if it is not a number
         return None
     weight = np.exp(-spread)
-    weight = np.clip(weight / np.median(weight), 1.0 / _FARTHEST, _FARTHEST)
+    weight = np.clip(weight / np.median(weight), 1.0 / FARTHEST_WEIGHT, FARTHEST_WEIGHT)
     return problem.weighted(weight / problem.response.mean_of(weight))
 
 

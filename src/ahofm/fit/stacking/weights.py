@@ -12,51 +12,32 @@ from scipy.optimize import nnls
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.solvers.variational.stages import Fit
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
+from ahofm.fit.stacking.candidates import CANDIDATES
+from ahofm.fit.tuning import (
+    EQUAL_WEIGHTS_ROWS,
+    FEW_ROWS,
+    FOLDED_ROWS,
+    FOLDS,
+    HOLDOUT_PARTS,
+    LEAST_WEIGHT,
+    LIKELY_GAIN,
+    RARE_SEARCH_ROWS,
+    SEARCH_ROWS,
+    STACKING_STEPS,
+    SURE_GAIN,
+    TELLING_ROWS,
+    WORST_LOSS,
+)
 from ahofm.kernels import Curves, NativeCurves, column_curves
 from ahofm.model import Gain
 
-FEW_ROWS = 20_000
-"""Up to here all rows are validation rows once, and three ensemble members are fitted."""
-
-SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
-"""Rows and sweeps of candidate fits when rows are many; more of both where a row tells less than a measurement."""
-
-SEARCH_SWEEPS_OF_FEW = 16
-"""Sweeps of candidate fits up to 20,000 rows. Over 13 sets of 100 to 1,500 rows, three splits each, 12, 20 and 30
-instead of 60 change the error of the whole fit by factors of 1.006, 1.009 and 1.000 (noise: .005), and processor time
-by .61, .73 and .83."""
-
-_RARE_ROWS = 48_000
-"""Rows of candidate fits where events are rare: a third as many may find no pair, by chance."""
-
-_TELLING_ROWS = 100_000
-"""Validation rows, at most, where a row tells less: 20,000 have too few rare events to judge pairs."""
-
-LEAST = 0.05
-"""Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects that no
-validation rows can judge."""
-
-_TOGETHER = 30.0
-"""Prior for equal weights of all candidates at the highest order, in units of rows."""
-
-_WORST = 1e120
-"""Loss of a row, at most, where orders are compared: rows that were set aside may be anywhere, and an exponential of a
-poor prediction is soon beyond double precision.
-"""
-
-_STEPS = 10
-"""Of iterated least squares, for the stacking weights."""
-
-_LIKELY, _SURE = 1.0, 2.0
-"""Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
-a search for the order to go on.
-"""
-
-
 Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows to fit, and validation rows."""
+
+StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
+"""Of (candidate, order), in a weighted mean; what they lack to 1 is the weight of a constant."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +71,13 @@ class Scores:
 
     def supported(self, order: int) -> int:
         """This order, or 1 unless interactions up to it likely predict better than main effects."""
-        return order if any(self._gain(1, d) > _LIKELY for d in self.orders[1:] if d <= order) else 1
+        return order if any(self._gain(1, d) > LIKELY_GAIN for d in self.orders[1:] if d <= order) else 1
 
     def pruned(self, order: int) -> int:
         """The highest order up to this one that surely predicts better than those below."""
         best = 1
         for higher in self.orders[1:]:
-            if higher <= order and self._gain(best, higher) > _SURE:
+            if higher <= order and self._gain(best, higher) > SURE_GAIN:
                 best = higher
         return best
 
@@ -134,7 +115,7 @@ class Scores:
 
     def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
         """Losses of a weighted mean, bounded so that their squares are finite."""
-        return np.minimum(self.response.derivatives(self._mean(weights)).value, _WORST)
+        return np.minimum(self.response.derivatives(self._mean(weights)).value, WORST_LOSS)
 
     def best(self) -> Floats:
         """Linear predictors by the weights at the highest order, (rows, K)."""
@@ -157,16 +138,16 @@ class Scores:
         top = max(d for _, d in members)
         highest = np.array([*(d == top for _, d in members), False], dtype=float)
         weights = self._best_weights(np.stack(columns, axis=2), highest / highest.sum())
-        weights = np.where(weights < min(LEAST, 1.0 / len(weights)), 0.0, weights)
+        weights = np.where(weights < min(LEAST_WEIGHT, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
         found = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
-        return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST}
+        return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST_WEIGHT}
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
         """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
         response, weights = self.response, prior_weights
         derivatives = response.derivatives(columns @ weights)
-        for _ in range(1 if response.quadratic else _STEPS):
+        for _ in range(1 if response.quadratic else STACKING_STEPS):
             step = _least_squares(columns, prior_weights, response, derivatives) - weights
             for _ in range(6):
                 after = response.derivatives(columns @ (weights + step))
@@ -179,6 +160,43 @@ class Scores:
             if np.abs(step).max() < 1e-3:
                 break
         return weights
+
+
+def stacking_weights(
+    scores: Scores | None, orders: Sequence[int], count: int, *, judged: bool = True
+) -> dict[int, StackingWeights]:
+    """Stacking weights for the model of every order.
+
+    Parameters
+    ----------
+    scores : Scores or None
+        Of candidate fits on validation rows; None where there are none.
+    orders : sequence of int
+    count : int
+        Ensemble members; with one of them the weight goes to the best candidate alone.
+    judged : bool
+        Without scores: whether candidates have been fitted to a part of the rows, and count alike. Otherwise targets
+        differ in a single row, and the model has main effects that are shrunk as far as any are.
+
+    Returns
+    -------
+    dict of order d to dict of (candidate, order up to d) to weight
+    """
+    return {order: _weights_at(scores, order, count, judged=judged) for order in orders}
+
+
+def _weights_at(scores: Scores | None, order: int, count: int, *, judged: bool) -> StackingWeights:
+    """Stacking weights at an order: one candidate when there is to be one ensemble member, else their best mixture."""
+    if scores is None and not judged:  # a single event: main effects, shrunk as far as any are
+        return {(0, 1): LEAST_WEIGHT}
+    if scores is None:
+        return {(candidate, order): 1.0 / len(CANDIDATES) for candidate in range(len(CANDIDATES))}
+    if count == 1:  # the same for all orders: an ensemble member has them all
+        losses = scores.losses()
+        candidate = int(losses.min(axis=1).argmin())
+        below = int(losses[candidate, : scores.orders.index(scores.supported(order)) + 1].argmin())
+        return {(candidate, scores.orders[below]): 1.0}
+    return scores.stacking_weights(order)
 
 
 def _least_squares(columns: Floats, prior_weights: Floats, response: Response, derivatives: LossDerivatives) -> Floats:
@@ -194,7 +212,7 @@ def _least_squares(columns: Floats, prior_weights: Floats, response: Response, d
         best = np.square(matrix - target[:, np.newaxis]).sum(axis=0).min() / len(columns)
         noise = float(np.sqrt(max(best, np.finfo(float).tiny)))
     count = matrix.shape[1]
-    ridge = np.sqrt(_TOGETHER) * noise
+    ridge = np.sqrt(EQUAL_WEIGHTS_ROWS) * noise
     firm = 1e3 * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
     stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
     weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [firm]]))
@@ -205,12 +223,12 @@ def folds(n_rows: int, seed: int) -> list[Split]:
     """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
     order = np.random.default_rng(seed).permutation(n_rows)
     count = _folds_of(n_rows)
-    parts = np.array_split(order, count if count > 1 else 5)[:count]
+    parts = np.array_split(order, count if count > 1 else HOLDOUT_PARTS)[:count]
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
 def _folds_of(n_rows: int) -> int:
-    return 3 if n_rows <= 3000 else 1
+    return FOLDS if n_rows <= FOLDED_ROWS else 1
 
 
 def validation_split(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
@@ -227,9 +245,9 @@ def validation_split(n_rows: int, seed: int, *, dispersed: bool, rare: bool = Fa
 
 def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
     """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
-    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, _TELLING_ROWS)
+    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, TELLING_ROWS)
     if rare:
-        fitted = max(fitted, min(_RARE_ROWS, n_rows // 3))
+        fitted = max(fitted, min(RARE_SEARCH_ROWS, n_rows // 3))
     return fitted, min(rest, n_rows - fitted)
 
 
@@ -239,7 +257,7 @@ def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False) -> 
     order = order[np.argsort(-y[order], kind="stable")]
     if len(y) <= FEW_ROWS:
         count = _folds_of(len(y))
-        parts = [order[k :: count if count > 1 else 5] for k in range(count)]
+        parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
         return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
     fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)
     chosen = _evenly(order, fitted)

@@ -153,7 +153,7 @@ def test_strengths_are_those_of_all_rows(monkeypatch):
         return np.sqrt(np.mean((model.predict(new) - mean) ** 2)), model.smoothing_parameters[2].copy()
 
     error, smoothing_parameters = fitted()
-    monkeypatch.setattr(refine, "_DESCENTS", 1)  # those of the sample
+    monkeypatch.setattr(refine, "DESCENTS", 1)  # those of the sample
     plain, before = fitted()
     assert error < 0.95 * plain
     assert not np.allclose(smoothing_parameters, before)

@@ -40,11 +40,11 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
         return model.fit(X[:300], y[:300])
 
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
-    monkeypatch.setattr(staged_fit, "_ASTRAY", 0.0)
+    monkeypatch.setattr(staged_fit, "DIVERGED", 0.0)
     assert fitted().model_.order == 1
 
 
-@pytest.mark.parametrize("bound", ["_ASTRAY", "_WORSE", "_LARGEST"])
+@pytest.mark.parametrize("bound", ["DIVERGED", "HARMFUL", "LARGEST_VALUE"])
 @pytest.mark.parametrize("family", ["poisson", "huber", "gaussian_location_scale"])
 def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
     rng = np.random.default_rng(0)
@@ -207,7 +207,7 @@ def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
 
     model, error = fitted()
     assert (model.model_.smoothing_parameters[2][[0, 1, 4, 5]] > 1e7).all()
-    monkeypatch.setattr(column, "_LARGEST_LAM", (1e6, 1e6))
+    monkeypatch.setattr(column, "LARGEST_LAM", (1e6, 1e6))
     assert error < 0.8 * fitted()[1]
 
 

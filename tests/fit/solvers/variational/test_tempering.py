@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, RandomWalk, Spline
-from ahofm.fit.solvers.variational.tempering import against_noise, constant, with_noise
+from ahofm.fit.solvers.variational.staged_fit import against_noise, constant, with_noise
 from ahofm.fit.stacking.problem import TrainingProblem
 
 

@@ -18,19 +18,12 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Saved
+from ahofm.fit.solvers.lbfgs import two_loops
 from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.tuning import DESCENTS, ENOUGH_DECREASE, QUASI_NEWTON_MEMORY
 from ahofm.kernels import BlockSums
-
-_MEMORY = 10
-"""Steps that the quasi-Newton matrix remembers."""
-
-_ENOUGH = 0.5
-"""Ends when a step promises less, in units of log-likelihood: one coefficient's sampling error is as large."""
-
-_DESCENTS = 4
-"""Descents; smoothing parameters are estimated again after each but the last."""
 
 Progress = Callable[[float, float], bool]
 """Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
@@ -72,8 +65,8 @@ def refined(
             promise = -float(gradient @ direction)
         if progress(value / rows.total, promise):
             break
-        if promise < 2.0 * _ENOUGH or passes * _DESCENTS >= descent * most_passes:
-            if descent == _DESCENTS:
+        if promise < 2.0 * ENOUGH_DECREASE or passes * DESCENTS >= descent * most_passes:
+            if descent == DESCENTS:
                 break
             value, gradient = objective.learn(u, value, slopes)
             objective.damp(u, slopes)
@@ -88,7 +81,7 @@ def refined(
             objective.damp(u, slopes)
             continue
         change = step * direction
-        steps = [*steps[1 - _MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
+        steps = [*steps[1 - QUASI_NEWTON_MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
         u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
@@ -120,18 +113,15 @@ def _direction(
     steps: Sequence[tuple[Floats, Floats, list[Floats]]],
 ) -> Floats:
     """Two loops of L-BFGS around the block solves."""
-    rest, at_codes, coefficients = gradient.copy(), list(slopes), u.copy()
-    alphas = []
-    for change, bend, codes in reversed(steps):
-        alpha = float(change @ rest) / float(change @ bend)
-        alphas.append(alpha)
-        rest -= alpha * bend
-        coefficients -= alpha * change
-        at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
-    out = objective.inverse(at_codes, coefficients)
-    for (change, bend, _), alpha in zip(steps, reversed(alphas), strict=True):
-        out += (alpha - float(bend @ out) / float(change @ bend)) * change
-    return -out
+
+    def block_solves(_: Floats, alphas: Sequence[float]) -> Floats:
+        at_codes, coefficients = list(slopes), u.copy()
+        for (move, _change, codes), alpha in zip(reversed(steps), alphas, strict=True):
+            coefficients -= alpha * move
+            at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
+        return objective.inverse(at_codes, coefficients)
+
+    return -two_loops(gradient, [(move, change) for move, change, _ in steps], block_solves)
 
 
 def _minus(new: Sequence[Floats], old: Sequence[Floats]) -> list[Floats]:

@@ -1,36 +1,33 @@
-"""Subsample: a variational fit to a sample of the rows, then quasi-Newton passes over all rows."""
+"""Subsample: a variational fit to a sample of the rows, then quasi-Newton passes over all rows.
+
+Factors that the rows do not support are dropped in between. Noise alone gives a term with f effective degrees of
+freedom a variance of f over the rows' information. A factor whose term has much less, by the information of all rows,
+costs time in every pass, and follows their noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ahofm.columns.basis import Floats
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import pass_cost
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.subsample.objective import Rows, tables_of
-from ahofm.fit.solvers.subsample.prune import pruned
 from ahofm.fit.solvers.subsample.refine import refined
-from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.stages import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.tuning import FLOAT64_PASS_ROWS, LEAST_OVER_NOISE, PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
 from ahofm.kernels import NativeKernel
-from ahofm.model import Reason
-from ahofm.rows import RAW_SAMPLE_ROWS, ArraySource, ThreadExecutor, selected
-
-SAMPLE_ROWS = 50_000
-"""Rows of the sample: enough for first smoothing parameters, the dispersion and the start of factors."""
-
-SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
-"""Beyond, this is the default: at order 3 and rank 12 both take as long there, with about the same error."""
-
-_FLOAT64_ROWS = 200_000
-
-PASSES, PASSES_BELOW = 44, 12
-"""Over all rows, at most: at the highest order, and at each of those below."""
+from ahofm.model.shares import symmetric
+from ahofm.rows import ArraySource, ThreadExecutor, selected
 
 
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
@@ -53,41 +50,48 @@ def refined_fits(
     """A staged fit's results at every order, refined on all rows; ``name`` is that of its parts in a checkpoint."""
     fits: list[Fit] = []
     saved = runner.saved
-    for at, posteriors in enumerate(staged.posteriors):
+    for at in range(len(staged.posteriors)):
         place = f"{name} stage {at}"
         kept = None if saved is None else saved.get(place, StageResult)
         if kept is not None:
             fits.append(kept)
             continue
-        if runner.reason is not None:
+        new: list[Posterior] | None = None
+        if runner.reason is None:
+            with runner.interruptible():
+                new = _refined_stage(staged, at, problem, sample, runner, place)
+        if new is None:
             fits.append(staged.fits[at])
             continue
-        last = at == len(staged.posteriors) - 1
-        known, noise = rows_of(sample, staged), staged.fits[at][0].noise
-        cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
-        try:
-            supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
-            new = refined(
-                supported,
-                staged.additive,
-                all_rows(problem, staged),
-                known,
-                staged.expected_sums(supported),
-                noise,
-                most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
-                progress=partial(runner.report, passes=1.0, cost=cost),
-                saved=saved,
-                name=f"{place} on its way",
-            )
-        except KeyboardInterrupt:
-            runner.reason = Reason.INTERRUPTED
-            fits.append(staged.fits[at])
-            continue
+        noise = staged.fits[at][0].noise
         parts = [posterior.stage_result(staged.additive, noise) for posterior in new]
         fits.append(tuple(part for part in parts if part is not None))
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")
     return fits
+
+
+def _refined_stage(
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+) -> list[Posterior]:
+    """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
+    last = at == len(staged.posteriors) - 1
+    known, noise = rows_of(sample, staged), staged.fits[at][0].noise
+    cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
+    posteriors = staged.posteriors[at]
+    supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
+    return refined(
+        supported,
+        staged.additive,
+        all_rows(problem, staged),
+        known,
+        staged.expected_sums(supported),
+        noise,
+        most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+        progress=partial(runner.report, passes=1.0, cost=cost),
+        saved=runner.saved,
+        name=f"{place} on its way",
+    )
 
 
 def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
@@ -114,4 +118,44 @@ def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
 
 
 def _kernel(n_rows: int) -> NativeKernel:
-    return NativeKernel("float64" if n_rows <= _FLOAT64_ROWS else "float32")
+    return NativeKernel("float64" if n_rows <= FLOAT64_PASS_ROWS else "float32")
+
+
+def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
+    """Posteriors without the factors that none of them supports; of every order the largest one stays.
+
+    ``information`` is, of every linear predictor, the sum of its rows' curvatures over the dispersion.
+    """
+    ranks = posteriors[0].ranks
+    if not ranks:
+        return list(posteriors)
+    # how many times its noise each factor has: (linear predictors, factors)
+    times = np.array(
+        [own * _variances(posterior) / _edf(posterior) for posterior, own in zip(posteriors, information, strict=True)]
+    )
+    most = times.max(axis=0)
+    kept = {
+        order: start + np.flatnonzero((most[start:end] > LEAST_OVER_NOISE) | (most[start:end] == most[start:end].max()))
+        for order, (start, end) in zip(ranks, pairwise(np.cumsum([0, *ranks.values()])), strict=True)
+    }
+    return [_only(posterior, kept) for posterior in posteriors]
+
+
+def _variances(posterior: Posterior) -> Floats:
+    """Of each factor's term, over the columns' own distributions."""
+    squares = np.array([block.column.mass @ block.mean[:-1, 1:] ** 2 for block in posterior.blocks])
+    ends = np.cumsum([0, *posterior.ranks.values()])
+    parts = [symmetric(squares[:, a:b], order) for order, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)]
+    return np.concatenate(parts)
+
+
+def _edf(posterior: Posterior) -> Floats:
+    """Effective degrees of freedom of each factor."""
+    found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
+    return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
+
+
+def _only(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
+    which = np.concatenate(list(kept.values()))
+    ranks = {order: len(own) for order, own in kept.items()}
+    return replace(posterior, ranks=ranks, blocks=tuple(block.only(which) for block in posterior.blocks))

@@ -15,18 +15,8 @@ from ahofm.fit.priors.iid import IIDPrior
 from ahofm.fit.priors.spline import SplinePrior
 from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
 from ahofm.fit.smoothing.fellner_schall import learned
+from ahofm.fit.tuning import COLUMN_JITTERS, FARTHEST_RARE_VALUE, FARTHEST_VALUE, LEAST_START_SQUARE, RARE_CODE_ROWS
 from ahofm.kernels import BlockSums
-
-_JITTERS = (1e-9, 1e-6, 1e-3)
-"""Fractions of the mean diagonal added to a block's diagonal; later ones where rounding has made it indefinite."""
-
-_LEAST_SQUARE = 0.3
-"""Smoothing parameters start no higher than those of factors with this mean square: a factor that starts small is not
-pruned before the rows have had their say.
-"""
-
-_FARTHEST, _FARTHEST_RARE, _RARE = 10.0, 4.0, 5.0
-"""Bounds of factors in units of their root mean square: at codes of many rows, and of fewer than five."""
 
 
 class FailedError(ArithmeticError):
@@ -62,7 +52,7 @@ class ColumnPosterior:
     def empty(cls, column: ColumnPriors, n_rows: int, square: float) -> ColumnPosterior:
         """No main effect yet, but one of that mean square expected; no factors."""
         none = np.zeros((column.book.n_codes, 1))
-        farthest = np.where(column.mass * n_rows < _RARE, _FARTHEST_RARE, _FARTHEST)
+        farthest = np.where(column.mass * n_rows < RARE_CODE_ROWS, FARTHEST_RARE_VALUE, FARTHEST_VALUE)
         lam = column.main.initial_lam(max(square, 1e-6))[:, np.newaxis]
         return cls(column, farthest, none, none, lam, np.zeros((column.factors.n_groups, 0)))
 
@@ -70,7 +60,7 @@ class ColumnPosterior:
         """With factors that start from those values, without uncertainty."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
-        square = max(float((self.column.mass @ start[:-1] ** 2).mean()), _LEAST_SQUARE)
+        square = max(float((self.column.mass @ start[:-1] ** 2).mean()), LEAST_START_SQUARE)
         lam = np.tile(self.column.factors.initial_lam(square)[:, np.newaxis], rank)
         return replace(
             self,
@@ -104,7 +94,7 @@ class ColumnPosterior:
         """
         if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
             raise FailedError("sums over rows are not finite")
-        for jitter in _JITTERS:
+        for jitter in COLUMN_JITTERS:
             gram, rhs = sums.gram[:-1] / noise, sums.rhs[:-1] / noise
             diagonal = np.einsum("bff->bf", gram)
             if damping:

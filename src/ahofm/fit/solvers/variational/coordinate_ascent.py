@@ -24,20 +24,8 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffec
 from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response, WorkingResponse
+from ahofm.fit.tuning import ADDITIVE_FIRST_STEPS, DAMPINGS, LARGE_ETA, LEAST_DISPERSION_RATIO
 from ahofm.kernels import BlockSums
-
-_DAMPINGS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
-"""Tried one after another until a step has sufficient decrease."""
-
-_FIRST_STEPS = 20
-"""Steps of the additive fit that a staged fit starts from."""
-
-_FALL = 0.7
-"""Least ratio of the dispersion after a sweep to that before it, while pairs have smoothing parameters of their own:
-these have to keep up with it."""
-
-_LARGE_ETA = 20.0
-"""From a linear predictor of that size on a family's majorant replaces curvatures, which have all but vanished."""
 
 
 @dataclass
@@ -188,7 +176,7 @@ class VariationalState:
             for k, linear_predictor in enumerate(self.linear_predictors):
                 linear_predictor.learn_surfaces(self.information(k))
         if any(linear_predictor.posterior.surfaces is not None for linear_predictor in self.linear_predictors):
-            floor = max(floor, _FALL * self.noise)
+            floor = max(floor, LEAST_DISPERSION_RATIO * self.noise)
         self._update_dispersion(variance, floor)
 
     def settle(self, *, backwards: bool) -> None:
@@ -226,7 +214,7 @@ class VariationalState:
         if self.response.family.dispersed and not self.response.quadratic:
             self.pull()
             if any(linear_predictor.posterior.surfaces is not None for linear_predictor in self.linear_predictors):
-                floor = max(floor, _FALL * self.noise)
+                floor = max(floor, LEAST_DISPERSION_RATIO * self.noise)
             self._update_dispersion((self.derivatives.curvature * self.variance).sum(axis=1), floor)
 
     @property
@@ -237,7 +225,7 @@ class VariationalState:
     def _start_by_steps(self) -> None:
         nothing = np.zeros(self.response.n_rows)
         left = self.response.remaining(self.derivatives)
-        for step in range(_FIRST_STEPS):
+        for step in range(ADDITIVE_FIRST_STEPS):
             self._update_dispersion(nothing, floor=0.0)
             for k in range(len(self.linear_predictors)):
                 self._move_mains(k, nothing)
@@ -269,7 +257,7 @@ class VariationalState:
             self.derivatives,
             linear_predictor.tensor_penalty(j),
         )
-        for damping in _DAMPINGS:
+        for damping in DAMPINGS:
             linear_predictor.blocks[j] = old.solved(
                 sums, self.noise, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
             )
@@ -319,7 +307,7 @@ class VariationalState:
         if derivatives is None:
             self.uncertain = self._uncertainty()
             derivatives = self.response.derivatives(eta, self.uncertain)
-        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > _LARGE_ETA:
+        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > LARGE_ETA:
             majorised = self.response.majorised(derivatives, self.variance)
             self.use_majorant = self.use_majorant or majorised is not derivatives
             return majorised

@@ -18,10 +18,9 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Family, Gamma, Multinomial, NegativeBinomial, Poisson, Tweedie
 from ahofm.fit.priors.base import FunctionPosterior, Prior
 from ahofm.fit.priors.column import ColumnPriors
-from ahofm.fit.priors.iid import IIDPrior, free_levels
+from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior, free_levels
 from ahofm.fit.priors.random_walk import RandomWalkPrior
 from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.spline_iid import SplineIIDPrior
 from ahofm.fit.solvers.variational.column import ColumnPosterior, FailedError
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.posterior import Posterior

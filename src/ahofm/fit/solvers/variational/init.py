@@ -13,16 +13,8 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.priors.column import ColumnPriors
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
+from ahofm.fit.tuning import START_HALVINGS, START_ROWS, START_STD
 from ahofm.model.shares import symmetric
-
-_RANDOM_STD = 0.3
-"""Standard deviation of random coefficients, in units of the residual's."""
-
-_HALVINGS = 20
-"""Of the terms of new factors, at most."""
-
-_ENOUGH_ROWS = 20_000
-"""For the covariance of residuals with products; more are thinned."""
 
 
 def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: np.random.Generator) -> list[Floats]:
@@ -31,7 +23,7 @@ def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: 
     for column in columns:
         size = 1.0 / np.sqrt(1.0 + 10.0 * _relative(column.stiffness))
         coef = rng.normal(size=(len(size), rank)) * size[:, np.newaxis]
-        factors.append(column.start @ coef * (_RANDOM_STD * std))
+        factors.append(column.start @ coef * (START_STD * std))
     return factors
 
 
@@ -104,7 +96,7 @@ def _ends(stacked: Sequence[Floats]) -> NDArray[np.int64]:
 
 def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:
     """Every so many rows, each for all of them."""
-    step = max(len(gradient) // _ENOUGH_ROWS, 1)
+    step = max(len(gradient) // START_ROWS, 1)
     return step * gradient[::step], codes.take(np.arange(0, len(gradient), step))
 
 
@@ -151,7 +143,7 @@ def harmless(
     size = float(np.sqrt(symmetric(squares, order).sum()))
     values = np.stack([part[own] for part, own in zip(factors, codes.columns, strict=True)])
     terms, scale = symmetric(values, order).sum(axis=1), min(1.0, most / size if size > 0.0 else 1.0)
-    for _ in range(_HALVINGS):
+    for _ in range(START_HALVINGS):
         eta = derivatives.eta.copy()
         eta[:, k] += scale * terms
         with quiet():

@@ -20,19 +20,16 @@ from scipy.linalg import lapack
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.priors.column import SmoothCoordinates
-from ahofm.fit.smoothing.fellner_schall import LEAST_EDF, LEAST_QUADRATIC_FORM
+from ahofm.fit.smoothing.fellner_schall import updated
 from ahofm.fit.solvers.variational.working import WorkingResponse
-
-MOST_COEFFICIENTS, MOST_CELLS = 1_000, 50_000_000
-"""Of the design; beyond, main effects are left to the blocks."""
-
-GRAM_ROWS = 8_192
-"""Of the design that are weighted at a time: a weighted copy of it all would double the memory."""
-
-_FIRST_STEPS = 30
-
-_SMALLEST_LAM, _LARGEST_LAM = 1e-6, 1e8
-"""Smoothing parameters: the lowest, and the highest unless factors may have higher ones."""
+from ahofm.fit.tuning import (
+    GRAM_ROWS,
+    LARGEST_MAIN_LAM,
+    MAIN_FIRST_STEPS,
+    MOST_DESIGN_CELLS,
+    MOST_MAIN_COEFFICIENTS,
+    SMALLEST_MAIN_LAM,
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class AdditiveDesign:
     ) -> AdditiveDesign:
         """At raw values. Without any coordinates when there would be too many of them."""
         size = sum(own.values.shape[1] for own in coordinates if own is not None)
-        if size > min(MOST_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_CELLS:
+        if size > min(MOST_MAIN_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_DESIGN_CELLS:
             coordinates = [None] * len(books)
         design = _design(books, coordinates, columns)
         middle = np.asarray(weight @ design) / weight.sum()
@@ -95,7 +92,7 @@ class AdditiveDesign:
         total = float(self.weight.sum())
         smooth, noise = self.nothing(), max(float(self.weight @ target**2) / total, 1e-12)
         right = self.design.T @ (self.weight * target)
-        for step in range(_FIRST_STEPS if self.size else 0):
+        for step in range(MAIN_FIRST_STEPS if self.size else 0):
             smooth = self._solved(smooth, self._gram, right, noise) or smooth
             lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
             before, noise = noise, max((lost + smooth.trace) / total, 1e-12)
@@ -135,10 +132,8 @@ class AdditiveDesign:
         coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
-        edf = np.maximum(self._counts - smooth.lam * (self._penalties @ variance), LEAST_EDF)
-        quadratic_form = np.maximum(self._penalties @ coef**2, LEAST_QUADRATIC_FORM)
-        now = smooth.lam
-        lam = np.clip(np.clip(edf / quadratic_form, now / 5.0, now * 5.0), _SMALLEST_LAM, self._largest_lam)
+        edf = self._counts - smooth.lam * (self._penalties @ variance)
+        lam = updated(smooth.lam, edf, self._penalties @ coef**2, (SMALLEST_MAIN_LAM, self._largest_lam))
         trace = 2.0 * float((gram * covariance).sum()) - float(np.diag(gram) @ variance)
         return MainEffects(np.asarray(coef), lam, trace)
 
@@ -199,7 +194,7 @@ class AdditiveDesign:
 
     @cached_property
     def _largest_lam(self) -> float:
-        return max([_LARGEST_LAM, *(own.largest_lam for own in self._parts)])
+        return max([LARGEST_MAIN_LAM, *(own.largest_lam for own in self._parts)])
 
     @cached_property
     def _counts(self) -> Floats:

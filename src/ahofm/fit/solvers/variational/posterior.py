@@ -5,21 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.priors.tensor import MOST_COORDINATES, ROWS_PER_CELL, TensorMargin, TensorPenalty, TensorSmoothing
+from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty, TensorSmoothing
 from ahofm.fit.solvers.variational.column import ColumnPosterior
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.stages import StageResult
 from ahofm.fit.solvers.variational.working import WorkingResponse
+from ahofm.fit.tuning import FAR_VALUE, MOST_SURFACE_COORDINATES, ROWS_PER_CELL
 from ahofm.kernels import ColumnMoments
 
-_FAR = 10.0
-"""Times the values of a function, from which on removing it from the row states leaves too much rounding behind."""
+
+@dataclass(frozen=True)
+class StageResult:
+    """One linear predictor at the end of a stage, in the units of the standardised target.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    intercept, noise : float
+        ``noise`` is the dispersion.
+    coef, centring : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
+    values : tuple of arrays of shape (codes, 1 + factors)
+        Means at the codes, without the smooth main effects, which ``coef`` and ``centring`` include.
+    smoothing_parameters : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
+    """
+
+    ranks: Mapping[int, int]
+    intercept: float
+    noise: float
+    coef: tuple[Floats, ...]
+    centring: tuple[Floats, ...]
+    values: tuple[Floats, ...]
+    smoothing_parameters: tuple[tuple[Floats, Floats], ...]
+
+
+Fit: TypeAlias = tuple[StageResult, ...]
+"""All linear predictors."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +133,7 @@ class LinearPredictor:
             cells = prod(sorted(block.n_levels for block in self.blocks)[-2:])
             if (
                 cells * ROWS_PER_CELL <= n_rows
-                and sum(block.n_coordinates for block in self.blocks) <= MOST_COORDINATES
+                and sum(block.n_coordinates for block in self.blocks) <= MOST_SURFACE_COORDINATES
             ):
                 self.posterior = replace(
                     self.posterior, surfaces=TensorSmoothing.start(self._margins(), information, n_rows)
@@ -155,7 +181,7 @@ class LinearPredictor:
         nothing but rounding. The states are then built from the other columns.
         """
         reached, usual = (np.abs(block.mean).max(axis=0) for block in (self.blocks[j], old))
-        if (reached <= _FAR * usual).all():
+        if (reached <= FAR_VALUE * usual).all():
             self.rows.swap_columns(None, self.moments(j))
             return
         self.rows.clear()

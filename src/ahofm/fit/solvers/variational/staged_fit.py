@@ -3,12 +3,16 @@
 Mean-field variational Bayes by coordinate ascent over columns. eta is affine in all functions of one column, so given
 the posterior of the others, a column's posterior is one exact solve; its variances then enter the problems of the
 others. That prunes: a factor that the rows do not support has partners of small mean and large variance.
+
+Tempering is the fraction of the partners' variance that counts, as in a power posterior: 1 is mean-field variational
+Bayes, 0 takes partners as known. More of it prunes more. What is best depends on the fraction of the loss that remains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,40 +25,60 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.engine import has_engine
 from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.stages import Fit, Report, Sweep
-from ahofm.fit.solvers.variational.tempering import Tempering
 from ahofm.fit.solvers.variational.working import Response
+from ahofm.fit.tuning import (
+    DIVERGED,
+    FAMILY_SWEEPS,
+    HARMFUL,
+    LARGEST_VALUE,
+    LEAST_NOISE_TEMPERING,
+    LEAST_SIGNAL_TEMPERING,
+    MORE_FACTORS_FROM,
+    MOST_GROWTHS,
+    NOISE_TEMPERING,
+    SETTLED,
+)
 from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
 from ahofm.rows import ArraySource, Executor
 
-_LEARNING = (0, 1, 2, 6, 12, 24)
-"""Sweeps of a stage before which a family's own parameters are estimated."""
-
-_ASTRAY, _WORSE = 100.0, 1.25
-"""Times the noise, or the loss, before a stage: sweeps that pass it diverge; factors that end with so much have done
-harm. Losses count from those of constants on: to be pruned may cost as much as the stages before have gained.
-
-When the partners' uncertainty begins to count, the noise may rise to seven times what it was, and then falls.
-Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
-values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean.
-"""
-
-_LARGEST = 1e8
-"""Values of functions, in standard deviations of the target: where factors have them, their partners are too small for
-products to be told from rounding.
-"""
-
-_LEFT_OVER, _GROWTHS = 2, 2
-"""Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
-
-One is left in every third fit to data where more factors do not help; two to six where they do.
-"""
+Tempering: TypeAlias = Callable[[float], float]
+"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
 
 
-_SETTLED = 1e-5
-"""Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
+def constant(tempering: float) -> Tempering:
+    """The same whatever is left."""
+    return lambda _: tempering
+
+
+def with_noise(left: float) -> float:
+    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
+    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
+
+
+def against_noise(most: float, left: float) -> float:
+    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
+    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep over all columns: the order of its stage, and the objective it ends at.
+
+    ``value`` is the noise variance of the standardised target, or the fraction of the loss that remains; ``grown`` is
+    how often the order has got more factors.
+    """
+
+    order: int
+    number: int
+    value: float
+    change: float
+    grown: int = 0
+
+
+Report: TypeAlias = Callable[[Sweep], bool]
+"""Told of every sweep; the fit ends with what it has when it returns True."""
 
 
 @dataclass
@@ -193,9 +217,9 @@ class StagedFit:
 
     def _grow(self, report: Report) -> bool:
         """More factors for pairs while there is something left for them; whether somebody asked to stop."""
-        for times in range(1, _GROWTHS + 1):
+        for times in range(1, MOST_GROWTHS + 1):
             gradients = [self._gradient(k) for k in range(len(self._state.linear_predictors))]
-            if max(found_pairs(self.columns, self.codes, gradient) for gradient in gradients) < _LEFT_OVER:
+            if max(found_pairs(self.columns, self.codes, gradient) for gradient in gradients) < MORE_FACTORS_FROM:
                 break
             before = self._state.copy()
             try:
@@ -255,18 +279,18 @@ class StagedFit:
                 used = tempering
                 self._build(tempering)
             before = state.objective()
-            if number in _LEARNING:
+            if number in FAMILY_SWEEPS:
                 state.learn_parameters()
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
             value = state.objective()
-            if judged and not (state.risen(began) <= _ASTRAY and state.largest() <= _LARGEST):
+            if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
                 raise FailedError("sweeps diverge")
             change = abs(float(np.log(value / before))) if state.response.quadratic else abs(value - before)
             stopped = report(Sweep(order, number, value, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
-        if judged and not stopped and not state.risen(began, ends=True) <= _WORSE:
+        if judged and not stopped and not state.risen(began, ends=True) <= HARMFUL:
             raise FailedError("new factors raise the loss")
         self.settled = change < schedule.tol
         return stopped
@@ -284,12 +308,12 @@ class StagedFit:
                 self._build(1.0)  # main effects have no partners: all of their variance counts as noise
             before, eta, backwards = state.objective(), state.derivatives.eta.copy(), number % 2 == 1
             if number < schedule.learning:
-                if number in _LEARNING:
+                if number in FAMILY_SWEEPS:
                     state.learn_parameters()
                 state.sweep(learn=True, backwards=backwards, floor=0.0)
             else:
                 state.settle(backwards=backwards)
-                settled = settled + 1 if self._moved(eta) < _SETTLED else 0
+                settled = settled + 1 if self._moved(eta) < SETTLED else 0
             change = (
                 abs(float(np.log(state.objective() / before)))
                 if state.response.quadratic

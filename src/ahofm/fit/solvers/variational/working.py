@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
-
-_FARTHEST_STEP = 3.0
-"""Largest change of a linear predictor in one block: farther off the quadratic approximation is useless."""
-
-_ENOUGH_ROWS = 50_000
-"""Rows that a rough estimate is made from."""
+from ahofm.fit.tuning import FARTHEST_STEP, ROUGH_ROWS
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,7 @@ class Response:
         """Rows, counted by what they tell: a row of a rare event counts for little."""
         if self.family.dispersed:
             return float(self.n_rows)
-        some = self.take(np.arange(0, self.n_rows, max(self.n_rows // _ENOUGH_ROWS, 1)))
+        some = self.take(np.arange(0, self.n_rows, max(self.n_rows // ROUGH_ROWS, 1)))
         curvature = some.derivatives(np.tile(self.constants, (some.n_rows, 1))).curvature.mean(axis=1)
         return self.n_rows * min(1.0, some.mean_of(curvature))
 
@@ -171,6 +166,6 @@ class Response:
             bend = before.curvature[:, k] * step**2
             beyond = after.value - before.value - before.slope[:, k] * step - 0.5 * bend
             excess, allowed = float(self.weight @ beyond), 0.25 * float(self.weight @ bend)
-        if not np.isfinite(excess) or float(np.abs(step).max(initial=0.0)) > _FARTHEST_STEP:
+        if not np.isfinite(excess) or float(np.abs(step).max(initial=0.0)) > FARTHEST_STEP:
             return False
         return excess <= allowed + 1e-12 * self.total * abs(self.mean_of(before.value))

@@ -8,7 +8,7 @@ from scipy import stats
 from ahofm import AHOFMRegressor
 from ahofm.columns import Linear
 from ahofm.explain import summary
-from ahofm.fit.tests_of_effects import Statistic, p_value, weighted_chi2_tail
+from ahofm.inference.tests_of_effects import Statistic, p_value, weighted_chi2_tail
 
 
 @pytest.mark.parametrize("value", [0.5, 3.0, 9.0, 25.0])
