@@ -7,9 +7,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -218,14 +220,9 @@ def _save_checkpoints(folder: Path) -> None:
             raise RuntimeError("power cut")
 
     rows = table()
-    before, checkpoint.CHECKPOINT_SECONDS = checkpoint.CHECKPOINT_SECONDS, 0.0
-    try:
+    with patch.object(checkpoint, "CHECKPOINT_SECONDS", 0.0), suppress(RuntimeError):
         AHOFMRegressor(checkpoint=folder / "checkpoint", callbacks=[fail], **_FIT).fit(_features(rows), rows["y"])
-    except RuntimeError:
-        return
-    finally:
-        checkpoint.CHECKPOINT_SECONDS = before
-    raise AssertionError("the fit was to fail")
+        raise AssertionError("the fit was to fail")
 
 
 def _checkpoints_attempt(folder: Path) -> Attempt:
