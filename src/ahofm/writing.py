@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 __all__ = ["check_writable", "replacing"]
 
@@ -16,10 +17,26 @@ _ROOM = 1 << 20
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(
+    path: str | os.PathLike[str],
+    *,
+    draft: Path | None = None,
+    lock: Callable[[BinaryIO], None] | None = None,
+    remedy: str = "make room or give another file",
+) -> Iterator[Path]:
     """A draft beside a file, to be written; it takes the file's place once it is on the disk, and goes otherwise.
 
     A new file has the permissions that the umask leaves, one that was there keeps its own; links are followed.
+
+    Parameters
+    ----------
+    path : path
+    draft : path, optional
+        A name in the same directory; one that nobody else has by default.
+    lock : function of the open draft, optional
+        Called before the draft is written; the file stays open until all of it is on the disk.
+    remedy : str
+        What to do when it fails, for the error's message.
 
     Raises
     ------
@@ -27,19 +44,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         Names the file. What was there before is still there.
     """
     target = _target(Path(path))
-    draft = _draft(target)
+    draft = draft or _draft(target)
     try:
-        draft.touch(exist_ok=False)
-        if target.exists():
-            draft.chmod(stat.S_IMODE(target.stat().st_mode))
-        yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
+        with draft.open("xb") as held:
+            if lock is not None:
+                lock(held)
+            if target.exists():
+                draft.chmod(stat.S_IMODE(target.stat().st_mode))
+            yield draft
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
         os.replace(draft, target)
     except OSError as error:
         if error.filename not in (None, str(draft)):  # of another file
             raise
-        raise _named(error, path) from error
+        raise _named(error, path, remedy) from error
     finally:
         draft.unlink(missing_ok=True)
 
@@ -76,8 +95,8 @@ def _draft(target: Path) -> Path:
     return target.with_name(f".{secrets.token_hex(8)}.tmp")
 
 
-def _named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+def _named(error: OSError, path: str | os.PathLike[str], remedy: str = "make room or give another file") -> OSError:
     """The same error, of the file that was asked for and not of the draft; as one line without the number."""
-    named = type(error)(f"cannot write {path}: {error.strerror or error}; make room or give another file")
+    named = type(error)(f"cannot write {path}: {error.strerror or error}; {remedy}")
     named.errno = error.errno
     return named

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their place, then moved there.
+"""Drafts of the files of a store, which appear whole or not at all.
 
 A writer holds a lock on its draft for as long as it lives. A draft that nobody holds is of a process that was killed,
 and the next build removes it.
@@ -6,13 +6,13 @@ and the next build removes it.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
+
+from ahofm import writing
 
 try:
     import fcntl
@@ -22,23 +22,14 @@ except ImportError:  # Windows, where a file that is open cannot be removed: as 
 _DRAFT = re.compile(r"\.(plan\.safetensors|manifest\.json|part-\d{5,}\.arrow|known-\d{5,}\.bin)\.[0-9a-f]{8}")
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> AbstractContextManager[Path]:
     """A name beside a file, which takes its place once it is on the disk, and goes when something fails."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with draft.open("xb") as held:
-            with suppress(OSError):  # a file system without locks
-                _lock(held)
-            yield draft
-            os.fsync(held.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise OSError(
-            error.errno, f"cannot write {path}: {error.strerror or error}; what is complete stays: make room, run again"
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
+    return writing.replacing(
+        path,
+        draft=path.with_name(f".{path.name}.{secrets.token_hex(4)}"),
+        lock=_lock_if_possible,
+        remedy="what is complete stays: make room, run again",
+    )
 
 
 def remove_drafts(folder: Path) -> None:
@@ -48,6 +39,11 @@ def remove_drafts(folder: Path) -> None:
             with suppress(OSError), item.open("rb+") as file:  # locked: another build is at it
                 _lock(file)
                 item.unlink()
+
+
+def _lock_if_possible(file: Any) -> None:
+    with suppress(OSError):  # a file system without locks
+        _lock(file)
 
 
 def _lock(file: Any) -> None:
