@@ -51,7 +51,7 @@ def estimator(model: str, threads: int, *, classes: bool, job: str) -> Any:
     if model == "ahofm":
         from ahofm import AHOFMClassifier, AHOFMRegressor
 
-        options = {"order": 2} if job == "million" else {}
+        options: dict[str, Any] = {"order": 2} if job == "million" else {}
         return (AHOFMClassifier if classes else AHOFMRegressor)(random_state=0, n_jobs=threads, **options)
     if model == "lightgbm":
         import lightgbm

@@ -218,13 +218,13 @@ def _save_checkpoints(folder: Path) -> None:
             raise RuntimeError("power cut")
 
     rows = table()
-    before, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
+    before, checkpoint.CHECKPOINT_SECONDS = checkpoint.CHECKPOINT_SECONDS, 0.0
     try:
         AHOFMRegressor(checkpoint=folder / "checkpoint", callbacks=[fail], **_FIT).fit(_features(rows), rows["y"])
     except RuntimeError:
         return
     finally:
-        checkpoint.SECONDS = before
+        checkpoint.CHECKPOINT_SECONDS = before
     raise AssertionError("the fit was to fail")
 
 
