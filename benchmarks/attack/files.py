@@ -201,7 +201,7 @@ def _of_store(folder: Path) -> str:
     """All that a fit reads of a store."""
     store = CodeStore.open(folder)
     chunks = [digest_of(store.source.chunk(index)) for index in range(store.source.n_chunks)]
-    return digest_of(store.columns, store.target, store.n_rows, store.total, chunks, store.known)
+    return digest_of(store.columns, store.target, store.n_rows, store.total, chunks, store.raw_sample)
 
 
 def _of_fit(folder: Path) -> str:
@@ -218,13 +218,13 @@ def _save_checkpoints(folder: Path) -> None:
             raise RuntimeError("power cut")
 
     rows = table()
-    before, checkpoint.CHECKPOINT_SECONDS = checkpoint.CHECKPOINT_SECONDS, 0.0
+    before, checkpoint.CHECKPOINT_SECONDS = checkpoint.CHECKPOINT_SECONDS, 0.0  # type: ignore[attr-defined]
     try:
         AHOFMRegressor(checkpoint=folder / "checkpoint", callbacks=[fail], **_FIT).fit(_features(rows), rows["y"])
     except RuntimeError:
         return
     finally:
-        checkpoint.CHECKPOINT_SECONDS = before
+        checkpoint.CHECKPOINT_SECONDS = before  # type: ignore[attr-defined]
     raise AssertionError("the fit was to fail")
 
 
