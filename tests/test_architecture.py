@@ -52,7 +52,7 @@ def test_every_file_belongs_to_a_stage():
 HANDED_OVER = {
     ("estimators/shown.py", name)
     for name in ("explain.shares.importances", "explain.summary", "plot.EffectsDisplay", "report.write")
-} | {("fit/uncertainty.py", "inference.uncertainty.band_of")}  # where estimators/training.py imports it from
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -203,7 +203,7 @@ def _of_store(folder: Path) -> str:
     """All that a fit reads of a store."""
     store = CodeStore.open(folder)
     chunks = [digest_of(store.source.chunk(index)) for index in range(store.source.n_chunks)]
-    return digest_of(store.columns, store.target, store.n_rows, store.total, chunks, store.known)
+    return digest_of(store.columns, store.target, store.n_rows, store.total, chunks, store.raw_sample)
 
 
 def _of_fit(folder: Path) -> str:

@@ -13,7 +13,7 @@ from ahofm.fit.data import prepare
 from ahofm.fit.priors.iid import IIDPrior
 from ahofm.fit.priors.random_walk import RandomWalkPrior
 from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.spline_iid import SplineIIDPrior
+from ahofm.fit.priors.iid import SplineIIDPrior
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational import staged_fit

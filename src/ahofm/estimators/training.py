@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ahofm.columns.table import Table
-from ahofm.fit.uncertainty import band_of
+from ahofm.inference.uncertainty import band_of
 from ahofm.model import Model
 
 

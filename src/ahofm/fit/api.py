@@ -23,7 +23,7 @@ from ahofm.fit.settings import ESTIMATING, Settings, check_order, check_ranks, c
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.stacking.ensemble import fit_variational
-from ahofm.fit.tuning import HIGHEST_ORDER
+from ahofm.fit.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
@@ -177,7 +177,11 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
 
 def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where smoothing parameters are learned."""
-    return SplineIID(n_basis=14 if n_rows <= 5_000 else 20) if estimates_smoothing(settings) else None
+    return (
+        SplineIID(n_basis=BASIS_SIZE if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
+        if estimates_smoothing(settings)
+        else None
+    )
 
 
 def _refuse_infinite(model: Model) -> None:

@@ -13,7 +13,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.priors.column import ColumnPriors
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
-from ahofm.fit.tuning import START_HALVINGS, START_ROWS, START_STD
+from ahofm.fit.tuning import START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
 from ahofm.model.shares import symmetric
 
 
@@ -63,7 +63,7 @@ def spectral_factors(
         gradient = gradient * rng.exponential(size=len(gradient))
     values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
     noise = _noise(stacked, codes, gradient, ends, rng)
-    values = np.minimum(np.where(values > noise, values, 0.1 * values), most)
+    values = np.minimum(np.where(values > noise, values, UNSUPPORTED_START * values), most)
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     leading = vectors * np.sqrt(np.maximum(values, 0.0))

@@ -291,7 +291,9 @@ class StagedFit:
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
         if not state.response.quadratic:
-            self._build(used)  # linear predictors of the posterior as it is, without the rounding of all that was removed
+            self._build(
+                used
+            )  # linear predictors of the posterior as it is, without the rounding of all that was removed
         if judged and not stopped and not state.risen(began, ends=True) <= HARMFUL:
             raise FailedError("new factors raise the loss")
         self.settled = change < schedule.tol

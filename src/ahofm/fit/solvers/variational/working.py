@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
-from ahofm.fit.tuning import FARTHEST_STEP, ROUGH_ROWS
+from ahofm.fit.tuning import FARTHEST_STEP, RARE_INFORMATION, ROUGH_ROWS, SUFFICIENT_DECREASE
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Response:
     @cached_property
     def rare(self) -> bool:
         """Whether most rows tell next to nothing: few events among many rows."""
-        return self.information < 0.1 * self.n_rows
+        return self.information < RARE_INFORMATION * self.n_rows
 
     def mean_of(self, values: Floats) -> float:
         """Weighted mean over rows."""
@@ -165,7 +165,7 @@ class Response:
         with quiet():
             bend = before.curvature[:, k] * step**2
             beyond = after.value - before.value - before.slope[:, k] * step - 0.5 * bend
-            excess, allowed = float(self.weight @ beyond), 0.25 * float(self.weight @ bend)
+            excess, allowed = float(self.weight @ beyond), SUFFICIENT_DECREASE * float(self.weight @ bend)
         if not np.isfinite(excess) or float(np.abs(step).max(initial=0.0)) > FARTHEST_STEP:
             return False
         return excess <= allowed + 1e-12 * self.total * abs(self.mean_of(before.value))
