@@ -10,10 +10,9 @@ from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Bernoulli, Gamma, Gaussian, Huber, Multinomial, NegativeBinomial, Poisson, Tweedie
 from ahofm.fit.data import prepare
-from ahofm.fit.priors.iid import IIDPrior
+from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.fit.priors.random_walk import RandomWalkPrior
 from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.iid import SplineIIDPrior
 from ahofm.fit.rows import counted_rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational import staged_fit

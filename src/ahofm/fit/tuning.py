@@ -1,11 +1,8 @@
 """Every constant of fits: its value, what it is, and why; where it was measured, the table is in docs/experiments.md.
 
-Files import what they read. A test that wants another value sets it in the module that reads it.
-"""
+Files import what they read. A test that wants another value sets it in the module that reads it."""
 
 from __future__ import annotations
-
-import math
 
 from ahofm.rows import RAW_SAMPLE_ROWS
 
@@ -14,9 +11,8 @@ from ahofm.rows import RAW_SAMPLE_ROWS
 HIGHEST_ORDER = 4
 """That order="auto" tries."""
 
-RANKS = ((2_000, 4), (12_000, 8), (math.inf, 12))
-"""Rows below which so many factors of an order are enough. Measured: 12 for 8 from 12,000 rows on gains 1 % on bike
-sharing; 20 lose 2 % on California."""
+RANKS = ((2_000, 4), (12_000, 8), (float("inf"), 12))
+"""Factors that are enough below so many rows. Measured: 12 for 8 gain 1 % on bike sharing, 20 lose 2 % on California."""
 
 MORE_FACTORS_FROM, MOST_GROWTHS = 2, 2
 """Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
@@ -94,7 +90,6 @@ SMALLEST_LAM = 1e-3
 
 LARGEST_LAM = 1e6, 1e10
 """Up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
-
 The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
 more rows there are, the stronger must be what makes a function vanish that is not needed. Measured: 1e6 for all leaves
 columns without pairs some (50,000 rows: error .095 for .062); 1e10 for all costs Yacht 9 %."""
@@ -121,8 +116,7 @@ STIFFEST_COORDINATE = 1e6
 """Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
 
 LOCAL_EXACT, MOST_LOCAL = 1e-11, 0.6
-"""Splines at the codes by functions of which few are not zero: the relative error of values that is allowed, and the
-most functions that are not zero at a code, per coordinate. Rounding, and where dense products are as fast."""
+"""Splines at the codes by local functions: relative error of values, and local functions at a code per coordinate."""
 
 SPLINE_JITTER = 1e-8
 """Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
@@ -184,9 +178,8 @@ When the partners' uncertainty begins to count, the noise may rise to seven time
 Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
 values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean."""
 
-LARGEST_VALUE = 1e8
-"""Values of functions, in standard deviations of the target: where factors have them, their partners are too small for
-products to be told from rounding."""
+LARGEST_VALUE = 1e5
+"""Values of functions, in standard deviations of the target; partners of larger ones are no more than rounding."""
 
 # Steps of one column
 
@@ -280,9 +273,8 @@ SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
 """Rows and sweeps of candidate fits when rows are many; more of both where a row tells less than a measurement."""
 
 SEARCH_SWEEPS_OF_FEW = 16
-"""Sweeps of candidate fits up to 20,000 rows. Over 13 sets of 100 to 1,500 rows, three splits each, 12, 20 and 30
-instead of 60 change the error of the whole fit by factors of 1.006, 1.009 and 1.000 (noise: .005), and processor time
-by .61, .73 and .83."""
+"""Sweeps of candidate fits up to 20,000 rows. Measured on 13 sets, three splits: 12, 20 and 30 for 60 change errors by
+1.006, 1.009 and 1.000 (noise .005), processor time by .61, .73 and .83."""
 
 RARE_SEARCH_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance (measured on claims)."""
