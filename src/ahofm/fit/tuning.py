@@ -12,7 +12,7 @@ HIGHEST_ORDER = 4
 """That order="auto" tries."""
 
 RANKS = ((2_000, 4), (12_000, 8), (float("inf"), 12))
-"""Factors that are enough below so many rows. Measured: 12 for 8 gain 1 % on bike sharing, 20 lose 2 % on California."""
+"""Factors that are enough, by rows. Measured: 12 for 8 gain 1 % on bike sharing, 20 lose 2 % on California."""
 
 MORE_FACTORS_FROM, MOST_GROWTHS = 2, 2
 """Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
