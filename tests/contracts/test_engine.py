@@ -21,6 +21,7 @@ from ahofm.fit.solvers.variational.engine import _coordinates, _prior
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import INSTRUCTION_SETS, NativeBlockKernel
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.rows import ThreadExecutor
 from tests.fit.solvers.variational.samples import KINDS
 
@@ -110,6 +111,7 @@ def fit_of(family, interactions, order, n=400, threads=1, kinds=KINDS):
     return replace(fit, kernel=NativeBlockKernel("float64"), executor=ThreadExecutor(threads))
 
 
+@one_blas_thread()  # the same start for both, to the last bit
 def swept(fit, monkeypatch, sweeps, engine):
     """The state after so many sweeps of the last stage; those before it are the reference's, the same for both."""
     fit._state = VariationalState.start(fit.response, fit.additive, fit.columns)

@@ -43,7 +43,9 @@ def kill(record):
         os.kill(os.getpid(), signal.SIGKILL)
 for name in SETTINGS:
     if (child := os.fork()) == 0:
-        AHOFMRegressor(random_state=0, checkpoint=sys.argv[1] + name, callbacks=[kill], **SETTINGS[name]).fit(X, y)
+        # One thread, so that no other one is writing a checkpoint when the process ends.
+        settings = {"random_state": 0, "n_jobs": 1, "checkpoint": sys.argv[1] + name, **SETTINGS[name]}
+        AHOFMRegressor(callbacks=[kill], **settings).fit(X, y)
         os._exit(0)
     print(name, os.WTERMSIG(os.waitpid(child, 0)[1]))
 """

@@ -1,6 +1,7 @@
 """Forecasts: of the plan that a fit follows, of rows that grow, and of what cannot be told."""
 
 import io
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -145,8 +146,12 @@ def test_what_cannot_be_told():
 def test_the_bar_tells_the_time_left():
     X, y = draw(300)
     screen = io.StringIO()
+
+    def slow(_):
+        time.sleep(0.01)  # of each of some hundred sweeps: the bar says how long from a second on
+
     with Progress(None, Console(file=screen, force_terminal=True, width=120)) as bar:
-        AHOFMRegressor(random_state=0, callbacks=[bar]).fit(X, y)
+        AHOFMRegressor(random_state=0, callbacks=[slow, bar]).fit(X, y)
     assert "left" in screen.getvalue()
     assert "objective" in screen.getvalue()
 
