@@ -65,7 +65,6 @@ class Engine:
     native: Any
     derivatives: LossDerivatives
     variance: Floats
-    _response: Response
     _etas: Sequence[Arrays]
 
     @classmethod
@@ -107,7 +106,7 @@ class Engine:
             _majorant(response),
         )
         native.majorises = response.family.curvature == "majorant"
-        return cls(native, derivatives, variance, response, etas)
+        return cls(native, derivatives, variance, etas)
 
     def set_response(self, response: Response) -> None:
         """The same rows with other parameters of the family."""
