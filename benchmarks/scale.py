@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ahofm import AHOFMRegressor
 from ahofm.columns.basis import Floats
 from ahofm.families import Gaussian
-from ahofm.fit.objective import loss_sums
+from ahofm.fit.solvers.base import loss_sums
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.rows import ArraySource, ThreadExecutor, fold
 from benchmarks.table import Row, finish, require, show

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 
 from ahofm.columns import Encoder, Linear, Spline
 from ahofm.columns.basis import Floats
-from ahofm.fit.smoothing.df import smoothing_parameter_of
+from ahofm.fit.df import smoothing_parameter_of
 from ahofm.model import eigenvalues
 from ahofm.model.coordinates import Coordinates, coordinates
 from benchmarks.data import numbers

@@ -13,7 +13,7 @@ import torch
 
 from ahofm.columns import Encoder, Spline
 from ahofm.columns.basis import Floats
-from ahofm.fit.smoothing.df import smoothing_parameter_of
+from ahofm.fit.df import smoothing_parameter_of
 from ahofm.model import eigenvalues
 from ahofm.model.coordinates import Coordinates, coordinates
 from benchmarks.bench_torch import TorchModel

@@ -5,7 +5,7 @@
 //
 //     precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
 //
-// and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/fit/priors, with the
+// and each prior solves it in time linear in the codes. The same solves in NumPy are in ahofm/priors, with the
 // formulas.
 #pragma once
 

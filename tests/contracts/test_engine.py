@@ -9,11 +9,7 @@ from ahofm import Categorical, Spline, _native
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Bernoulli, Gamma, Gaussian, Huber, Multinomial, NegativeBinomial, Poisson, Tweedie
-from ahofm.fit.data import prepare
-from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior
-from ahofm.fit.priors.random_walk import RandomWalkPrior
-from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.rows import counted_rows
+from ahofm.fit.data import counted_rows, prepare
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational import staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
@@ -22,6 +18,9 @@ from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import INSTRUCTION_SETS, NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior
+from ahofm.priors.random_walk import RandomWalkPrior
+from ahofm.priors.spline import SplinePrior
 from ahofm.rows import ThreadExecutor
 from tests.fit.solvers.variational.samples import KINDS
 

@@ -7,7 +7,8 @@ import pytest
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.fit import data, fit_model
-from ahofm.fit.solvers.subsample import sampling
+from ahofm.fit.solvers.subsample import refine
+from ahofm.fit.stacking import problem
 from ahofm.rows import dataset
 from tests.scale.rows import FEATURES, coefficients, difference, simulated
 
@@ -30,8 +31,8 @@ def small_raw_sample(monkeypatch):
     for module in (dataset, data):
         monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 900)
     monkeypatch.setattr(data, "MERGED_ROWS", 500)
-    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 900)
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 600)
+    monkeypatch.setattr(problem, "SUBSAMPLE_ROWS", 900)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 600)
 
 
 def with_codebooks_of(first, **settings):

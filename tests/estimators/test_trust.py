@@ -10,8 +10,8 @@ from sklearn.metrics import r2_score
 from ahofm import AHOFMClassifier, AHOFMRegressor, Linear, Spline, SplineIID
 from ahofm.columns import Codes
 from ahofm.families import Bernoulli, Gaussian, Poisson
-from ahofm.fit.priors import column as column_priors
-from ahofm.fit.rows import Rows, by_relevance, row_counts
+from ahofm.fit.data import Rows, by_relevance, row_counts
+from ahofm.priors import column as column_priors
 
 
 def year_and_noise(n=400, seed=0):

@@ -12,7 +12,7 @@ from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
 from ahofm.fit.checkpoint import Checkpoint, CheckpointError
-from ahofm.fit.solvers.subsample import sampling
+from ahofm.fit.solvers.subsample import refine
 from ahofm.model import Reason
 from ahofm.rows import dataset
 from tests.fit.fits import simulated
@@ -32,11 +32,11 @@ import os, signal, sys, warnings
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit import checkpoint, data
-from ahofm.fit.solvers.subsample import sampling
+from ahofm.fit.solvers.subsample import refine
 from tests.fit.fits import simulated
 from tests.fit.test_checkpoint import KILL_AT, SETTINGS
 warnings.simplefilter("ignore")
-checkpoint.CHECKPOINT_SECONDS, sampling.SAMPLE_ROWS = 0.0, 300
+checkpoint.CHECKPOINT_SECONDS, refine.SAMPLE_ROWS = 0.0, 300
 X, y, _ = simulated()
 def kill(record):
     if record.iteration == KILL_AT[name]:
@@ -68,7 +68,7 @@ def killed(tmp_path_factory):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_killed_fit_goes_on(name, killed, monkeypatch):
     path = killed / name
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 300)
     X, y, _ = simulated()
     whole = AHOFMRegressor(random_state=0, **SETTINGS[name]).fit(X, y)
     seen = []

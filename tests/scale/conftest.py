@@ -1,7 +1,8 @@
 import pytest
 
 from ahofm.fit import data
-from ahofm.fit.solvers.subsample import sampling
+from ahofm.fit.solvers.subsample import refine
+from ahofm.fit.stacking import problem
 from ahofm.rows import dataset
 
 
@@ -11,5 +12,5 @@ def small_raw_sample(monkeypatch):
     for module in (dataset, data):
         monkeypatch.setattr(module, "RAW_SAMPLE_ROWS", 1_500)
     monkeypatch.setattr(data, "MERGED_ROWS", 1_500)
-    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 1_500)
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 1_000)
+    monkeypatch.setattr(problem, "SUBSAMPLE_ROWS", 1_500)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 1_000)

@@ -20,11 +20,13 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
 from ahofm.estimators.dask_input import training_rows
 from ahofm.estimators.partial_fit import Pieces
+from ahofm.estimators.progress import Progress
 from ahofm.estimators.shown import Shown
 from ahofm.estimators.training import TrainingRows
 from ahofm.families import Family
 from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
-from ahofm.fit.progress import Progress
+from ahofm.fit.data import counted_rows
+from ahofm.inference.dispersion import with_dispersion
 from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
 
@@ -151,6 +153,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             settings = self._settings(() if bar is None else (bar,))
             given = {"weight": sample_weight, "offset": offset, "classes": labels, "earlier": earlier}
             model = fit_model(rows, y, family=family, settings=settings, **given)
+        if isinstance(rows, Table):
+            model = with_dispersion(model, *counted_rows(rows, y, sample_weight, offset, family))
         own = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, labels)
         self._keep(model, TrainingRows(model, *own), rows if isinstance(rows, Pieces) else None, classes)
         if model.trace.reason is Reason.INTERRUPTED:

@@ -2,12 +2,10 @@
 
 from ahofm.fit.api import fit_model
 from ahofm.fit.cost.forecast import Forecast, forecast_fit
-from ahofm.fit.dispersion import DispersionWarning
-from ahofm.fit.objective import Objective
+from ahofm.fit.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
 from ahofm.fit.settings import SOLVERS, OrderWarning, Settings
-from ahofm.fit.smoothing.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
 from ahofm.fit.solvers.adam import Adam
-from ahofm.fit.solvers.base import Callback, Solver, State, minimise
+from ahofm.fit.solvers.base import Callback, Objective, Solver, State, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.fit.solvers.penalised import random_start
@@ -17,7 +15,6 @@ __all__ = [
     "Adam",
     "Bcd",
     "Callback",
-    "DispersionWarning",
     "Forecast",
     "Lbfgs",
     "Objective",

@@ -16,18 +16,16 @@ from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
-from ahofm.fit.data import Data, prepare, prepare_dataset
-from ahofm.fit.dispersion import with_dispersion
-from ahofm.fit.rows import Rows, counted_rows
+from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.settings import ESTIMATING, Settings, check_order, check_ranks, check_settings
 from ahofm.fit.solvers.penalised import fit_penalised
-from ahofm.fit.solvers.variational.column import FailedError
+from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.stacking.ensemble import fit_variational
-from ahofm.fit.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
 from ahofm.rows import Dataset
+from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
 
 
 @one_blas_thread()
@@ -70,11 +68,9 @@ def fit_model(
     check_settings(settings)
     begun = time.perf_counter()
     if isinstance(X, Dataset):
-        given = None
         data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
         table, rows = counted_rows(read_table(X), y, weight, offset, family)
-        given = table, rows
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
@@ -101,8 +97,6 @@ def fit_model(
     if settings.prune:
         model = model.without(model.negligible())
     _warn_unless_finished(model.trace, settings)
-    if given is not None:
-        model = with_dispersion(model, *given)
     return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
 
 

@@ -23,9 +23,9 @@ import safetensors.numpy
 
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
-from ahofm.fit.tuning import CHECKPOINT_SECONDS
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
+from ahofm.tuning import CHECKPOINT_SECONDS
 from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm checkpoint", 3

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.encode import Kinds
-from ahofm.fit.smoothing.df import Df, DfKind
+from ahofm.fit.df import Df, DfKind
 from ahofm.fit.solvers.base import Callback, Solver
-from ahofm.fit.tuning import RANKS
+from ahofm.tuning import RANKS
 
 PENALISED = ("lbfgs", "bcd", "adam")
 """Solvers that minimise a penalised objective with given smoothing parameters."""

@@ -1,5 +1,6 @@
-"""Inference after a fit: the band of linear predictors, tests of effects, effective degrees of freedom, concurvity."""
+"""Inference after a fit: dispersion, the band of linear predictors, tests of effects, edf, concurvity."""
 
+from ahofm.inference.dispersion import DispersionWarning
 from ahofm.inference.uncertainty import band_of
 
-__all__ = ["band_of"]
+__all__ = ["DispersionWarning", "band_of"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.column import ColumnPriors
 from ahofm.kernels import Tables
+from ahofm.priors.column import ColumnPriors
 
 SOFTEST = 1e-3
 """Lowest smoothing parameter, in the units that fits are made in."""

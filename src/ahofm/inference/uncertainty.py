@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Categorical, Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.fit.priors.column import ColumnPriors, column_priors, level_functions
-from ahofm.fit.rows import row_counts
+from ahofm.fit.data import row_counts
 from ahofm.fit.settings import ESTIMATING
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
@@ -32,6 +31,7 @@ from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
+from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 """Coordinates of a linear predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows:

@@ -11,17 +11,16 @@ from rich.console import Console
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.table import read_table
+from ahofm.estimators.progress import Progress
 from ahofm.families import Gaussian
 from ahofm.fit.api import prepared, ranks_for
 from ahofm.fit.cost.forecast import Line, Speed, traced
-from ahofm.fit.cost.plan import Plan
 from ahofm.fit.cost.schedule import Job, Schedule
-from ahofm.fit.progress import Progress
-from ahofm.fit.rows import Rows
+from ahofm.fit.data import Rows
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.variational.column import FailedError
+from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.stacking.candidates import candidates_for
-from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.stacking.problem import Plan, TrainingProblem
 
 
 def draw(n, p=3, seed=0):

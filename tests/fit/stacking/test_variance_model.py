@@ -11,16 +11,14 @@ from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Poisson
 from ahofm.fit import checkpoint
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.data import prepare
-from ahofm.fit.rows import counted_rows
+from ahofm.fit.data import counted_rows, prepare
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.variational.column import FailedError
+from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import candidates, ensemble
 from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for
-from ahofm.fit.stacking.cross_validate import cross_validate
+from ahofm.fit.stacking.cross_validate import counted_alike, cross_validate, weighted
 from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.fit.stacking.variance_model import counted_alike, weighted
 from ahofm.fit.stacking.weights import Scores, predict, validation_split
 from ahofm.model import Reason
 

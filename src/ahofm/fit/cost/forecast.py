@@ -17,16 +17,17 @@ from numpy.typing import ArrayLike
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
-from ahofm.fit.cost.plan import Plan
 from ahofm.fit.cost.schedule import Job, Schedule, width
-from ahofm.fit.rows import counted_rows
+from ahofm.fit.data import counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
-from ahofm.fit.solvers.subsample.sampling import rows_of, uses_subsample
+from ahofm.fit.solvers.subsample.refine import rows_of
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
-from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.fit.tuning import (
+from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
+from ahofm.kernels import NativeBlockKernel
+from ahofm.kernels.blas import one_blas_thread
+from ahofm.tuning import (
     FEWEST_ROWS_FOR_THREADS,
     FIRST_SWEEPS,
     FLOAT64_STATE_ROWS,
@@ -39,8 +40,6 @@ from ahofm.fit.tuning import (
     PROBED_SMALL,
     PROBED_SWEEPS,
 )
-from ahofm.kernels import NativeBlockKernel
-from ahofm.kernels.blas import one_blas_thread
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from dataclasses import replace
 from ahofm.fit.solvers.base import Callback, Saved
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
-from ahofm.fit.tuning import FEWEST_ROWS_FOR_THREADS
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
+from ahofm.tuning import FEWEST_ROWS_FOR_THREADS
 
 
 class Runner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ahofm.fit.tuning import (
+from ahofm.tuning import (
     ALONE_SWEEPS,
     FEWEST_SWEEPS,
     FUNCTIONS,

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.objective import Objective
-from ahofm.fit.solvers.base import State
-from ahofm.fit.tuning import ADAM_EPSILON
+from ahofm.fit.solvers.base import Objective, State
 from ahofm.model import Reason
+from ahofm.tuning import ADAM_EPSILON
 
 
 @dataclass(frozen=True)

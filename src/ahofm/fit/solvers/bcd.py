@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.objective import Objective
-from ahofm.fit.solvers.base import State
+from ahofm.fit.solvers.base import Objective, State
 from ahofm.kernels import ColumnSums
 from ahofm.model import Layout, Reason
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.objective import Objective
-from ahofm.fit.solvers.base import State
+from ahofm.fit.solvers.base import Objective, State
 from ahofm.model import Reason
 
 Evaluated = tuple[Floats, float, Floats]

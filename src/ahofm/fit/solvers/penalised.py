@@ -17,17 +17,16 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.fit.data import Data
-from ahofm.fit.objective import Objective
+from ahofm.fit.df import smoothing_parameters_of
 from ahofm.fit.settings import Settings
-from ahofm.fit.smoothing.df import smoothing_parameters_of
 from ahofm.fit.solvers.adam import Adam
-from ahofm.fit.solvers.base import Saved, Solver, minimise
+from ahofm.fit.solvers.base import Objective, Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
-from ahofm.fit.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model import Layout, Model, Terms
 from ahofm.rows import ArraySource, MappedSource, Source, fold
+from ahofm.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
 
 
 def fit_penalised(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
-from ahofm.fit.priors.column import Interactions
 from ahofm.fit.settings import Settings
-from ahofm.fit.tuning import (
+from ahofm.priors.column import Interactions
+from ahofm.tuning import (
     FEWEST_VALIDATION_ROWS,
     MANY_ROWS,
     RANDOM_WALK_TEMPERING,

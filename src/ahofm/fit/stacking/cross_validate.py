@@ -1,4 +1,10 @@
-"""Cross-validation of candidate fits: each is fitted to a part of the rows and predicts the validation rows."""
+"""Cross-validation of candidate fits: each is fitted to a part of the rows and predicts the validation rows.
+
+Errors on validation rows also give a variance model. Least squares take all rows for equally noisy. Where they are not,
+random walks follow the noisiest of them, unless much tempering is used, which blurs the rest. With rows weighted by one
+over the standard deviation, the root of the precision, fits need less of it. All of the precision would be efficient
+for the means of precise rows, but errors are counted where rows are noisy too.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.cost.plan import search_settings
+from ahofm.families import Gamma
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.solvers.variational.posterior import Fit
+from ahofm.fit.solvers.variational.posterior import FailedError, Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import Candidate
-from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.fit.stacking.variance_model import weighted
+from ahofm.fit.solvers.variational.working import Response
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
+from ahofm.fit.stacking.problem import TrainingProblem, search_settings
 from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
+from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, VARIANCE_ROWS
 
 
 @dataclass
@@ -120,3 +128,44 @@ def _predicted(problem: TrainingProblem, parts: Sequence[Split], found: Sequence
         by_candidate = [[predict(part, problem.books, columns) for part in staged] for staged in own]
         predicted.append(np.array(by_candidate).transpose(2, 3, 0, 1))
     return np.concatenate(predicted)
+
+
+def weighted(
+    problem: TrainingProblem, rows: NDArray[np.int64], scores: Scores, runner: Runner
+) -> TrainingProblem | None:
+    """The same rows, each weighted by one over its standard deviation.
+
+    Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
+    are about equally precise, if nobody can tell, or if somebody asked to stop.
+    """
+    seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
+    some, response = problem.take(rows[seen]), scores.response.take(seen)
+    errors = np.abs(response.target - scores.best()[seen, 0])
+    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
+    errors = np.maximum(errors, max(least, np.finfo(float).tiny))
+    alike = response.weight / response.weight.mean()  # a row that counts twice has one error
+    sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
+    staged = replace(some, response=sizes, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
+    try:
+        (fits,) = runner([staged], "precision")
+    except FailedError:
+        return None
+    if runner.reason is not None:
+        return None
+    spread = predict(fits[-1], problem.books, problem.table)[:, 0]
+    if not np.std(spread) >= EQUALLY_PRECISE:  # nor if it is not a number
+        return None
+    weight = np.exp(-spread)
+    weight = np.clip(weight / np.median(weight), 1.0 / FARTHEST_WEIGHT, FARTHEST_WEIGHT)
+    return problem.weighted(weight / problem.response.mean_of(weight))
+
+
+def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: TrainingProblem) -> list[Fit]:
+    """Fits to weighted rows, with the noise that rows have when they count alike."""
+    found = []
+    for fit in fits:
+        squares = (problem.response.target - predict(fit, problem.books, problem.table)[:, 0]) ** 2
+        theirs, own = problem.response.mean_of(squares), precise.response.mean_of(squares)
+        times = theirs / own if own > 0.0 else 1.0
+        found.append(tuple(replace(part, noise=times * part.noise) for part in fit))
+    return found

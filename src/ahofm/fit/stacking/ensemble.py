@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ahofm.fit.cost.plan import Plan
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import up_to
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.base import Saved
-from ahofm.fit.solvers.subsample.sampling import refined_fits, subsample_of, uses_subsample
+from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
-from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate
+from ahofm.fit.stacking.cross_validate import CrossValidation, counted_alike, cross_validate
 from ahofm.fit.stacking.merge import Members, merge
-from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.fit.stacking.variance_model import counted_alike
+from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
-from ahofm.fit.tuning import LEAST_WEIGHT
 from ahofm.model import Choice, Model, Reason, Trace
+from ahofm.tuning import LEAST_WEIGHT
 
 
 def fit_variational(

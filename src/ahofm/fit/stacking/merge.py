@@ -18,9 +18,9 @@ from ahofm.fit.data import Data
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.weights import StackingWeights
-from ahofm.fit.tuning import FAR_ETA, LEAST_VARIANCE, MUCH_WORSE, SILENT_CURVATURE
 from ahofm.model import Choice, Lower, Model, Terms, Trace
 from ahofm.model.shares import symmetric
+from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, MUCH_WORSE, SILENT_CURVATURE
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.fit.stacking.candidates import CANDIDATES
-from ahofm.fit.tuning import (
+from ahofm.kernels import Curves, NativeCurves, column_curves
+from ahofm.model import Gain
+from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
     FEW_ROWS,
     FOLDED_ROWS,
@@ -30,8 +32,6 @@ from ahofm.fit.tuning import (
     TELLING_ROWS,
     WORST_LOSS,
 )
-from ahofm.kernels import Curves, NativeCurves, column_curves
-from ahofm.model import Gain
 
 Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows to fit, and validation rows."""

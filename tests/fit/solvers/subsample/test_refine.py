@@ -8,12 +8,13 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.priors.base import Coefficients
-from ahofm.fit.solvers.subsample import refine, sampling
+from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.solvers.subsample.objective import RefinementObjective, posteriors_of, tables_of
-from ahofm.fit.solvers.subsample.sampling import all_rows, refined_fits
+from ahofm.fit.solvers.subsample.refine import all_rows, refined_fits
+from ahofm.fit.stacking import problem
 from ahofm.fit.stacking.weights import predict
 from ahofm.model import Reason
+from ahofm.priors.base import Coefficients
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
@@ -133,8 +134,8 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
 def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     X, truth = simulated(150_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 5_000)
-    monkeypatch.setattr(sampling, "pruned", lambda posteriors, _: posteriors)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 5_000)
+    monkeypatch.setattr(refine, "pruned", lambda posteriors, _: posteriors)
     model = AHOFMRegressor(order=2, interactions="spline", solver="subsample", rank=10, random_state=0).fit(X, y)
     new, mean = simulated(20_000, seed=5)
     assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
@@ -144,7 +145,7 @@ def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
 def test_strengths_are_those_of_all_rows(monkeypatch):
     X, truth = simulated(40_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 2_000)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 2_000)
     settings = {"order": 2, "interactions": "random_walk", "n_members": 1, "random_state": 0}
     new, mean = simulated(20_000, seed=5)
 
@@ -180,7 +181,7 @@ def test_withall_rows_in_the_sample_little_changes(family):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_more_rows_than_the_sample(family, monkeypatch):
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 15_000)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 15_000)
     X, truth = simulated(36_000)
     rng = np.random.default_rng(1)
     y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
@@ -218,5 +219,5 @@ def test_the_default_changes_with_the_rows(monkeypatch):
     X, truth = simulated(3_000)
     settings = {"order": 2, "interactions": "spline", "random_state": 0}
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "variational"
-    monkeypatch.setattr(sampling, "SUBSAMPLE_ROWS", 2_000)
+    monkeypatch.setattr(problem, "SUBSAMPLE_ROWS", 2_000)
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "subsample"

@@ -8,10 +8,10 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.solvers.subsample import sampling
+from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.solvers.subsample.objective import tables_of
-from ahofm.fit.solvers.subsample.sampling import pruned
-from ahofm.fit.tuning import LEAST_OVER_NOISE
+from ahofm.fit.solvers.subsample.refine import pruned
+from ahofm.tuning import LEAST_OVER_NOISE
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
@@ -73,7 +73,7 @@ def test_what_is_left_predicts_as_without_the_others():
 def test_many_rows_are_not_asked_about_noise(monkeypatch):
     X, truth = simulated(60_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 4_000)
+    monkeypatch.setattr(refine, "SAMPLE_ROWS", 4_000)
     new, mean = simulated(20_000, seed=5)
     settings = {"order": 2, "interactions": "random_walk", "solver": "subsample", "rank": 10, "random_state": 0}
     ranks = []
@@ -87,9 +87,9 @@ def test_many_rows_are_not_asked_about_noise(monkeypatch):
         ranks.append(found[0].ranks.get(2, 0))
         return found
 
-    monkeypatch.setattr(sampling, "pruned", counting)
+    monkeypatch.setattr(refine, "pruned", counting)
     error = fitted()
     assert ranks[0] == 0
     assert 1 <= ranks[1] < 8
-    monkeypatch.setattr(sampling, "pruned", lambda posteriors, _: posteriors)
+    monkeypatch.setattr(refine, "pruned", lambda posteriors, _: posteriors)
     assert error < 1.02 * fitted()

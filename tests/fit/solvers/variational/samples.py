@@ -6,8 +6,7 @@ from ahofm import Categorical, RandomWalk, Spline
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
-from ahofm.fit.data import prepare
-from ahofm.fit.rows import counted_rows
+from ahofm.fit.data import counted_rows, prepare
 from ahofm.fit.settings import Settings
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem

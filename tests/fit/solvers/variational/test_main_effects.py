@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ahofm.columns import Encoder, SplineIID
-from ahofm.fit.priors.column import all_column_priors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.working import WorkingResponse
+from ahofm.priors.column import all_column_priors
 
 
 def additive(X, weight=None, **settings):

@@ -9,12 +9,12 @@ import pytest
 from ahofm import AHOFMRegressor, Spline
 from ahofm.families import Huber, Poisson
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.priors import column
 from ahofm.fit.solvers.variational import staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.fit.solvers.variational.working import Response
+from ahofm.priors import column
 from tests.fit.solvers.variational.samples import small_problem
 
 NO_COLUMNS = AdditiveDesign((), np.zeros((4, 0)), np.ones(4), np.zeros(0))

@@ -18,17 +18,16 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
-from ahofm.fit.objective import column_sums, loss_sums
-from ahofm.fit.priors.base import Coefficients, FunctionPosterior, Prior, bounded
-from ahofm.fit.priors.iid import SplineIIDPrior
-from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.smoothing.fellner_schall import learned
-from ahofm.fit.solvers.variational.column import ColumnPosterior
+from ahofm.fit.solvers.base import column_sums, loss_sums
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import Posterior
-from ahofm.fit.tuning import LAM_STEPS, LEAST_FACTOR_SQUARE
+from ahofm.fit.solvers.variational.posterior import ColumnPosterior, Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
+from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, bounded
+from ahofm.priors.fellner_schall import learned
+from ahofm.priors.iid import SplineIIDPrior
+from ahofm.priors.spline import SplinePrior
 from ahofm.rows import Executor, Source, fold
+from ahofm.tuning import LAM_STEPS, LEAST_FACTOR_SQUARE
 
 
 @dataclass(frozen=True)

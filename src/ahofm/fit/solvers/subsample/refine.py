@@ -1,4 +1,4 @@
-"""Quasi-Newton refinement on all rows, from a variational fit to a sample of them.
+"""Subsample: a variational fit to a sample of the rows, then quasi-Newton passes over all rows.
 
 Limited-memory BFGS steps; each pass over the rows gives the objective and its gradient. The initial inverse Hessian is
 not a multiple of the identity but the block solve of each column, with the curvature of the sample scaled up to all
@@ -8,22 +8,45 @@ differences, are kept in that form.
 More rows determine more, so the smoothing parameters of the sample smooth too much: they are estimated again between
 descents, from the same curvature. Block solves that would move a factor by more than its own root mean square are
 damped.
+
+Factors that the rows do not support are dropped before. Noise alone gives a term with f effective degrees of freedom a
+variance of f over the rows' information. A factor whose term has much less, by the information of all rows, costs time
+in every pass, and follows their noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.fit.cost.runner import Runner
+from ahofm.fit.cost.schedule import pass_cost
 from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.lbfgs import two_loops
-from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of
+from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of, tables_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import Posterior
-from ahofm.fit.tuning import DESCENTS, ENOUGH_DECREASE, QUASI_NEWTON_MEMORY
-from ahofm.kernels import BlockSums
+from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.kernels import BlockSums, NativeKernel
+from ahofm.model.shares import symmetric
+from ahofm.rows import ArraySource, ThreadExecutor, selected
+from ahofm.tuning import (
+    DESCENTS,
+    ENOUGH_DECREASE,
+    FLOAT64_PASS_ROWS,
+    LEAST_OVER_NOISE,
+    PASSES,
+    PASSES_BELOW,
+    QUASI_NEWTON_MEMORY,
+    SAMPLE_ROWS,
+)
 
 Progress = Callable[[float, float], bool]
 """Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
@@ -126,3 +149,129 @@ def _direction(
 
 def _minus(new: Sequence[Floats], old: Sequence[Floats]) -> list[Floats]:
     return [a - b for a, b in zip(new, old, strict=True)]
+
+
+def subsample_of(problem: TrainingProblem) -> TrainingProblem:
+    """Some of the rows, at random."""
+    n = problem.response.n_rows
+    if n <= SAMPLE_ROWS:
+        return problem
+    rows = np.random.default_rng([problem.settings.seed, 1]).permutation(n)[:SAMPLE_ROWS]
+    return problem.take(np.sort(rows))
+
+
+def refined_fits(
+    staged: StagedFit, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, name: str = "member"
+) -> list[Fit]:
+    """A staged fit's results at every order, refined on all rows; ``name`` is that of its parts in a checkpoint."""
+    fits: list[Fit] = []
+    saved = runner.saved
+    for at in range(len(staged.posteriors)):
+        place = f"{name} stage {at}"
+        kept = None if saved is None else saved.get(place, StageResult)
+        if kept is not None:
+            fits.append(kept)
+            continue
+        new: list[Posterior] | None = None
+        if runner.reason is None:
+            with runner.interruptible():
+                new = _refined_stage(staged, at, problem, sample, runner, place)
+        if new is None:
+            fits.append(staged.fits[at])
+            continue
+        noise = staged.fits[at][0].noise
+        parts = [posterior.stage_result(staged.additive, noise) for posterior in new]
+        fits.append(tuple(part for part in parts if part is not None))
+        if saved is not None and runner.reason is None:
+            saved.put(place, fits[-1], instead_of=f"{place} on its way")
+    return fits
+
+
+def _refined_stage(
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+) -> list[Posterior]:
+    """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
+    last = at == len(staged.posteriors) - 1
+    known, noise = rows_of(sample, staged), staged.fits[at][0].noise
+    cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
+    posteriors = staged.posteriors[at]
+    supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
+    return refined(
+        supported,
+        staged.additive,
+        all_rows(problem, staged),
+        known,
+        staged.expected_sums(supported),
+        noise,
+        most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+        progress=partial(runner.report, passes=1.0, cost=cost),
+        saved=runner.saved,
+        name=f"{place} on its way",
+    )
+
+
+def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
+    """Information of all rows about each linear predictor: ``total`` times the mean curvature of the raw sample."""
+    tables = tuple(tables_of(posterior, staged.additive) for posterior in posteriors)
+    mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
+    return [total * own for own in mean]
+
+
+def all_rows(problem: TrainingProblem, staged: StagedFit) -> Rows:
+    """For passes over all rows, wherever they are."""
+    data = problem.data
+    source = selected(data.source, problem.columns)
+    return Rows(source, data.executor, _kernel(data.n_rows), staged.response.family, data.total)
+
+
+def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
+    """For passes over the rows of the sample."""
+    response = sample.response
+    weight = None if (response.weight == 1.0).all() else response.weight
+    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    executor = ThreadExecutor(sample.settings.n_threads)
+    return Rows(source, executor, _kernel(response.n_rows), staged.response.family, response.total)
+
+
+def _kernel(n_rows: int) -> NativeKernel:
+    return NativeKernel("float64" if n_rows <= FLOAT64_PASS_ROWS else "float32")
+
+
+def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
+    """Posteriors without the factors that none of them supports; of every order the largest one stays.
+
+    ``information`` is, of every linear predictor, the sum of its rows' curvatures over the dispersion.
+    """
+    ranks = posteriors[0].ranks
+    if not ranks:
+        return list(posteriors)
+    # how many times its noise each factor has: (linear predictors, factors)
+    times = np.array(
+        [own * _variances(posterior) / _edf(posterior) for posterior, own in zip(posteriors, information, strict=True)]
+    )
+    most = times.max(axis=0)
+    kept = {
+        order: start + np.flatnonzero((most[start:end] > LEAST_OVER_NOISE) | (most[start:end] == most[start:end].max()))
+        for order, (start, end) in zip(ranks, pairwise(np.cumsum([0, *ranks.values()])), strict=True)
+    }
+    return [_only(posterior, kept) for posterior in posteriors]
+
+
+def _variances(posterior: Posterior) -> Floats:
+    """Of each factor's term, over the columns' own distributions."""
+    squares = np.array([block.column.mass @ block.mean[:-1, 1:] ** 2 for block in posterior.blocks])
+    ends = np.cumsum([0, *posterior.ranks.values()])
+    parts = [symmetric(squares[:, a:b], order) for order, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)]
+    return np.concatenate(parts)
+
+
+def _edf(posterior: Posterior) -> Floats:
+    """Effective degrees of freedom of each factor."""
+    found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
+    return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
+
+
+def _only(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
+    which = np.concatenate(list(kept.values()))
+    ranks = {order: len(own) for order, own in kept.items()}
+    return replace(posterior, ranks=ranks, blocks=tuple(block.only(which) for block in posterior.blocks))

@@ -17,15 +17,14 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.priors.column import ColumnPriors
-from ahofm.fit.solvers.variational.column import ColumnPosterior, FailedError
 from ahofm.fit.solvers.variational.engine import Engine
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
-from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import ColumnPosterior, FailedError, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response, WorkingResponse
-from ahofm.fit.tuning import ADDITIVE_FIRST_STEPS, DAMPINGS, LARGE_ETA, LEAST_DISPERSION_RATIO
 from ahofm.kernels import BlockSums
+from ahofm.priors.column import ColumnPriors
+from ahofm.tuning import ADDITIVE_FIRST_STEPS, DAMPINGS, LARGE_ETA, LEAST_DISPERSION_RATIO
 
 
 @dataclass

@@ -16,17 +16,16 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Family, Gamma, Multinomial, NegativeBinomial, Poisson, Tweedie
-from ahofm.fit.priors.base import FunctionPosterior, Prior
-from ahofm.fit.priors.column import ColumnPriors
-from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior, free_levels
-from ahofm.fit.priors.random_walk import RandomWalkPrior
-from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.solvers.variational.column import ColumnPosterior, FailedError
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
-from ahofm.fit.solvers.variational.posterior import Posterior
+from ahofm.fit.solvers.variational.posterior import ColumnPosterior, FailedError, Posterior
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.native_engine import NativeEngine
+from ahofm.priors.base import FunctionPosterior, Prior
+from ahofm.priors.column import ColumnPriors
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior, free_levels
+from ahofm.priors.random_walk import RandomWalkPrior
+from ahofm.priors.spline import SplinePrior
 
 _PRIORS: Sequence[type] = (SplinePrior, RandomWalkPrior, IIDPrior, SplineIIDPrior)
 

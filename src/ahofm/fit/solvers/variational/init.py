@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.priors.column import ColumnPriors
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
-from ahofm.fit.tuning import START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
 from ahofm.model.shares import symmetric
+from ahofm.priors.column import ColumnPriors
+from ahofm.tuning import START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
 
 
 def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: np.random.Generator) -> list[Floats]:

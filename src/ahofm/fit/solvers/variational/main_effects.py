@@ -19,10 +19,10 @@ from scipy.linalg import lapack
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.column import SmoothCoordinates
-from ahofm.fit.smoothing.fellner_schall import updated
 from ahofm.fit.solvers.variational.working import WorkingResponse
-from ahofm.fit.tuning import (
+from ahofm.priors.column import SmoothCoordinates
+from ahofm.priors.fellner_schall import updated
+from ahofm.tuning import (
     GRAM_ROWS,
     LARGEST_MAIN_LAM,
     MAIN_FIRST_STEPS,

@@ -19,16 +19,17 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.schedule import Job, Schedule
-from ahofm.fit.priors.column import ColumnPriors
-from ahofm.fit.solvers.variational.column import FailedError
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.engine import has_engine
 from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import FailedError, Fit, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.tuning import (
+from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
+from ahofm.priors.column import ColumnPriors
+from ahofm.rows import ArraySource, Executor
+from ahofm.tuning import (
     DIVERGED,
     FAMILY_SWEEPS,
     HARMFUL,
@@ -40,8 +41,6 @@ from ahofm.fit.tuning import (
     NOISE_TEMPERING,
     SETTLED,
 )
-from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
-from ahofm.rows import ArraySource, Executor
 
 Tempering: TypeAlias = Callable[[float], float]
 """The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""

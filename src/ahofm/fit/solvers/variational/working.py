@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
-from ahofm.fit.tuning import FARTHEST_STEP, RARE_INFORMATION, ROUGH_ROWS, SUFFICIENT_DECREASE
+from ahofm.tuning import FARTHEST_STEP, RARE_INFORMATION, ROUGH_ROWS, SUFFICIENT_DECREASE
 
 
 @dataclass(frozen=True)

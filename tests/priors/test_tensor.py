@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from ahofm import AHOFMRegressor, Spline
-from ahofm.fit.priors import tensor
-from ahofm.fit.priors.iid import IIDPrior
-from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty, TensorSmoothing
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.priors import tensor
+from ahofm.priors.iid import IIDPrior
+from ahofm.priors.spline import SplinePrior
+from ahofm.priors.tensor import TensorMargin, TensorPenalty, TensorSmoothing
 
 RANK = 3
 

@@ -8,7 +8,7 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.explain import summary
 from ahofm.families import NegativeBinomial, Poisson
-from ahofm.fit import DispersionWarning
+from ahofm.inference import DispersionWarning
 
 SETTINGS = {"order": 1, "random_state": 0}
 

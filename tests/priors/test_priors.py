@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior, free_levels
-from ahofm.fit.priors.random_walk import RandomWalkPrior
-from ahofm.fit.priors.spline import SplinePrior
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior, free_levels
+from ahofm.priors.random_walk import RandomWalkPrior
+from ahofm.priors.spline import SplinePrior
 
 CODES = 9
 

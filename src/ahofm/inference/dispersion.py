@@ -11,11 +11,11 @@ from ahofm.columns import Categorical
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
-from ahofm.fit.priors.column import column_priors
-from ahofm.fit.rows import Rows
-from ahofm.fit.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
+from ahofm.fit.data import Rows
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.model import Choice, Model
+from ahofm.priors.column import column_priors
+from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
 
 
 class DispersionWarning(UserWarning):
@@ -60,7 +60,7 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
 
 def _told(model: Model, found: float, said: str, remedy: str) -> Model:
     """With the statistic, and a warning now and wherever the model is summarised."""
-    warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=5)
+    warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=4)
     choice = Choice("dispersion", said, remedy)
     return replace(model, pearson_dispersion=found, choices=(*model.choices, choice))
 

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.smoothing.fellner_schall import updated
-from ahofm.fit.tuning import (
+from ahofm.priors.fellner_schall import updated
+from ahofm.tuning import (
     LAM_STEP,
     LARGEST_SURFACE_LAM,
     LEAST_EDF_OF_SURFACE,

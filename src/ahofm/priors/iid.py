@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
-from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
 from ahofm.kernels import inverses
+from ahofm.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
+from ahofm.priors.spline import SplinePrior
+from ahofm.priors.tensor import TensorMargin, TensorPenalty
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.tuning import LAM_STEP, LEAST_EDF, LEAST_QUADRATIC_FORM
+from ahofm.tuning import LAM_STEP, LEAST_EDF, LEAST_QUADRATIC_FORM
 
 if TYPE_CHECKING:
-    from ahofm.fit.priors.base import FunctionPosterior, Prior
+    from ahofm.priors.base import FunctionPosterior, Prior
 
 
 def updated(

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
 from ahofm.kernels import chain
+from ahofm.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.priors.base import Coefficients, FunctionPosterior
-from ahofm.fit.priors.tensor import TensorMargin, TensorPenalty
-from ahofm.fit.tuning import LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
+from ahofm.priors.base import Coefficients, FunctionPosterior
+from ahofm.priors.tensor import TensorMargin, TensorPenalty
+from ahofm.tuning import LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
 
 
 @dataclass(frozen=True)

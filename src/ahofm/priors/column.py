@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Basis, Floats
 from ahofm.columns.spline_iid import SplineIIDBasis
-from ahofm.fit.priors.base import FunctionPosterior, Prior
-from ahofm.fit.priors.iid import IIDPrior, SplineIIDPrior
-from ahofm.fit.priors.random_walk import RandomWalkPrior
-from ahofm.fit.priors.spline import SplinePrior
-from ahofm.fit.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
 from ahofm.model.coordinates import coordinates
+from ahofm.priors.base import FunctionPosterior, Prior
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior
+from ahofm.priors.random_walk import RandomWalkPrior
+from ahofm.priors.spline import SplinePrior
+from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
 
 Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
 """How factors of an automatic column behave."""
