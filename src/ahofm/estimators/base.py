@@ -24,7 +24,7 @@ from ahofm.estimators.progress import Progress
 from ahofm.estimators.shown import Shown
 from ahofm.estimators.training import TrainingRows
 from ahofm.families import Family
-from ahofm.fit import Forecast, Settings, Solver, fit_model, forecast_fit
+from ahofm.fit import Candidate, Forecast, Settings, Solver, fit_model, forecast_fit
 from ahofm.fit.data import counted_rows
 from ahofm.inference.dispersion import with_dispersion
 from ahofm.model import Model, Negligible, Reason, Record, Trace
@@ -52,7 +52,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         df_kind: Literal["residual", "hat"] = "residual",
         ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
-        interactions: Literal["auto", "spline", "random_walk", "spline_iid"] = "auto",
+        interactions: str | Sequence[Candidate] = "auto",
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
         prune: bool = False,

@@ -59,13 +59,13 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto"
         is "variational" where smoothing parameters are estimated, beyond 200,000 rows "subsample", and where they are
         given "lbfgs".
-    interactions : "auto", "spline", "random_walk" or "spline_iid", default "auto"
+    interactions : "auto", "spline", "random_walk", "spline_iid" or list of Candidate, default "auto"
         For "variational" and columns that are not in ``columns``: the prior of their factors. "spline" is a penalised
         spline, "random_walk" a value per code with penalised first differences, "spline_iid" a spline plus an
         independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
         losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
         differs between rows, splines and random walks with rows weighted by one over their standard deviation are
-        candidates too. Main effects are random walks.
+        candidates too. Main effects are random walks. A list of ``ahofm.fit.Candidate`` is stacked instead.
     tempering : float or "auto", default "auto"
         For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
         is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises

@@ -9,12 +9,14 @@ from ahofm.fit.solvers.base import Callback, Objective, Solver, State, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.fit.solvers.penalised import random_start
+from ahofm.fit.stacking.candidates import Candidate
 
 __all__ = [
     "SOLVERS",
     "Adam",
     "Bcd",
     "Callback",
+    "Candidate",
     "Forecast",
     "Lbfgs",
     "Objective",

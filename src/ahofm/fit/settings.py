@@ -44,7 +44,7 @@ class Settings:
     df_kind: DfKind = "residual"
     ridge: float = 0.01
     solver: str | Solver[Any] = "auto"
-    interactions: str = "auto"
+    interactions: Any = "auto"
     tempering: float | str = "auto"
     n_members: int | str = "auto"
     prune: bool = False
@@ -68,7 +68,7 @@ def check_settings(settings: Settings) -> None:
         raise TypeError(f"solver must be a name or have `init` and `step`, got {settings.solver!r}")
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
-    _check_choice("interactions", settings.interactions, INTERACTIONS)
+    _check_interactions(settings.interactions)
     if settings.solver in ESTIMATING and settings.smoothing == "df":
         name = settings.solver
         raise ValueError(
@@ -99,6 +99,18 @@ def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ValueError(f"{name}={value!r} is now {RETIRED[name][value]!r}")
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _check_interactions(value: Any) -> None:
+    """A name, or candidates of one's own: objects with priors, as ``ahofm.fit.Candidate`` has them."""
+    if isinstance(value, (list, tuple)) and value and all(hasattr(one, "priors") for one in value):
+        return
+    if not isinstance(value, str):
+        raise TypeError(
+            f"interactions must be one of {', '.join(map(repr, INTERACTIONS))} or a list of ahofm.fit.Candidate, "
+            f"got {value!r}"
+        )
+    _check_choice("interactions", value, INTERACTIONS)
 
 
 def _check_count(name: str, value: Any) -> None:

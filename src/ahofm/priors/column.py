@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,28 @@ from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINAT
 
 Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
 """How factors of an automatic column behave."""
+
+
+@runtime_checkable
+class OwnPrior(Protocol):
+    """A column kind, derived from one with a function for each code (RandomWalk, Categorical), with its own prior."""
+
+    def prior(self, book: Codebook, mass: Floats | None) -> Prior:
+        """Prior of a function of the column.
+
+        Parameters
+        ----------
+        book : Codebook
+            With ``n_codes - 1`` codes besides the neutral one; the last of them is missing values, where there are.
+        mass : array of shape (codes,) or None
+            Weights of the codes, for functions of mean zero; None if they need not have it.
+
+        Returns
+        -------
+        Prior
+            On values at the codes.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -133,7 +155,10 @@ def column_priors(
     repeated = (book.mass[:-1] if counts is None else counts) >= REPEATED
     if isinstance(book.kind, Categorical):
         start = level_functions(fraction, START_LEVELS)
-        levels, centred = IIDPrior(mass, repeated), IIDPrior(fraction, repeated)
+        levels, centred = (
+            _own(book, mass) or IIDPrior(mass, repeated),
+            _own(book, fraction) or IIDPrior(fraction, repeated),
+        )
         return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
     own = None if like is None else like.main_smooth
@@ -142,7 +167,13 @@ def column_priors(
     if isinstance(book.kind, RandomWalk):
         begin = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
         return ColumnPriors(
-            book, _random_walk(book, fraction), _random_walk(book, mass), None, None, begin.values, begin.stiffness
+            book,
+            _own(book, fraction) or _random_walk(book, fraction),
+            _own(book, mass) or _random_walk(book, mass),
+            None,
+            None,
+            begin.values,
+            begin.stiffness,
         )
     if own is None or basis is None:
         raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
@@ -175,6 +206,11 @@ def _smooth_basis(book: Codebook) -> Basis | None:
     if isinstance(book.functions, SplineIIDBasis):
         return book.functions.smooth
     return None if isinstance(book.kind, (RandomWalk, Categorical)) else book.functions
+
+
+def _own(book: Codebook, mass: Floats | None) -> Prior | None:
+    """The prior that a kind brings along."""
+    return book.kind.prior(book, mass) if isinstance(book.kind, OwnPrior) else None
 
 
 def _random_walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:

@@ -256,10 +256,10 @@ class Memory:
             if single:
                 staged.kernel = NativeBlockKernel("float32")
             with one_blas_thread():
-                some.additive.initial(some.response.weight)  # makes, untraced, all that fits share
+                some.additive(candidate).initial(some.response.weight)  # makes, untraced, all that fits share
                 found.append(traced(partial(staged.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
-        return cls(kept, own, 8.0 * problem.additive.size)
+        return cls(kept, own, 8.0 * problem.additive(candidate).size)
 
     def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
         """With so many fits side by side and so many done before them, on so many parts of the rows."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
+from ahofm.columns.basis import Floats
 from ahofm.fit.settings import Settings
-from ahofm.priors.column import Interactions
+from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, all_column_priors
 from ahofm.tuning import (
     FEWEST_VALIDATION_ROWS,
     MANY_ROWS,
@@ -25,21 +26,63 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """How the factors of automatic columns behave, and how much of their partners' variance counts.
+    """Priors of a fit, which validation rows weigh against those of other candidates, and the tempering beside them.
 
-    With few rows that share follows the noise, whatever the kind: ``tempering`` is for more of them, ``with_many`` for
-    12,000 and beyond. A weighted one comes after the others, whose errors say how precise each row is.
+    A class of one's own overrides ``priors``; estimators take candidates as ``interactions=[...]``.
+
+    Attributes
+    ----------
+    interactions : "spline", "random_walk" or "spline_iid"
+        Prior of the factors of automatic columns.
+    tempering, with_many : float
+        Fraction of the partners' variance that counts: from ``MANY_ROWS`` and from ``TEMPERED_ROWS`` on. With fewer
+        rows it follows the noise.
+    weighted : bool
+        Whether rows count by their precision, which the errors of the other candidates tell.
+    joint : bool
+        Whether smooth main effects of all columns are solved for jointly at raw values, beside a random walk of each
+        column over its codes. Otherwise main effects of automatic columns of numbers are random walks alone.
     """
 
     interactions: Interactions
     tempering: float
     with_many: float
     weighted: bool = False
+    joint: bool = True
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As it is called in summaries."""
         return f"weighted {self.interactions}" if self.weighted else self.interactions
+
+    def priors(
+        self,
+        books: Sequence[Codebook],
+        automatic: Sequence[bool],
+        *,
+        center: bool,
+        counts: Sequence[Floats | None] | None = None,
+        like: Sequence[ColumnPriors] | None = None,
+    ) -> tuple[ColumnPriors, ...]:
+        """Priors of the columns that vary, one per codebook.
+
+        Parameters
+        ----------
+        books : sequence of Codebook
+        automatic : sequence of bool
+            Whether the kind of a column was chosen by the fit.
+        center : bool
+            Whether factors have mean zero.
+        counts : sequence of arrays of shape (codes,), optional
+            Rows of each code, where weights do not count them.
+        like : sequence of ColumnPriors, optional
+            Those of another candidate, whose coordinates are taken over.
+        """
+        return all_column_priors(books, automatic, self.interactions, center=center, counts=counts, like=like)
+
+    def joint_coordinates(self, column: ColumnPriors) -> SmoothCoordinates | None:
+        """Coordinates of a column in the joint solve of smooth main effects; None where it has no part in it."""
+        return column.main_smooth if self.joint or not isinstance(column.book.kind, SplineIID) else None
 
 
 CANDIDATES = (
@@ -59,7 +102,9 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     found = zip(problem.automatic, problem.books, strict=True)
     open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
     candidates: Sequence[Candidate] = CANDIDATES
-    if settings.interactions != "auto":
+    if not isinstance(settings.interactions, str):
+        candidates = tuple(settings.interactions)
+    elif settings.interactions != "auto":
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == settings.interactions]
     elif not open_choice or not problem.ranks:
         wanted = "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid"

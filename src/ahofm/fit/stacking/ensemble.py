@@ -96,7 +96,7 @@ def _weights(plan: Plan, validation: CrossValidation, problem: TrainingProblem) 
     orders = (1, *problem.ranks)
     if not plan.search:
         return {order: {(0, order): 1.0} for order in orders}
-    return stacking_weights(validation.scores, orders, len(plan.members), judged=bool(validation.fits))
+    return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))
 
 
 def fit_members(

@@ -22,10 +22,10 @@ from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Tempering, against_noise, constant, with_noise
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
+from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.weights import validation_split
 from ahofm.kernels import NativeBlockKernel
-from ahofm.priors.column import ColumnPriors, all_column_priors
+from ahofm.priors.column import ColumnPriors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
     FEW_ROWS,
@@ -67,7 +67,7 @@ class TrainingProblem:
     n_rows: float
     counts: Sequence[Floats] | None
     refined: bool = False
-    _priors: dict[str, Sequence[ColumnPriors]] = field(default_factory=dict, repr=False)
+    _priors: dict[tuple[type, str], Sequence[ColumnPriors]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -97,21 +97,28 @@ class TrainingProblem:
         """Rows that count so many times as much."""
         return replace(self, response=replace(self.response, weight=self.response.weight * weight))
 
+    def additive(self, candidate: Candidate) -> AdditiveDesign:
+        """Smooth main effects that are solved for jointly, which all fits of such candidates to these rows share."""
+        own = tuple(candidate.joint_coordinates(column) for column in self._columns(candidate))
+        key = tuple(part is not None for part in own)
+        if key not in self._additive:
+            self._additive[key] = AdditiveDesign.of(self.books, own, self.table, self.response.weight)
+        return self._additive[key]
+
     @cached_property
-    def additive(self) -> AdditiveDesign:
-        """Smooth main effects, which all fits share."""
-        smooth = [column.main_smooth for column in self._columns(CANDIDATES[0])]
-        return AdditiveDesign.of(self.books, smooth, self.table, self.response.weight)
+    def _additive(self) -> dict[tuple[bool, ...], AdditiveDesign]:
+        """By the columns that take part."""
+        return {}
 
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
         """Priors of all columns, the same for all parts of the rows: made once."""
-        wanted = candidate.interactions
-        if wanted not in self._priors:
+        key = type(candidate), candidate.interactions
+        if key not in self._priors:
             center, first = self.settings.center, next(iter(self._priors.values()), None)
-            self._priors[wanted] = all_column_priors(
-                self.books, self.automatic, wanted, center=center, counts=self.counts, like=first
+            self._priors[key] = candidate.priors(
+                self.books, self.automatic, center=center, counts=self.counts, like=first
             )
-        return self._priors[wanted]
+        return self._priors[key]
 
     def tempering(self, candidate: Candidate) -> Tempering:
         """What was asked for; otherwise by the noise when rows are few, and by the candidate when they are many."""
@@ -143,7 +150,7 @@ class TrainingProblem:
             self._columns(candidate),
             self.codes,
             self.response,
-            self.additive,
+            self.additive(candidate),
             ranks,
             self.tempering(candidate),
             np.random.default_rng([settings.seed, number, copy]),

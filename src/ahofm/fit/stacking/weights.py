@@ -14,7 +14,6 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
-from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.kernels import Curves, NativeCurves, column_curves
 from ahofm.model import Gain
 from ahofm.tuning import (
@@ -163,7 +162,7 @@ class Scores:
 
 
 def stacking_weights(
-    scores: Scores | None, orders: Sequence[int], count: int, *, judged: bool = True
+    scores: Scores | None, orders: Sequence[int], count: int, *, fitted: int = 0
 ) -> dict[int, StackingWeights]:
     """Stacking weights for the model of every order.
 
@@ -174,23 +173,23 @@ def stacking_weights(
     orders : sequence of int
     count : int
         Ensemble members; with one of them the weight goes to the best candidate alone.
-    judged : bool
-        Without scores: whether candidates have been fitted to a part of the rows, and count alike. Otherwise targets
+    fitted : int
+        Without scores: so many candidates have been fitted to a part of the rows, and count alike. If none, targets
         differ in a single row, and the model has main effects that are shrunk as far as any are.
 
     Returns
     -------
     dict of order d to dict of (candidate, order up to d) to weight
     """
-    return {order: _weights_at(scores, order, count, judged=judged) for order in orders}
+    return {order: _weights_at(scores, order, count, fitted) for order in orders}
 
 
-def _weights_at(scores: Scores | None, order: int, count: int, *, judged: bool) -> StackingWeights:
+def _weights_at(scores: Scores | None, order: int, count: int, fitted: int) -> StackingWeights:
     """Stacking weights at an order: one candidate when there is to be one ensemble member, else their best mixture."""
-    if scores is None and not judged:  # a single event: main effects, shrunk as far as any are
+    if scores is None and not fitted:  # a single event: main effects, shrunk as far as any are
         return {(0, 1): LEAST_WEIGHT}
     if scores is None:
-        return {(candidate, order): 1.0 / len(CANDIDATES) for candidate in range(len(CANDIDATES))}
+        return {(candidate, order): 1.0 / fitted for candidate in range(fitted)}
     if count == 1:  # the same for all orders: an ensemble member has them all
         losses = scores.losses()
         candidate = int(losses.min(axis=1).argmin())
