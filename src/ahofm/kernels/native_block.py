@@ -14,6 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.kernels.block import BlockSums, ColumnMoments
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.protocol import Chunk
+from ahofm.orders import Orders
 
 MAX_BLOCK_ORDER: int = _native.MAX_STATE_ORDER
 """Highest order of a factor."""
@@ -48,8 +49,8 @@ class NativeState:
         """No column was added yet."""
         self._instruction_set, self._chunk = instruction_set, chunk
         self._ranks = list(ranks.items())
-        self._width = 1 + sum(ranks.values())
-        numbers = _native.state_size(self._ranks, precision == "float64")
+        numbers = _native.state_size(self._ranks, precision == "float64")  # refuses orders that are not built
+        self._width = Orders(ranks).width
         blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
         self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)
 
