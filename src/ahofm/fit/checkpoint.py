@@ -32,7 +32,7 @@ FORMAT, VERSION = "ahofm checkpoint", 3
 """Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
 
 
-_IGNORED = ("callbacks", "checkpoint", "n_threads")
+_IGNORED = ("callbacks", "checkpoint", "n_threads", "device")
 
 
 class CheckpointError(ValueError):

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
+from ahofm.backends import Prediction, backend_of
 from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
-from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
+from ahofm.kernels import Curves, Tables, column_curves
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
@@ -273,11 +274,11 @@ class Model:
         return self._curves.linear_predictors
 
     @cached_property
-    def _curves(self) -> NativeCurves:
-        """The linear predictors as the compiled code evaluates them."""
+    def _curves(self) -> Prediction:
+        """The linear predictors as a backend evaluates them."""
         books = self.encoder.codebooks
         columns = (tuple(map(column_curves, books, terms.coef, terms.centring)) for terms in self.linear_predictors)
-        return NativeCurves(
+        return backend_of().curves(
             tuple(
                 Curves(terms.intercept, self.ranks, own)
                 for terms, own in zip(self.linear_predictors, columns, strict=True)

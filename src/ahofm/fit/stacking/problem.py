@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import Backend, Precision, Response, backend_of
 from ahofm.columns import Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
@@ -21,10 +22,8 @@ from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Tempering, against_noise, constant, with_noise
-from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
 from ahofm.fit.stacking.weights import validation_split
-from ahofm.kernels import NativeBlockKernel
 from ahofm.priors.column import ColumnPriors, all_column_priors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
@@ -97,6 +96,11 @@ class TrainingProblem:
         """Rows that count so many times as much."""
         return replace(self, response=replace(self.response, weight=self.response.weight * weight))
 
+    @property
+    def backend(self) -> Backend:
+        """Who computes on the rows."""
+        return backend_of(self.settings.device)
+
     @cached_property
     def additive(self) -> AdditiveDesign:
         """Smooth main effects, which all fits share."""
@@ -138,7 +142,7 @@ class TrainingProblem:
         """
         settings, ranks = self.settings, self.ranks if highest is None else up_to(highest, self.ranks)
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
-        precision: Literal["float32", "float64"] = "float64" if double else "float32"
+        precision: Precision = "float64" if double else "float32"
         return StagedFit(
             self._columns(candidate),
             self.codes,
@@ -148,11 +152,12 @@ class TrainingProblem:
             self.tempering(candidate),
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
-            NativeBlockKernel(precision),
             SerialExecutor(),
             Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks),
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
+            backend=self.backend,
+            precision=precision,
         )
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from ahofm.backends import Backend, LossDerivatives, Response, backend_of
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
-from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.fit.stacking.candidates import CANDIDATES
-from ahofm.kernels import Curves, NativeCurves, column_curves
+from ahofm.kernels import Curves, column_curves
 from ahofm.model import Gain
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
@@ -275,10 +275,12 @@ def can_judge(parts: Sequence[Split], y: Floats) -> bool:
     return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
 
 
-def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
+def predict(
+    fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]], backend: Backend | None = None
+) -> Floats:
     """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
     places = [book.places(column) for book, column in zip(books, columns, strict=True)]
     curves = tuple(
         Curves(one.intercept, one.ranks, tuple(map(column_curves, books, one.coef, one.centring))) for one in fit
     )
-    return NativeCurves(curves).eta(places, 1)
+    return (backend or backend_of()).curves(curves).eta(places, 1)
