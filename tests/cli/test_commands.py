@@ -69,7 +69,15 @@ def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
 
 
 def test_a_dry_run_only_says_what_it_would_cost(folder, tmp_path, capsys):
-    given = ["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "no.ahofm"), "--dry-run", "--device", "cpu"]
+    given = [
+        "fit",
+        *columns_of(folder / "train.csv"),
+        "--out",
+        str(tmp_path / "no.ahofm"),
+        "--dry-run",
+        "--device",
+        "cpu",
+    ]
     assert run(given) == 0
     said = told(capsys)
     assert "400 rows, 4 columns" in said
