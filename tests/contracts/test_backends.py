@@ -467,12 +467,21 @@ def test_a_step_to_infinity_is_told(backend, precision, tolerance):
 @every_backend
 @pytest.mark.parametrize("family", ["gaussian", "gamma"])
 def test_dispersion(backend, precision, tolerance, family):
+    """Also after a step: variances are accepted with the means."""
     working = Working(backend, precision, family, 3)
-    moments = brute_force.RowMoments(working.codes, working.moments[0], working.ranks)
-    mu, y = working.eta[:, 0] + working.offset[:, 0], working.response.y
-    squares = (y - mu) ** 2 if family == "gaussian" else (y * np.exp(-mu) - 1.0) ** 2
-    expected = squares + working.losses[2][:, 0] * moments.variance.sum(axis=1)
-    assert_close(working.rows.dispersion(), working.weight @ expected / working.weight.sum(), 100 * tolerance)
+    rows, y = working.rows, working.response.y
+    for stepped in (False, True):
+        if stepped:
+            rows.swap(0, None, working.moments[0][2])
+            working.moments[0][2] = working.random_moments(2)
+            rows.swap(0, working.moments[0][2], None)
+            rows.trial(0)
+            rows.accept(working.nothing)
+        moments = brute_force.RowMoments(working.codes, working.moments[0], working.ranks)
+        mu = working.eta[:, 0] + working.offset[:, 0]
+        squares = (y - mu) ** 2 if family == "gaussian" else (y * np.exp(-mu) - 1.0) ** 2
+        expected = squares + working.losses[2][:, 0] * moments.variance.sum(axis=1)
+        assert_close(rows.dispersion(), working.weight @ expected / working.weight.sum(), 100 * tolerance)
 
 
 @every_backend
