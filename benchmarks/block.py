@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ahofm import AHOFMRegressor
+from ahofm.backends.row_states import RowStates
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.kernels import BlockKernel, ColumnMoments, NativeBlockKernel, NativeKernel, ReferenceBlockKernel, Tables
 from ahofm.rows import ArraySource, ThreadExecutor, fold
 from benchmarks.table import Row, finish, require, show

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from ahofm import AHOFMRegressor
 from ahofm.columns.basis import Floats
-from ahofm.families import Gaussian
-from ahofm.fit.solvers.base import loss_sums
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.rows import ArraySource, ThreadExecutor, fold
 from benchmarks.table import Row, finish, require, show
@@ -86,7 +84,7 @@ def tables_of(sizes: tuple[int, ...]) -> tuple[Tables, ...]:
 
 def task_of(sizes: tuple[int, ...]) -> Any:
     """A pass's work on a chunk."""
-    return partial(loss_sums, linear_predictors=tables_of(sizes), kernel=NativeKernel("float32"), family=Gaussian())
+    return partial(NativeKernel("float32").value_and_gradient, linear_predictors=tables_of(sizes), loss="gaussian")
 
 
 def child_passes(folder: Path, seconds: float) -> dict[str, float]:

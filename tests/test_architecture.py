@@ -20,6 +20,7 @@ FLOW = [
     "scale",
     "families",
     "tuning",
+    "backends",
     "model",
     "priors",
     "fit",
@@ -75,6 +76,22 @@ def test_few_files_touch_the_compiled_module(path):
     touches = any(name.startswith("ahofm._native") for name in imported_modules(path))
     few = ("columns/codebook.py", *(f"kernels/native{part}.py" for part in ("", "_block", "_curves", "_engine")))
     assert touches == (str(path.relative_to(SOURCE)) in few)
+
+
+KERNELS = {
+    f"{who}{what}" for who in ("Native", "Reference") for what in ("Kernel", "BlockKernel", "Curves", "Engine", "State")
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_kernels_are_made_by_backends_only(path):
+    if stage_of(path) in ("kernels", "backends"):
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+        assert name not in KERNELS, f"{path.relative_to(SOURCE)}, line {node.lineno}: {name} is for a backend to make"
+    assert not any(name.rpartition(".")[2] in KERNELS for name in imported_modules(path))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -202,7 +202,8 @@ def recorded() -> Iterator[list[float]]:
         fits = run(member, report)
         books = [column.book for column in member.columns]
         if all(book.support.exact for book in books):  # else codes stand for several values
-            state = member._state.derivatives.eta
+            rows: Any = member._state.rows
+            state = rows.derivatives.eta
             columns = [_representatives(book, codes) for book, codes in zip(books, member.codes.columns, strict=True)]
             model = predict(fits[-1], books, columns)
             gaps.append(float(np.abs(model - state).max() / max(float(state.std()), 1e-3)))

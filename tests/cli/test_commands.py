@@ -69,7 +69,15 @@ def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
 
 
 def test_a_dry_run_only_says_what_it_would_cost(folder, tmp_path, capsys):
-    given = ["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "no.ahofm"), "--dry-run"]
+    given = [
+        "fit",
+        *columns_of(folder / "train.csv"),
+        "--out",
+        str(tmp_path / "no.ahofm"),
+        "--dry-run",
+        "--device",
+        "cpu",
+    ]
     assert run(given) == 0
     said = told(capsys)
     assert "400 rows, 4 columns" in said
@@ -201,6 +209,8 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
         ),
         (["fit", "{d}/train.csv", "--target", "price", "--out", "{d}/no/m.ahofm"], "--out: cannot write"),
         (["fit", "{d}/train.csv", "--target", "price", "--holdout", "2"], "--holdout must be at least 0"),
+        (["fit", "{d}/train.csv", "--target", "price", "--device", "cuda"], "no CUDA backend is installed"),
+        (["fit", "{d}/train.csv", "--target", "price", "--device", "gpu"], "device must be 'auto', 'cpu', 'cuda'"),
         (["fit", "{d}/train.csv"], "Missing option '--target'"),
         (["fit", "{d}/train.csv", "--target", "price", "--out-of-core", "--exposure", "area"], "give them as --offset"),
         (["fit", "{d}/train.csv", "--target", "cost", "--out-of-core"], "no column 'cost'; there are 'hour', 'wind'"),

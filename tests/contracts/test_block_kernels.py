@@ -1,7 +1,5 @@
 """Every block kernel computes the same moments. A new kernel is tested by its line in KERNELS."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from ahofm.kernels import (
     ReferenceBlockKernel,
     RowState,
 )
+from tests import brute_force
 from tests.problems import random_codes
 
 FLOAT64 = [pytest.param(NativeBlockKernel("float64", isa), 1e-12, id=f"float64-{isa}") for isa in INSTRUCTION_SETS]
@@ -55,53 +54,13 @@ class Problem:
         return state
 
 
-def product_moment(a, b, means, squares):
-    """E[e_a e_b] over independent columns, subset by subset."""
-    total = np.zeros_like(means[0])
-    columns = range(len(means))
-    for A in combinations(columns, a):
-        for B in combinations(columns, b):
-            term = np.ones_like(total)
-            for j in {*A, *B}:
-                term *= squares[j] if j in A and j in B else means[j]
-            total += term
-    return total
-
-
-class BruteForce:
-    """Moments of e_{d-1} and e_d of every function of the rows, (n, width), over some of the columns."""
-
-    def __init__(self, problem, columns):
-        rows = [problem.codes.columns[j] for j in columns]
-        means = [problem.moments[j].mean[codes] for j, codes in zip(columns, rows, strict=True)]
-        variances = [problem.moments[j].variance[codes] for j, codes in zip(columns, rows, strict=True)]
-        orders = np.repeat([1, *problem.ranks], [1, *problem.ranks.values()])
-        moments = {}
-        for order in set(orders):
-            own = orders == order
-            m = [mean[:, own] for mean in means]
-            q = [mean[:, own] ** 2 + variance[:, own] for mean, variance in zip(means, variances, strict=True)]
-            moments[order] = [
-                product_moment(a, b, m, q)
-                for a, b in ((order - 1, 0), (order - 1, order - 1), (order, 0), (order, order - 1), (order, order))
-            ]
-        parts = [np.hstack([moments[order][k] for order in (1, *problem.ranks)]) for k in range(5)]
-        self.g, square, self.rest, across, rest_square = parts
-        self.spread = square - self.g**2
-        self.covariance = across - self.rest * self.g
-        self.variance = rest_square - self.rest**2
-
-
 def expected_sums(problem, column):
-    rows = BruteForce(problem, [j for j in range(len(problem.sizes)) if j != column])
-    weight, size = problem.weight, problem.sizes[column]
-    width = rows.g.shape[1]
-    gram, rhs = np.zeros((size, width, width)), np.zeros((size, width))
-    for i, code in enumerate(problem.codes.columns[column]):
-        gram[code] += weight[i] * (np.outer(rows.g[i], rows.g[i]) + np.diag(rows.spread[i]))
-        residual = weight[i] * (problem.y[i] - rows.rest[i].sum())
-        rhs[code] += rows.g[i] * residual - weight[i] * rows.covariance[i]
-    return BlockSums(gram, rhs)
+    given = problem.codes, problem.moments, problem.ranks
+    return BlockSums(*brute_force.block_sums(*given, problem.weight, problem.weight * problem.y, column))
+
+
+def row_moments(problem, columns):
+    return brute_force.RowMoments(problem.codes, [problem.moments[j] for j in columns], problem.ranks)
 
 
 def assert_close(actual, expected, tolerance):
@@ -139,7 +98,7 @@ def test_sums_are_those_over_subsets(kernel, tolerance, order, rank):
 def test_fitted_moments_are_those_over_subsets(kernel, tolerance, order, rank):
     problem = Problem({order: rank}, seed=10 + order)
     mean, variance = problem.state(kernel).fitted()
-    expected = BruteForce(problem, range(len(SIZES)))
+    expected = row_moments(problem, range(len(SIZES)))
     assert_close(mean, expected.rest.sum(axis=1), tolerance)
     assert_close(variance, expected.variance.sum(axis=1), tolerance)
 
@@ -158,7 +117,7 @@ def test_several_orders_at_once(kernel, tolerance, ranks):
     problem = Problem(ranks)
     state = problem.state(kernel)
     mean, variance = state.fitted()
-    expected = BruteForce(problem, range(len(SIZES)))
+    expected = row_moments(problem, range(len(SIZES)))
     assert_close(mean, expected.rest.sum(axis=1), tolerance)
     assert_close(variance, expected.variance.sum(axis=1), tolerance)
     assert_sums_close(state.step(None, problem.moments[0]), expected_sums(problem, 0), tolerance)
@@ -279,7 +238,7 @@ def test_without_variance_gram_is_that_of_known_partners(kernel, tolerance):
     mean, variance = state.fitted()
     np.testing.assert_allclose(variance, 0.0, rtol=0, atol=1e-13 * mean[0] ** 2)
     sums = state.step(None, problem.moments[1])
-    rows, code = BruteForce(problem, [0, 2, 3, 4, 5]), problem.codes.columns[1][0]
+    rows, code = row_moments(problem, [0, 2, 3, 4, 5]), problem.codes.columns[1][0]
     weight, g = problem.weight[0], rows.g[0]
     assert_close(sums.gram[code], weight * np.outer(g, g), tolerance)
     assert_close(sums.rhs[code], weight * (problem.y[0] - rows.rest[0].sum()) * g, tolerance)

@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 
 from ahofm import Categorical, Spline, _native
+from ahofm.backends import CpuBackend
+from ahofm.backends.cpu import engine_prior
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Bernoulli, Gamma, Gaussian, Huber, Multinomial, NegativeBinomial, Poisson, Tweedie
 from ahofm.fit.data import counted_rows, prepare
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.variational import staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
-from ahofm.fit.solvers.variational.engine import _coordinates, _prior
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.kernels import INSTRUCTION_SETS, NativeBlockKernel
+from ahofm.kernels import INSTRUCTION_SETS
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.priors.arrays import coordinate_count, prior_arrays
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
@@ -52,9 +53,9 @@ def test_solves_under_priors(codes, K, centred, isa):
     rhs = 5 * rng.normal(size=(codes, K))
     for prior in priors_of(codes, mass / mass.sum() if centred else None, rng):
         lam = np.exp(rng.normal(size=(prior.n_groups, K)))
-        shapes = [(codes, K), (codes, K), (_coordinates(prior), K), (codes, K), lam.shape, lam.shape]
+        shapes = [(codes, K), (codes, K), (coordinate_count(prior), K), (codes, K), lam.shape, lam.shape]
         found = [np.zeros(shape) for shape in shapes]
-        assert _native.solve_prior(isa, _prior(prior), gram, rhs, lam, found)
+        assert _native.solve_prior(isa, engine_prior(prior_arrays(prior)), gram, rhs, lam, found)
         expected = prior.solve(gram, rhs, lam)
         parts = ["mean", "variance", "smooth", "rough", "edf", "quadratic_form"]
         for part, own in zip(parts, found, strict=True):
@@ -69,10 +70,10 @@ def test_solves_under_priors(codes, K, centred, isa):
 def test_what_is_not_positive_definite_is_told(isa):
     rng = np.random.default_rng(0)
     for prior in priors_of(5, None, rng):
-        shapes = [(5, 2), (5, 2), (_coordinates(prior), 2), (5, 2), (prior.n_groups, 2), (prior.n_groups, 2)]
+        shapes = [(5, 2), (5, 2), (coordinate_count(prior), 2), (5, 2), (prior.n_groups, 2), (prior.n_groups, 2)]
         lam, gram = np.ones((prior.n_groups, 2)), np.tile(-100.0 * np.eye(2), (5, 1, 1))
         assert not _native.solve_prior(
-            isa, _prior(prior), gram, np.ones((5, 2)), lam, [np.zeros(shape) for shape in shapes]
+            isa, engine_prior(prior_arrays(prior)), gram, np.ones((5, 2)), lam, [np.zeros(shape) for shape in shapes]
         )
 
 
@@ -107,22 +108,20 @@ def fit_of(family, interactions, order, n=400, threads=1, kinds=KINDS):
     data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
     problem = TrainingProblem.of(data, {2: 2, 3: 1} if order > 2 else {2: 5}, settings)
     fit = problem.staged_fit(Candidate(interactions, 0.7, 0.7), 0, 0)
-    return replace(fit, kernel=NativeBlockKernel("float64"), executor=ThreadExecutor(threads))
+    return replace(fit, precision="float64", executor=ThreadExecutor(threads))
 
 
 @one_blas_thread()  # the same start for both, to the last bit
-def swept(fit, monkeypatch, sweeps, engine):
+def swept(fit, sweeps, engine):
     """The state after so many sweeps of the last stage; those before it are the reference's, the same for both."""
-    fit._state = VariationalState.start(fit.response, fit.additive, fit.columns)
+    fit._state = VariationalState.start(fit._rows(), fit.response, fit.additive, fit.columns)
     for order in (1, *fit.ranks):
         last = order == max(fit.ranks)
         if order > 1:
             fit._add_factors(order)
-        with monkeypatch.context() as patch:
-            if not (last and engine):
-                patch.setattr(staged_fit, "has_engine", lambda *_: False)
-            fit._build(0.5)
-        assert (fit._state.engine is not None) == (last and engine)
+        fit.backend = CpuBackend(compiled_sweeps=last and engine)
+        fit._build(0.5)
+        assert fit._state.sweeps_alone == (last and engine)
         for number in range(sweeps if last else 2):
             fit._state.sweep(learn=number > 0, backwards=number % 2 == 1, floor=0.0)
     fit._state.pull()
@@ -149,17 +148,17 @@ def assert_same(found, expected, within):
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_sweeps(family, interactions, order, monkeypatch):
+def test_sweeps(family, interactions, order):
     for sweeps in (1, 3):
-        states = [swept(fit_of(family, interactions, order), monkeypatch, sweeps, engine) for engine in (True, False)]
+        states = [swept(fit_of(family, interactions, order), sweeps, engine) for engine in (True, False)]
         assert_same(*states, 1e-7)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "multinomial"])
-def test_sweeps_with_tensor_products(family, monkeypatch):
+def test_sweeps_with_tensor_products(family):
     kinds = {0: Categorical(), 1: Spline(n_basis=5), 2: Spline(n_basis=6), 3: Spline(n_basis=5)}
     fits = [fit_of(family, "spline", 3, kinds=kinds) for _ in range(2)]
-    states = [swept(fit, monkeypatch, 4, engine) for fit, engine in zip(fits, (True, False), strict=True)]
+    states = [swept(fit, 4, engine) for fit, engine in zip(fits, (True, False), strict=True)]
     assert_same(*states, 1e-7)
     for one, other in zip(*(state.linear_predictors for state in states), strict=True):
         own, reference = one.posterior.surfaces, other.posterior.surfaces
@@ -170,18 +169,18 @@ def test_sweeps_with_tensor_products(family, monkeypatch):
         np.testing.assert_allclose(own.plain, reference.plain, rtol=1e-7)
 
 
-def test_steps_that_are_rejected_leave_smoothing_parameters(monkeypatch):
-    states = [swept(fit_of("separated", "random_walk", 2), monkeypatch, 12, engine) for engine in (True, False)]
+def test_steps_that_are_rejected_leave_smoothing_parameters():
+    states = [swept(fit_of("separated", "random_walk", 2), 12, engine) for engine in (True, False)]
     assert states[0].damped > 0
     assert_same(*states, 1e-6)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "multinomial"])
-def test_threads_change_no_bit(family, monkeypatch):
+def test_threads_change_no_bit(family):
     fits = [fit_of(family, "spline_iid", 3, n=20_000, threads=threads) for threads in (1, 4)]
-    one, four = (swept(fit, monkeypatch, 2, True) for fit in fits)
+    one, four = (swept(fit, 2, True) for fit in fits)
     assert one.noise == four.noise
-    np.testing.assert_array_equal(one.derivatives.eta, four.derivatives.eta)
+    np.testing.assert_array_equal(one.rows.derivatives.eta, four.rows.derivatives.eta)
     for own, other in zip(one.linear_predictors, four.linear_predictors, strict=True):
         assert own.posterior.intercept == other.posterior.intercept
         np.testing.assert_array_equal(own.posterior.smooth.coef, other.posterior.smooth.coef)

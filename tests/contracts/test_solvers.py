@@ -99,13 +99,13 @@ def test_reported_passes_are_the_real_ones(solver):
     handed = []
 
     class Counting:
-        n_rows, n_chunks = objective.source.n_rows, objective.source.n_chunks
+        n_rows, n_chunks = objective.rows.n_rows, objective.rows.source.n_chunks
 
         def chunk(self, index):
             handed.append(index)
-            return objective.source.chunk(index)
+            return objective.rows.source.chunk(index)
 
-    counted = dataclasses.replace(objective, source=Counting())
+    counted = dataclasses.replace(objective, rows=dataclasses.replace(objective.rows, source=Counting()))
     _, trace = minimise(solver, counted, start_of(objective, Y), max_iter=7, tol=tolerance(solver))
     assert trace.passes == pytest.approx(len(handed) / 4)
     assert [record.iteration for record in trace.records] == list(range(8))

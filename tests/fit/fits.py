@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from ahofm.backends import CpuBackend
 from ahofm.columns import Encoder
 from ahofm.families import Gaussian
 from ahofm.fit import Objective, random_start, smoothing_parameters_of
-from ahofm.kernels import NativeKernel
 from ahofm.model import Layout
 from ahofm.rows import ArraySource, SerialExecutor
 
@@ -31,7 +31,7 @@ def objective_of(
     by_order = smoothing_parameters_of(encoder.codebooks, [1, *ranks], df)
     lam = np.tile(layout.smoothing_parameters(by_order, ridge * total), family.n_eta)
     source = ArraySource(encoder.encode(X), y, weight, offset, chunk_rows)
-    return Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, lam, total)
+    return Objective(CpuBackend().load(source, SerialExecutor()), family, layout, lam, total)
 
 
 def start_of(objective, y, seed=0):

@@ -27,11 +27,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.interpolate import BSpline
 
+from ahofm.backends import CpuBackend
 from ahofm.columns import ColumnKind, Encoder
 from ahofm.columns.basis import difference_penalty
 from ahofm.families import Gaussian, Poisson
 from ahofm.fit import Bcd, Lbfgs, Objective, minimise, random_start
-from ahofm.kernels import NativeKernel
 from ahofm.model import Layout
 from ahofm.rows import ArraySource, SerialExecutor
 
@@ -112,10 +112,10 @@ def fitted(solver, family, y, weight, columns):
     layout = Layout.of(encoder.codebooks, {})
     lam = layout.smoothing_parameters({1: STRENGTHS[:columns]})
     source = ArraySource(encoder.encode(X[:, :columns]), y, weight)
-    objective = Objective(source, SerialExecutor(), NativeKernel("float64"), family, layout, lam, weight.sum())
+    objective = Objective(CpuBackend().load(source, SerialExecutor()), family, layout, lam, weight.sum())
     start = random_start(objective, family.start(y, weight), encoder.names, 0)
     theta, _ = minimise(solver, objective, start, max_iter=500, tol=1e-15)
-    eta = objective.kernel.eta(source.chunk(0), objective.tables(theta))
+    eta = objective.rows.eta(objective.tables(theta))
     return eta[:, 0], weight @ family.deviance(y, eta)
 
 

@@ -156,7 +156,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     (staged,) = staged_fits
     state = staged._state
     (linear_predictor,) = state.linear_predictors
-    left = staged.response.target - state.derivatives.eta[:, 0]
+    left = staged.response.target - state.rows.derivatives.eta[:, 0]
     designs = [
         block.column.factors.values[codes]
         for block, codes in zip(linear_predictor.blocks, staged.codes.columns, strict=True)

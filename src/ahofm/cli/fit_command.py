@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ahofm.backends import backend_of
 from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
 from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
@@ -61,6 +62,7 @@ def fit(
     memory_limit: Annotated[str, typer.Option(help="Of --out-of-core.")] = "2GB",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     threads: Annotated[int, typer.Option(help="-1: all cores.")] = -1,
+    device: Annotated[str, typer.Option(help="Where to compute: auto or cpu.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a file, and save it."""
@@ -68,6 +70,7 @@ def fit(
     check_outputs(outputs, [train], written=not dry_run)
     if not 0.0 <= holdout < 1.0:
         raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
+    backend_of(device)  # before a long file is read
     levels, begun = list(categorical or []), time.perf_counter()
     roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
     quiet = as_json or not err.is_terminal
@@ -83,6 +86,7 @@ def fit(
         "order": "auto" if order == "auto" else _integer(order, "--order"),
         "random_state": seed,
         "n_jobs": threads,
+        "device": device,
         "verbose": 0 if quiet else 1,
     }
     if dry_run:

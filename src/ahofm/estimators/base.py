@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ahofm.backends import Device
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
@@ -63,6 +64,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         max_iter: int | None = None,
         tol: float | None = None,
         n_jobs: int | None = None,
+        device: Device = "auto",
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
@@ -89,6 +91,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks

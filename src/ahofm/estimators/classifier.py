@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
+from ahofm.backends import Device
 from ahofm.columns.basis import Floats
 from ahofm.estimators.base import AHOFM, Columns, Rank
 from ahofm.estimators.class_weights import weights_by_class
@@ -98,6 +99,9 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         fraction, by default 2e-3 (5e-4 from 2,000 rows on).
     n_jobs : int or None, default None
         Threads; None and -1 use all cores.
+    device : "auto", "cpu" or a backend, default "auto"
+        Where a fit computes. "auto" is the best there is, which today is always the CPU; "cuda" is not available yet.
+        An object of your own with the methods of ``ahofm.backends.Backend`` will do too.
     random_state : int, RandomState or None
         Seed of the factors' start, and of the choice of validation rows.
     verbose : int, default 0
@@ -176,6 +180,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         max_iter: int | None = None,
         tol: float | None = None,
         n_jobs: int | None = None,
+        device: Device = "auto",
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
@@ -204,6 +209,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
             max_iter=max_iter,
             tol=tol,
             n_jobs=n_jobs,
+            device=device,
             random_state=random_state,
             verbose=verbose,
             callbacks=callbacks,

@@ -98,6 +98,9 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         fraction, by default 2e-3 (5e-4 from 2,000 rows on).
     n_jobs : int or None, default None
         Threads; None and -1 use all cores.
+    device : "auto", "cpu" or a backend, default "auto"
+        Where a fit computes. "auto" is the best there is, which today is always the CPU; "cuda" is not available yet.
+        An object of your own with the methods of ``ahofm.backends.Backend`` will do too.
     random_state : int, RandomState or None
         Seed of the factors' start, and of the choice of validation rows.
     verbose : int, default 0

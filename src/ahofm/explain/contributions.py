@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import backend_of
 from ahofm.columns.basis import Floats
 from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of
 from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import purify
-from ahofm.kernels import NativeCurves
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.scale.partitions import is_dask, mapped
 
@@ -220,5 +220,5 @@ def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_th
         return Shapley(names, pure.intercept, lazy, data)
     table = model.encoder.check(X)
     places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
-    values = NativeCurves((pure.curves,)).shares(places, n_threads)[:, 0]
+    values = backend_of().curves([pure.curves]).shares(places, n_threads)[:, 0]
     return Shapley(tuple(model.encoder.names), pure.intercept, values, table.columns)

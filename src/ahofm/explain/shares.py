@@ -19,8 +19,8 @@ from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of, order
 from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Model
-from ahofm.model.shares import symmetric
 from ahofm.orders import MAIN
 
 

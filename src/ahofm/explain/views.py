@@ -15,7 +15,7 @@ from ahofm.explain.effects import grid_of
 from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model.shares import symmetric
+from ahofm.kernels.symmetric import symmetric
 from ahofm.orders import main_of
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ahofm.backends import FailedError
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
@@ -19,7 +20,6 @@ from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
 from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.settings import ESTIMATING, Settings, check_order, check_ranks, check_settings
 from ahofm.fit.solvers.penalised import fit_penalised
-from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread

@@ -32,7 +32,7 @@ FORMAT, VERSION = "ahofm checkpoint", 4
 """Version 1 knew data by some of their rows, and did not know dtypes; versions 2 and 3 had other names and parts."""
 
 
-_IGNORED = ("callbacks", "checkpoint", "n_threads")
+_IGNORED = ("callbacks", "checkpoint", "n_threads", "device")
 
 
 class CheckpointError(ValueError):

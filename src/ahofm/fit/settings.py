@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ahofm.backends import Device, backend_of
 from ahofm.columns.encode import Kinds
 from ahofm.fit.df import Df, DfKind
 from ahofm.fit.solvers.base import Callback, Solver
@@ -55,6 +56,7 @@ class Settings:
     max_iter: int | None = None
     tol: float | None = None
     n_threads: int | None = None
+    device: Device = "auto"
     seed: int = 0
     callbacks: Sequence[Callback] = ()
     checkpoint: Any = None
@@ -66,6 +68,7 @@ def check_settings(settings: Settings) -> None:
         _check_choice("solver", settings.solver, SOLVERS)
     elif not isinstance(settings.solver, Solver):
         raise TypeError(f"solver must be a name or have `init` and `step`, got {settings.solver!r}")
+    backend_of(settings.device)
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
     _check_interactions(settings.interactions)

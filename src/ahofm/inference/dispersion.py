@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from ahofm.backends import backend_of
 from ahofm.columns import Categorical
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
 from ahofm.fit.data import Rows
-from ahofm.kernels import Chunk, NativeKernel, Tables
+from ahofm.kernels import Tables
 from ahofm.model import Choice, Model
 from ahofm.priors.column import column_priors
+from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
 
 
@@ -38,7 +40,8 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     if remedy is None or (trials and not ((rows.y > 0.0) & (rows.y < 1.0)).any()):
         return model
     offset = 0.0 if rows.offset is None else rows.offset
-    smooth = NativeKernel("float64").eta(Chunk(model.encoder.encode(table)), smooth_tables(model)) + offset
+    coded = backend_of().load(ArraySource(model.encoder.encode(table)), SerialExecutor())
+    smooth = coded.eta(smooth_tables(model)) + offset
     fitted = [family.pearson(rows.y, eta) for eta in (smooth, model.eta(table) + offset)]
     if not np.isfinite(fitted).all():  # a mean of zero, of which the fit warns
         return model

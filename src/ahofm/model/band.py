@@ -18,11 +18,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from ahofm.backends import Rows, backend_of
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.kernels import Chunk, NativeKernel, Tables
+from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders, factors_of
+from ahofm.rows import ArraySource, SerialExecutor
 
 _ROWS = 2_000
 """At a time: derivatives take memory."""
@@ -180,20 +182,20 @@ def tables_at(
 
 def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats]) -> Floats:
     """Derivatives (n, P) of linear predictors by the coordinates: intercept, then main effect and factors by column."""
-    kernel = NativeKernel("float64")
+    rows = _rows(chunk)
     parts = [np.ones((chunk.n_rows, 1))]
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
         codes = chunk.codes.columns[j]
         parts.append(main[codes])
         if tables.width > 1:
-            others = factors_of(kernel.leave_one_out(chunk, tables, j))
+            others = factors_of(rows.leave_one_out(tables, j))
             parts.append((factor[codes][:, :, np.newaxis] * others[:, np.newaxis]).reshape(chunk.n_rows, -1))
     return np.hstack(parts)
 
 
 def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
     """``J' g`` of the rows' Jacobian (n, P) and numbers (n,), by sums per code: in one pass, without J."""
-    (slopes,) = NativeKernel("float64").pull_back(chunk, [tables], np.ascontiguousarray(g[:, np.newaxis]))
+    (slopes,) = _rows(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
     starts = list(accumulate(map(len, mains), initial=0))
     parts = [np.array([slopes.intercept])]
     for main, factor, a, b in zip(mains, factors, starts[:-1], starts[1:], strict=True):
@@ -202,3 +204,8 @@ def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: 
             own = tables.orders.joined_factors({order: part[a:b] for order, part in slopes.factors.items()})
             parts.append((factor.T @ own).ravel())
     return np.concatenate(parts)
+
+
+def _rows(chunk: Chunk) -> Rows:
+    """In one piece: chunks of other sizes add up in another order."""
+    return backend_of().load(ArraySource(chunk.codes, chunk_rows=max(chunk.n_rows, 1)), SerialExecutor())

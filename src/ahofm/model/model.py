@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
+from ahofm.backends import Prediction, backend_of
 from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
-from ahofm.kernels import Curves, NativeCurves, Tables
+from ahofm.kernels import Curves, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
@@ -272,6 +273,6 @@ class Model:
         return self._curves.linear_predictors
 
     @cached_property
-    def _curves(self) -> NativeCurves:
-        """The linear predictors as the compiled code evaluates them."""
-        return NativeCurves(tuple(predictor.curves(self.encoder.codebooks) for predictor in self.linear_predictors))
+    def _curves(self) -> Prediction:
+        """The linear predictors as a backend evaluates them."""
+        return backend_of().curves(tuple(one.curves(self.encoder.codebooks) for one in self.linear_predictors))

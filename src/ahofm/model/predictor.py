@@ -30,7 +30,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.kernels import Curves, Tables, column_curves
-from ahofm.model.shares import symmetric
+from ahofm.kernels.symmetric import symmetric
 from ahofm.orders import MAIN, Orders
 
 _CENTRED = 1e-8

@@ -20,6 +20,7 @@ import numpy as np
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Tables
+from ahofm.kernels.symmetric import symmetric
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,3 @@ def _joint(means: Floats, moments: Floats, order: int) -> Floats:
         t[:, 1:] += mean * before[:, :-1]
         t[1:, 1:] += moment * before[:-1, :-1]
     return np.asarray(t[order, order])
-
-
-def symmetric(values: Floats, order: int) -> Floats:
-    """e_order over the first axis."""
-    e = np.zeros((order + 1, *values.shape[1:]))
-    e[0] = 1.0
-    for value in values:
-        e[1:] += value * e[:-1].copy()
-    return np.asarray(e[order])

@@ -52,7 +52,7 @@ def test_value_is_the_papers_objective(center):
     X, y, objective = problem(Gaussian(), {2: 2, 3: 2}, center=center, ridge=0.0)
     layout, rng = objective.layout, np.random.default_rng(1)
     theta = 2.0 * np.sqrt(objective.total) * objective.scale * rng.normal(size=objective.size)
-    books = Encoder.learn(X, sample_weight=objective.source.weight).codebooks
+    books = Encoder.learn(X, sample_weight=objective.rows.source.weight).codebooks
     smoothing_parameters = smoothing_parameters_of(books, [1, 2, 3], 5)
     phi, penalty = [], 0.0
     for j, book in enumerate(books):
@@ -64,10 +64,10 @@ def test_value_is_the_papers_objective(center):
             penalty += smoothing_parameters[2 if f < 2 else 3][j] * gamma[:, f] @ P @ gamma[:, f]
         B = book.basis[book.encode(X[:, j])].toarray()
         phi.append(np.column_stack([B @ beta, B @ gamma]))
-    eta = theta[0] + sum(part[:, 0] for part in phi) + objective.source.offset[:, 0]
+    eta = theta[0] + sum(part[:, 0] for part in phi) + objective.rows.source.offset[:, 0]
     for f, order in ((1, 2), (2, 2), (3, 3), (4, 3)):
         eta = eta + sum(prod(phi[j][:, f] for j in subset) for subset in combinations(range(4), order))
-    by_hand = 0.5 * objective.source.weight @ (y - eta) ** 2 + 0.5 * penalty
+    by_hand = 0.5 * objective.rows.source.weight @ (y - eta) ** 2 + 0.5 * penalty
     assert objective.value(theta) == pytest.approx(by_hand, rel=1e-9)
 
 
@@ -101,7 +101,9 @@ def test_custom_family_and_builtin_loss_agree():
         builtin = None
 
     X, y, objective = problem(Poisson(), {2: 2})
-    own = objective_of(X, y, {2: 2}, family=Foreign(), weight=objective.source.weight, offset=objective.source.offset)
+    own = objective_of(
+        X, y, {2: 2}, family=Foreign(), weight=objective.rows.source.weight, offset=objective.rows.source.offset
+    )
     theta = start_of(objective, y)
     (value, gradient), (other, slopes) = objective.value_and_gradient(theta), own.value_and_gradient(theta)
     assert value == pytest.approx(other, rel=1e-12)

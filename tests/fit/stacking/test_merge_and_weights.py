@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ahofm.backends import Response
 from ahofm.columns import Categorical, Encoder, Linear, RandomWalk, Spline
 from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
 from ahofm.fit.solvers.variational.posterior import StageResult
-from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.ensemble import merged
 from ahofm.fit.stacking.weights import Scores, can_judge, folds, predict, stratified, validation_split

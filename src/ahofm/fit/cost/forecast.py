@@ -25,7 +25,6 @@ from ahofm.fit.solvers.subsample.refine import rows_of
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
-from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders
 from ahofm.tuning import (
@@ -255,9 +254,9 @@ class Memory:
             some = _some(problem, size)
             staged = _short(some.staged_fit(candidate, 0, 0), 1)
             if single:
-                staged.kernel = NativeBlockKernel("float32")
+                staged.precision = "float32"
             with one_blas_thread():
-                some.additive(candidate).initial(some.response.weight)  # makes, untraced, all that fits share
+                _ = some.additive(candidate).rows.gram  # made untraced, as all fits share it
                 found.append(traced(partial(staged.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
         return cls(kept, own, 8.0 * problem.additive(candidate).size)
@@ -334,7 +333,7 @@ def _sweep_times(
     """Seconds of the first sweep, and of a later one, by order."""
     staged = _staged_fit(problem, candidate, n_rows, PROBED_SWEEPS)
     if single:
-        staged.kernel = NativeBlockKernel("float32")
+        staged.precision = "float32"
     times: dict[int, list[float]] = {order: [] for order in (1, *problem.ranks)}
     last = time.perf_counter()
 

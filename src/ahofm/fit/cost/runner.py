@@ -61,7 +61,9 @@ class Runner:
 
         With a name the fits are saved, and all else that the fits have learned is forgotten.
         """
-        few = all(staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.native for staged in staged_fits)
+        few = all(
+            staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
+        )
         n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
         each = self._n_threads // max(n_parallel, 1)
         for staged in staged_fits:

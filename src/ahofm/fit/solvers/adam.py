@@ -86,7 +86,7 @@ class Adam:
     def step(self, objective: Objective, state: AdamState) -> AdamState:
         """An epoch: one pass in mini-batches and one for the objective, and one over the validation rows."""
         unit = np.sqrt(objective.total) * objective.scale  # a coefficient of 1 in these units moves eta by about 1
-        rows = self.batch_rows or int(np.clip(objective.source.n_rows // 32, 32, 8192))
+        rows = self.batch_rows or int(np.clip(objective.rows.n_rows // 32, 32, 8192))
         theta, moments = state.theta, state.moments
         for gradient_at in objective.batches(rows, np.random.default_rng([self.seed, state.epoch])):
             moments = moments.updated(gradient_at(theta) * unit / objective.total)

@@ -12,17 +12,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
+from ahofm.backends import Rows, loss_of
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.families.links import quiet
-from ahofm.kernels import Chunk, ColumnSums, Kernel, Sums, Tables
+from ahofm.kernels import ColumnSums, Sums, Tables
 from ahofm.model import Layout, Reason, Record, Trace
-from ahofm.rows import Executor, Source, fold
 
 S = TypeVar("S")
 
@@ -41,8 +40,8 @@ class Objective:
 
     Attributes
     ----------
-    source, executor, kernel
-        The three seams of rows/ and kernels/.
+    rows : Rows
+        Behind a backend.
     family : Family
     layout : Layout
         Of each linear predictor.
@@ -52,9 +51,7 @@ class Objective:
         Sum of the rows' weights.
     """
 
-    source: Source
-    executor: Executor
-    kernel: Kernel
+    rows: Rows
     family: Family
     layout: Layout
     lam: Floats
@@ -85,9 +82,7 @@ class Objective:
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """The objective and its derivatives by theta; one pass."""
-        sums = self._fold(
-            partial(loss_sums, linear_predictors=self.tables(theta), kernel=self.kernel, family=self.family)
-        )
+        sums = self._pass(lambda: self.rows.gradient(self.tables(theta), loss_of(self.family)))
         return self._penalised(sums, theta)
 
     def value(self, theta: Floats) -> float:
@@ -96,32 +91,21 @@ class Objective:
 
     def loss(self, theta: Floats) -> float:
         """Without the penalty; one pass."""
-        task = partial(_loss_value, linear_predictors=self.tables(theta), kernel=self.kernel, family=self.family)
-        return float(self._fold(task))
+        return self._pass(lambda: self.rows.value(self.tables(theta), loss_of(self.family)))
 
     def batches(self, rows: int, rng: np.random.Generator) -> Iterator[Callable[[Floats], Floats]]:
         """An epoch: gradients of the objective, each estimated from other rows; together one pass.
 
         Chunks come in random order and rows are shuffled within a chunk.
         """
-        for index in rng.permutation(self.source.n_chunks):
-            chunk = self.source.chunk(int(index))
-            shuffled = chunk.take(rng.permutation(chunk.n_rows))
-            ends = np.linspace(0, chunk.n_rows, max(round(chunk.n_rows / rows), 1) + 1).astype(int)
-            for start, stop in pairwise(ends):
-                yield partial(self._batch_gradient, shuffled.rows(start, stop))
+        for batch, weight in self.rows.batches(rows, rng):
+            yield partial(self._batch_gradient, batch, weight)
 
     def block(self, theta: Floats, linear_predictor: int, column: int) -> ColumnSums:
         """Slopes and curvatures of the loss by one column's functions, per code; one pass."""
-        task = partial(
-            column_sums,
-            linear_predictors=self.tables(theta),
-            kernel=self.kernel,
-            family=self.family,
-            which=linear_predictor,
-            column=column,
+        return self._pass(
+            lambda: self.rows.column_gram(self.tables(theta), loss_of(self.family), linear_predictor, column)
         )
-        return self._fold(task)
 
     def _penalised(self, sums: Sums, theta: Floats) -> tuple[float, Floats]:
         with quiet():  # far from the optimum an objective may be infinite, which solvers see
@@ -129,58 +113,22 @@ class Objective:
             gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
             return sums.value + 0.5 * float(shrinkage @ theta), gradient + shrinkage
 
-    def _batch_gradient(self, chunk: Chunk, theta: Floats) -> Floats:
+    def _batch_gradient(self, batch: Rows, weight: float, theta: Floats) -> Floats:
         begun = time.perf_counter()
-        sums = loss_sums(chunk, self.tables(theta), self.kernel, self.family)
-        weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
+        sums = batch.gradient(self.tables(theta), loss_of(self.family))
         gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
         self.meter.seconds += time.perf_counter() - begun
-        self.meter.passes += chunk.n_rows / self.source.n_rows
+        self.meter.passes += batch.n_rows / self.rows.n_rows
         if weight == 0.0:
             return self.lam * theta
         return gradient * (self.total / weight) + self.lam * theta
 
-    def _fold(self, task: Callable[[Chunk], S]) -> S:
+    def _pass(self, task: Callable[[], S]) -> S:
         begun = time.perf_counter()
-        result = fold(task, self.source, self.executor)
+        result = task()
         self.meter.seconds += time.perf_counter() - begun
         self.meter.passes += 1.0
         return result
-
-
-def _weighted(chunk: Chunk, values: Floats) -> Floats:
-    if chunk.weight is None:
-        return values
-    return np.asarray(values * (chunk.weight if values.ndim == 1 else chunk.weight[:, np.newaxis]))
-
-
-def _row_losses(
-    chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family
-) -> tuple[Floats, ...]:
-    if chunk.y is None:
-        raise ValueError("the source has no target")
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite loss is an answer
-        return tuple(_weighted(chunk, part) for part in family.loss(chunk.y, kernel.eta(chunk, linear_predictors)))
-
-
-def _loss_value(chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> float:
-    return float(_row_losses(chunk, linear_predictors, kernel, family)[0].sum())
-
-
-def loss_sums(chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family) -> Sums:
-    """Weighted sum of the losses of a chunk, and its derivatives by every table entry."""
-    if family.builtin is not None:
-        return kernel.value_and_gradient(chunk, linear_predictors, family.builtin)
-    value, g, _ = _row_losses(chunk, linear_predictors, kernel, family)
-    return Sums(float(value.sum()), kernel.pull_back(chunk, linear_predictors, g))
-
-
-def column_sums(
-    chunk: Chunk, linear_predictors: tuple[Tables, ...], kernel: Kernel, family: Family, which: int, column: int
-) -> ColumnSums:
-    """Sums of slopes and curvatures of a chunk, per code of one column of one linear predictor."""
-    _, g, h = _row_losses(chunk, linear_predictors, kernel, family)
-    return kernel.column_sums(chunk, linear_predictors[which], column, g[:, which], h[:, which])
 
 
 Callback: TypeAlias = Callable[[Record], "bool | None"]

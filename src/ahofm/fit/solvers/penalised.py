@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ahofm.backends import Precision, backend_of
 from ahofm.columns.basis import Floats
 from ahofm.fit.data import Data
 from ahofm.fit.df import smoothing_parameters_of
@@ -23,7 +24,7 @@ from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Objective, Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
-from ahofm.kernels import Chunk, NativeKernel
+from ahofm.kernels import Chunk
 from ahofm.model import Layout, Model
 from ahofm.rows import ArraySource, MappedSource, Source, fold
 from ahofm.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
@@ -90,10 +91,11 @@ def _dispersion(model: Model, data: Data) -> float:
 
 def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on validation rows when the solver stops early."""
-    kernel = NativeKernel("float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32")
+    backend = backend_of(settings.device)
+    precision: Precision = "float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32"
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:
-        return Objective(source, data.executor, kernel, data.inner, layout, lam, total)
+        return Objective(backend.load(source, data.executor, precision), data.inner, layout, lam, total)
 
     if settings.solver != "adam":
         return objective(data.source, lam, data.total), None

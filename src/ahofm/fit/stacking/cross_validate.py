@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import FailedError, Response
 from ahofm.columns.basis import Floats
 from ahofm.families import Gamma
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.solvers.variational.posterior import FailedError, Fit
+from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
 from ahofm.fit.stacking.problem import TrainingProblem, search_settings
 from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
@@ -125,7 +125,7 @@ def _predicted(problem: TrainingProblem, parts: Sequence[Split], found: Sequence
     for fold, (_, rest) in enumerate(parts):
         columns = [column[rest] for column in problem.table]
         own = found[fold * count : (fold + 1) * count]
-        by_candidate = [[predict(part, problem.books, columns) for part in staged] for staged in own]
+        by_candidate = [[predict(part, problem.books, columns, problem.backend) for part in staged] for staged in own]
         predicted.append(np.array(by_candidate).transpose(2, 3, 0, 1))
     return np.concatenate(predicted)
 
@@ -152,7 +152,7 @@ def weighted(
         return None
     if runner.reason is not None:
         return None
-    spread = predict(fits[-1], problem.books, problem.table)[:, 0]
+    spread = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
     if not np.std(spread) >= EQUALLY_PRECISE:  # nor if it is not a number
         return None
     weight = np.exp(-spread)
@@ -164,7 +164,7 @@ def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: Traini
     """Fits to weighted rows, with the noise that rows have when they count alike."""
     found = []
     for fit in fits:
-        squares = (problem.response.target - predict(fit, problem.books, problem.table)[:, 0]) ** 2
+        squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
         theirs, own = problem.response.mean_of(squares), precise.response.mean_of(squares)
         times = theirs / own if own > 0.0 else 1.0
         found.append(tuple(replace(part, noise=times * part.noise) for part in fit))

@@ -28,8 +28,8 @@ from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, counted_alike, cross_validate
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.weights import Scores, StackingWeights, copies_of, stacking_weights
+from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
-from ahofm.model.shares import symmetric
 from ahofm.orders import Orders
 from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import Backend, Precision, Response, backend_of
 from ahofm.columns import Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
@@ -21,16 +22,10 @@ from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Tempering, against_noise, constant, with_noise
-from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.weights import validation_split
-from ahofm.kernels import NativeBlockKernel
-<<<<<<< HEAD
-from ahofm.priors.column import ColumnPriors
-=======
 from ahofm.orders import Orders
-from ahofm.priors.column import ColumnPriors, all_column_priors
->>>>>>> predictor
+from ahofm.priors.column import ColumnPriors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
     FEW_ROWS,
@@ -110,6 +105,11 @@ class TrainingProblem:
             self._additive[key] = AdditiveDesign.of(self.books, own, self.table, self.response.weight)
         return self._additive[key]
 
+    @property
+    def backend(self) -> Backend:
+        """Who computes on the rows."""
+        return backend_of(self.settings.device)
+
     @cached_property
     def _additive(self) -> dict[tuple[bool, ...], AdditiveDesign]:
         """By the columns that take part."""
@@ -162,7 +162,7 @@ class TrainingProblem:
         """
         settings, ranks = self.settings, self.ranks if highest is None else Orders(self.ranks).up_to(highest)
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
-        precision: Literal["float32", "float64"] = "float64" if double else "float32"
+        precision: Precision = "float64" if double else "float32"
         return StagedFit(
             self._columns(candidate),
             self.codes,
@@ -172,11 +172,12 @@ class TrainingProblem:
             self.tempering(candidate),
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
-            NativeBlockKernel(precision),
             SerialExecutor(),
             Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks),
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
+            backend=self.backend,
+            precision=precision,
         )
 
 

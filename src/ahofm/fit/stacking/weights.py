@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from ahofm.backends import Backend, LossDerivatives, Response, backend_of
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
-from ahofm.fit.solvers.variational.working import LossDerivatives, Response
-from ahofm.kernels import NativeCurves
 from ahofm.model import Gain
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
@@ -274,10 +273,12 @@ def can_judge(parts: Sequence[Split], y: Floats) -> bool:
     return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
 
 
-def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
+def predict(
+    fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]], backend: Backend | None = None
+) -> Floats:
     """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
     places = [book.places(column) for book, column in zip(books, columns, strict=True)]
-    return NativeCurves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
+    return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
 
 
 def copies_of(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:

@@ -56,8 +56,7 @@ def test_what_is_found_is_what_beliefs_hold(interactions):
     u = objective.start + 0.01 * np.random.default_rng(3).normal(size=len(objective.start))
     (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
     new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
-    codes = objective.rows.source.chunk(0)
-    eta = [objective.rows.kernel.eta(codes, (part,))[:, 0] for part in (new, table)]
+    eta = [objective.rows.rows.eta([part])[:, 0] for part in (new, table)]
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
 
 

@@ -7,17 +7,25 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, Spline
+from ahofm.backends import CpuBackend, Response
+from ahofm.columns import Codes
 from ahofm.families import Huber, Poisson
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational import staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
-from ahofm.fit.solvers.variational.working import Response
 from ahofm.priors import column
+from ahofm.rows import ArraySource, SerialExecutor
 from tests.fit.solvers.variational.samples import small_problem
 
 NO_COLUMNS = AdditiveDesign((), np.zeros((4, 0)), np.ones(4), np.zeros(0))
+
+
+def started(response):
+    """The state of a fit to four rows without columns."""
+    rows = CpuBackend().load(ArraySource(Codes((np.zeros(4, np.uint8),), (1,))), SerialExecutor())
+    return VariationalState.start(rows, response, NO_COLUMNS, [])
 
 
 def repeated_values(seed):
@@ -73,7 +81,7 @@ def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
 )
 def test_what_stages_are_judged_by(monkeypatch, family, level, noise, risen):
     response = Response(family.filled(np.arange(4.0), np.ones(4)), np.arange(4.0), np.ones(4), None)
-    state = VariationalState.start(response, NO_COLUMNS, [])
+    state = started(response)
     monkeypatch.setattr(VariationalState, "objective", lambda _: 0.2)
     state.noise = 1.0
     reference = state.reference()
@@ -86,36 +94,78 @@ def test_what_stages_are_judged_by(monkeypatch, family, level, noise, risen):
 
 def test_rows_that_say_nothing_move_nothing():
     y = np.arange(4.0)
-    state = VariationalState.start(Response(Poisson(), y, np.ones(4), None), NO_COLUMNS, [])
-    state.derivatives = state.response.derivatives(np.full((4, 1), -800.0))
+    state = started(Response(Poisson(), y, np.ones(4), None))
+    state.rows.derivatives = state.response.derivatives(np.full((4, 1), -800.0))
     before = state.linear_predictors[0].posterior.intercept
-    state._move_mains(0, np.zeros(4))
+    state._move_mains(0)
     assert state.linear_predictors[0].posterior.intercept == before
 
 
 def test_a_step_that_is_taken_back_leaves_no_rounding():
     _, fit = small_problem(Poisson(), "spline_iid")
     fit.run(lambda _: False)
-    linear_predictor = LinearPredictor(fit.posteriors[-1][0], fit.additive)
-    linear_predictor.build(fit._rows(linear_predictor), 1.0)
-    before, old = linear_predictor.fitted(), linear_predictor.blocks[1]
+    (posterior,), rows = fit.posteriors[-1], fit._rows().working(fit.response, fit.additive.rows)
+    linear_predictor = LinearPredictor(posterior)
+    state = replace(fit._state, rows=rows, linear_predictors=[linear_predictor])
+
+    def fitted():
+        rows.evaluate()
+        return rows.derivatives.eta, rows.variance
+
+    rows.move(0, posterior.intercept, posterior.smooth.coef)
+    state.set_columns(0, 1.0)
+    before, old = fitted(), linear_predictor.blocks[1]
     for times in (2.0, 1e12):
-        linear_predictor.rows.swap_columns(None, linear_predictor.moments(1))
+        rows.swap(0, None, linear_predictor.moments(1))
         linear_predictor.blocks[1] = replace(old, mean=times * old.mean)
-        linear_predictor.rows.add_column(linear_predictor.moments(1))
-        linear_predictor.take_back(1, old)
-        linear_predictor.blocks[1] = old
-        linear_predictor.rows.add_column(linear_predictor.moments(1))
-        np.testing.assert_allclose(linear_predictor.fitted(), before, atol=1e-9)
+        rows.swap(0, linear_predictor.moments(1), None)
+        state._take_back(0, 1, old)
+        rows.swap(0, linear_predictor.moments(1), None)
+        np.testing.assert_allclose(fitted(), before, atol=1e-9)
+
+
+def test_sufficient_decrease():
+    """A Newton step of a Poisson mean has it, a wild one has not."""
+    y = np.array([0.0, 1.0, 2.0, 5.0])
+    state = started(Response(Poisson(), y, np.ones(4), None))
+    intercept = state.linear_predictors[0].posterior.intercept
+
+    def tried(before, after):
+        state.rows.move(0, before, np.zeros(0))
+        state.rows.evaluate()
+        state.rows.move(0, after, np.zeros(0))
+        return state._sufficient_decrease(state.rows.trial(0))
+
+    newton = intercept + 0.3 - (1.0 - np.exp(-0.3))
+    assert tried(intercept + 0.3, newton)
+    assert not tried(intercept + 0.3, intercept + 3.2)
+    assert not tried(intercept + 0.3, intercept + 800.0)
+    assert not tried(intercept + 0.3, intercept - 3.1)
+
+
+def test_sufficient_decrease_of_an_exact_step_lowers_the_loss():
+    """For steps that minimise the quadratic approximations along a random direction, over many of them."""
+    rng = np.random.default_rng(1)
+    state = started(Response(Poisson(), np.array([0.0, 1.0, 2.0, 5.0]), np.ones(4), None))
+    response, seen = state.response, set()
+    before = response.derivatives(3.0 * rng.normal(size=(4, 1)))
+    for _ in range(200):
+        direction = rng.normal(size=4) * np.exp(2.0 * rng.normal())
+        slope, curvature = before.slope[:, 0], before.curvature[:, 0]
+        step = -(slope @ direction) / (curvature @ direction**2) * direction
+        trial = response.trial(before, response.derivatives(before.eta + step[:, None]), 0)
+        seen.add(state._sufficient_decrease(trial))
+        assert trial.loss < trial.before or not state._sufficient_decrease(trial)
+    assert seen == {True, False}
 
 
 def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(200, 2))
     y = rng.poisson(np.exp(X[:, 0])).astype(float)
-    monkeypatch.setattr(staged_fit, "has_engine", lambda *_: False)
     monkeypatch.setattr(VariationalState, "_sufficient_decrease", lambda *_: False)
-    model = AHOFMRegressor(family="poisson", order=2, interactions="spline", n_members=1).fit(X, y)
+    settings = {"interactions": "spline", "n_members": 1, "device": CpuBackend(compiled_sweeps=False)}
+    model = AHOFMRegressor(family="poisson", order=2, **settings).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
 
 
@@ -126,13 +176,13 @@ def test_factors_whose_steps_losses_never_bear_out_are_left_out(monkeypatch, sol
     X = rng.uniform(-1, 1, size=(300, 3))
     y = rng.poisson(np.exp(X[:, 0] + X[:, 1] * X[:, 2])).astype(float)
     sufficient_decrease = VariationalState._sufficient_decrease
-    monkeypatch.setattr(staged_fit, "has_engine", lambda *_: False)
     monkeypatch.setattr(
         VariationalState,
         "_sufficient_decrease",
-        lambda self, after, k: not self.linear_predictors[k].posterior.ranks and sufficient_decrease(self, after, k),
+        lambda self, trial: not self.linear_predictors[0].posterior.ranks and sufficient_decrease(self, trial),
     )
     settings = {"family": "poisson", "interactions": "spline", "n_members": 1, "random_state": 0, "solver": solver}
+    settings["device"] = CpuBackend(compiled_sweeps=False)
     both = AHOFMRegressor(order=2, **settings).fit(X, y)
     np.testing.assert_allclose(both.predict(X), both.model_.at_order(1).predict(X), rtol=1e-3)
 

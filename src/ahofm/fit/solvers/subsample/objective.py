@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from ahofm.backends import Rows, loss_of
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
-from ahofm.fit.solvers.base import column_sums, loss_sums
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import ColumnPosterior, Posterior
-from ahofm.kernels import BlockSums, ColumnSums, Kernel, Tables
+from ahofm.kernels import BlockSums, ColumnSums, Tables
 from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, bounded
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.spline import SplinePrior
-from ahofm.rows import Executor, Source, fold
 from ahofm.tuning import LAM_STEPS, LEAST_FACTOR_SQUARE
 
 
@@ -152,32 +150,21 @@ def uncertainty_of(
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Where passes go."""
+class LossRows:
+    """Rows with a family: where passes go."""
 
-    source: Source
-    executor: Executor
-    kernel: Kernel
+    rows: Rows
     family: Family
     total: float
 
     def sums(self, linear_predictors: tuple[Tables, ...]) -> tuple[float, tuple[Tables, ...]]:
         """Loss and slopes; one pass."""
-        task = partial(loss_sums, linear_predictors=linear_predictors, kernel=self.kernel, family=self.family)
-        sums = fold(task, self.source, self.executor)
+        sums = self.rows.gradient(linear_predictors, loss_of(self.family))
         return sums.value, sums.gradient
 
     def curvature(self, linear_predictors: tuple[Tables, ...], which: int, column: int) -> ColumnSums:
         """Per code of a column, sums of slopes and curvatures with derivatives; one pass."""
-        task = partial(
-            column_sums,
-            linear_predictors=linear_predictors,
-            kernel=self.kernel,
-            family=self.family,
-            which=which,
-            column=column,
-        )
-        return fold(task, self.source, self.executor)
+        return self.rows.column_gram(linear_predictors, loss_of(self.family), which, column)
 
 
 class RefinementObjective:
@@ -187,8 +174,8 @@ class RefinementObjective:
         self,
         posteriors: Sequence[Posterior],
         additive: AdditiveDesign,
-        rows: Rows,
-        sample: Rows,
+        rows: LossRows,
+        sample: LossRows,
         expected_sums: Sequence[Sequence[BlockSums]],
         noise: float,
     ) -> None:

@@ -23,20 +23,21 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import pass_cost
 from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.lbfgs import two_loops
-from ahofm.fit.solvers.subsample.objective import RefinementObjective, Rows, posteriors_of, tables_of
+from ahofm.fit.solvers.subsample.objective import LossRows, RefinementObjective, posteriors_of, tables_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.kernels import BlockSums, NativeKernel
+from ahofm.kernels import BlockSums
+from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
-from ahofm.model.shares import symmetric
 from ahofm.orders import Orders
 from ahofm.rows import ArraySource, ThreadExecutor, selected
 from ahofm.tuning import (
@@ -57,8 +58,8 @@ Progress = Callable[[float, float], bool]
 def refined(
     posteriors: Sequence[Posterior],
     additive: AdditiveDesign,
-    rows: Rows,
-    sample: Rows,
+    rows: LossRows,
+    sample: LossRows,
     expected_sums: Sequence[Sequence[BlockSums]],
     noise: float,
     *,
@@ -212,31 +213,32 @@ def _refined_stage(
     )
 
 
-def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Rows, total: float) -> list[float]:
+def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: LossRows, total: float) -> list[float]:
     """Information of all rows about each linear predictor: ``total`` times the mean curvature of the raw sample."""
     tables = tuple(tables_of(posterior, staged.additive) for posterior in posteriors)
     mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
     return [total * own for own in mean]
 
 
-def all_rows(problem: TrainingProblem, staged: StagedFit) -> Rows:
+def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
     """For passes over all rows, wherever they are."""
     data = problem.data
-    source = selected(data.source, problem.columns)
-    return Rows(source, data.executor, _kernel(data.n_rows), staged.response.family, data.total)
+    rows = staged.backend.load(selected(data.source, problem.columns), data.executor, _precision(data.n_rows))
+    return LossRows(rows, staged.response.family, data.total)
 
 
-def rows_of(sample: TrainingProblem, staged: StagedFit) -> Rows:
+def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
     """For passes over the rows of the sample."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
-    return Rows(source, executor, _kernel(response.n_rows), staged.response.family, response.total)
+    rows = staged.backend.load(source, executor, _precision(response.n_rows))
+    return LossRows(rows, staged.response.family, response.total)
 
 
-def _kernel(n_rows: int) -> NativeKernel:
-    return NativeKernel("float64" if n_rows <= FLOAT64_PASS_ROWS else "float32")
+def _precision(n_rows: int) -> Precision:
+    return "float64" if n_rows <= FLOAT64_PASS_ROWS else "float32"
 
 
 def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:

@@ -5,26 +5,32 @@
 3. Solve its block under its prior; update its smoothing parameters.
 4. Add the column again; test sufficient decrease, else damp, or use the family's majorant.
 5. After all columns: intercept and smooth main effects jointly, smoothing parameters of pairs, the dispersion.
+
+Rows are behind ``ahofm.backends.WorkingRows``; a backend with a sweeper does all steps by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ahofm.columns import Codes
+from ahofm.backends import FailedError, Response, Rows, SweepArrays, Sweeper, SweepingRows, Trial, WorkingRows
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.solvers.variational.engine import Engine
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
-from ahofm.fit.solvers.variational.posterior import ColumnPosterior, FailedError, LinearPredictor, Posterior
-from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.working import LossDerivatives, Response, WorkingResponse
-from ahofm.kernels import BlockSums
+from ahofm.fit.solvers.variational.posterior import ColumnPosterior, LinearPredictor, Posterior
+from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.priors.column import ColumnPriors
-from ahofm.tuning import ADDITIVE_FIRST_STEPS, DAMPINGS, LARGE_ETA, LEAST_DISPERSION_RATIO
+from ahofm.tuning import (
+    ADDITIVE_FIRST_STEPS,
+    DAMPINGS,
+    FAR_VALUE,
+    FARTHEST_STEP,
+    LEAST_DISPERSION_RATIO,
+    SUFFICIENT_DECREASE,
+)
 
 
 @dataclass
@@ -33,51 +39,37 @@ class VariationalState:
 
     Attributes
     ----------
-    response : Response
-        Its family changes when it has parameters of its own.
+    rows : WorkingRows
+        Linear predictors, losses and working responses of all rows.
     additive : AdditiveDesign
     linear_predictors : list of LinearPredictor
-    derivatives : LossDerivatives
-        Of the losses at the linear predictors.
-    variance : array of shape (n, K)
-        Of the linear predictors, without that of smooth main effects.
-    uncertain : array of shape (n, K)
-        With it: what is passed to losses that use variances.
     noise : float
         The dispersion; 1 where it is known.
-    use_majorant : bool
-        Whether the family's majorant replaces curvatures, from now on.
     damped : int
         Number of steps without sufficient decrease.
-    engine : Engine or None
-        The same sweeps in compiled code.
     """
 
-    response: Response
+    rows: WorkingRows
     additive: AdditiveDesign
     linear_predictors: list[LinearPredictor]
-    derivatives: LossDerivatives
-    variance: Floats
-    uncertain: Floats
     noise: float = 1.0
-    use_majorant: bool = False
     damped: int = 0
-    engine: Engine | None = None
+    _sweeper: tuple[Sweeper, SweepArrays] | None = field(default=None, repr=False)
 
     @classmethod
-    def start(cls, response: Response, additive: AdditiveDesign, columns: Sequence[ColumnPriors]) -> VariationalState:
+    def start(
+        cls, rows: Rows, response: Response, additive: AdditiveDesign, columns: Sequence[ColumnPriors]
+    ) -> VariationalState:
         """Constants, then smooth main effects of all columns together."""
         posteriors = [Posterior(float(constant), additive.nothing(), (), {}) for constant in response.constants]
-        if response.quadratic:
-            posteriors[0] = replace(posteriors[0], smooth=additive.initial(response.target - posteriors[0].intercept))
-        linear_predictors = [LinearPredictor(posterior, additive) for posterior in posteriors]
-        eta = np.stack([linear_predictor.main_eta for linear_predictor in linear_predictors], axis=1)
-        state = cls(
-            response, additive, linear_predictors, response.derivatives(eta), np.zeros_like(eta), np.zeros_like(eta)
-        )
+        linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
+        state = cls(rows.working(response, additive.rows), additive, linear_predictors)
+        for k, posterior in enumerate(posteriors):
+            state._move(k, posterior.intercept, posterior.smooth)
+        state.rows.evaluate()
         expected = 1.0
         if response.quadratic:
-            square = 2.0 * response.mean_of(state.derivatives.value)
+            square = state._start_at_once()
             state.noise, expected = max(square, 1e-9), 2.0 * square
         else:
             state._start_by_steps()
@@ -85,38 +77,54 @@ class VariationalState:
             linear_predictor.blocks = [ColumnPosterior.empty(column, response.n_rows, expected) for column in columns]
         return state
 
+    @property
+    def response(self) -> Response:
+        """Its family changes when it has parameters of its own."""
+        return self.rows.response
+
+    @property
+    def sweeps_alone(self) -> bool:
+        """Whether the backend does whole sweeps by itself."""
+        return self._sweeper is not None
+
     def copy(self) -> VariationalState:
         """As it is now, without the rows' states."""
         self.pull()
-        linear_predictors = [
-            LinearPredictor(linear_predictor.frozen(), self.additive) for linear_predictor in self.linear_predictors
-        ]
-        return replace(self, linear_predictors=linear_predictors, engine=None)
+        linear_predictors = [LinearPredictor(linear_predictor.frozen()) for linear_predictor in self.linear_predictors]
+        return replace(self, rows=self.rows.copy(), linear_predictors=linear_predictors, _sweeper=None)
 
-    def begin(self, codes: Codes, precision: str, n_threads: int) -> None:
-        """Sweep in compiled code, from copies of the posteriors, once row states are built."""
+    def begin(self) -> None:
+        """Leave sweeps to the backend, from copies of the posteriors, once row states are built."""
+        assert isinstance(self.rows, SweepingRows)
         posteriors = [linear_predictor.frozen() for linear_predictor in self.linear_predictors]
-        self.engine = Engine.of(codes, precision, self.response, self.additive, posteriors, self.derivatives)
-        self.engine.native.careful, self.engine.native.threads = self.use_majorant, n_threads
-        self.derivatives, self.variance = self.engine.derivatives, self.engine.variance
+        arrays = SweepArrays(
+            [block.prior_arrays() for block in posteriors[0].blocks],
+            posteriors[0].ranks,
+            self.additive.arrays,
+            [posterior.arrays() for posterior in posteriors],
+        )
+        self._sweeper = self.rows.sweeper(arrays), arrays
 
     def end(self) -> None:
-        """Leave the engine, e.g. for more factors than it has."""
+        """Take sweeps back from the backend, e.g. for more factors than it has."""
         self.pull()
-        for linear_predictor in self.linear_predictors:
-            linear_predictor.move(linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
-        self.engine = None
+        for k, linear_predictor in enumerate(self.linear_predictors):
+            self._move(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
+        self._sweeper = None
 
     def pull(self) -> None:
-        """Posteriors as the engine has them, where there is one."""
-        if self.engine is not None:
-            found = self.engine.posteriors([linear_predictor.frozen() for linear_predictor in self.linear_predictors])
-            for linear_predictor, posterior in zip(self.linear_predictors, found, strict=True):
-                linear_predictor.posterior, linear_predictor.blocks = posterior, list(posterior.blocks)
+        """Posteriors as the backend's sweeper has them, where there is one."""
+        if self._sweeper is not None:
+            sweeper, arrays = self._sweeper
+            for k, (linear_predictor, own) in enumerate(
+                zip(self.linear_predictors, arrays.linear_predictors, strict=True)
+            ):
+                linear_predictor.posterior = linear_predictor.frozen().with_arrays(own, sweeper.found(k))
+                linear_predictor.blocks = list(linear_predictor.posterior.blocks)
 
     def objective(self) -> float:
         """What falls from sweep to sweep: the noise variance, or the fraction of the loss that remains."""
-        return self.noise if self.response.quadratic else self.response.remaining(self.derivatives)
+        return self.noise if self.response.quadratic else self.response.remaining(self.rows.loss())
 
     def reference(self) -> tuple[float, float]:
         """What a stage is compared with: the objective at its start, or that of constants, and the dispersion."""
@@ -132,116 +140,129 @@ class VariationalState:
 
     def largest(self) -> float:
         """The largest value of any function."""
-        if self.engine is not None:
-            return float(self.engine.native.largest())
+        if self._sweeper is not None:
+            return self._sweeper[0].largest()
         return max(linear_predictor.largest for linear_predictor in self.linear_predictors)
 
-    def build(self, rows: Callable[[LinearPredictor], RowStates], tempering: float) -> None:
+    def information(self, k: int) -> float:
+        """Information of the rows about linear predictor k: sum of working weights over dispersion."""
+        return self.rows.information(k) / self.noise
+
+    def build(self, tempering: float) -> None:
         """Row states from scratch, with variances multiplied by the tempering."""
-        if self.engine is not None:
-            self.engine.build(tempering)
+        if self._sweeper is not None:
+            self._sweeper[0].build(tempering)
             return
-        eta = self.derivatives.eta.copy()
-        for k, linear_predictor in enumerate(self.linear_predictors):
-            linear_predictor.build(rows(linear_predictor), tempering)
-            if self.response.quadratic:
-                linear_predictor.set_working_response(self._losses)
-            else:
-                eta[:, k], self.variance[:, k] = linear_predictor.fitted()
-        if not self.response.quadratic:
-            self.derivatives = self._at(eta)
+        for k in range(len(self.linear_predictors)):
+            self.set_columns(k, tempering)
+        if self.response.quadratic:
+            self.rows.linearise(0)
+        else:
+            self.rows.evaluate(self._other_variances())
+
+    def set_columns(self, k: int, tempering: float) -> None:
+        """The row states of one linear predictor from scratch."""
+        linear_predictor = self.linear_predictors[k]
+        linear_predictor.tempering = tempering
+        moments = [linear_predictor.moments(j) for j in range(len(linear_predictor.blocks))]
+        self.rows.set_columns(k, linear_predictor.posterior.ranks, moments)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """Visit all columns once, then main effects jointly, smoothing parameters of pairs, and the dispersion.
 
         The dispersion falls no lower than ``floor``.
         """
-        if self.engine is not None:
-            self._engine_sweep(learn=learn, learn_mains=True, backwards=backwards, floor=floor)
+        if self._sweeper is not None:
+            self._backend_sweep(self._sweeper[0], learn=learn, learn_mains=True, backwards=backwards, floor=floor)
             return
         if self.response.quadratic:
             self._plain_sweep(learn=learn, backwards=backwards, learn_mains=True)
-            variance = self.variance[:, 0]
         else:
-            for k, linear_predictor in enumerate(self.linear_predictors):
+            for k in range(len(self.linear_predictors)):
                 if k and not learn and self.response.uses_variance:
                     continue  # partners count as known, which would pass for a smaller standard deviation
-                order = range(len(linear_predictor.blocks))
-                for j in reversed(order) if backwards else order:
-                    self._guarded(k, j, learn=learn)
-                self._move_mains(k, linear_predictor.rows.fitted()[0])
-            variance = (self.derivatives.curvature * self.variance).sum(axis=1)
+                self._guarded_sweep(k, learn=learn, backwards=backwards, learn_mains=True)
         if learn:
             for k, linear_predictor in enumerate(self.linear_predictors):
                 linear_predictor.learn_surfaces(self.information(k))
-        if any(linear_predictor.posterior.surfaces is not None for linear_predictor in self.linear_predictors):
-            floor = max(floor, LEAST_DISPERSION_RATIO * self.noise)
-        self._update_dispersion(variance, floor)
+        self._update_dispersion(self._least_dispersion(floor))
 
     def settle(self, *, backwards: bool) -> None:
         """All columns once with smoothing parameters and dispersion as they are: towards the one optimum of that."""
-        if self.engine is not None:
+        if self._sweeper is not None:
             noise = self.noise
-            self._engine_sweep(learn=False, learn_mains=False, backwards=backwards, floor=0.0)
+            self._backend_sweep(self._sweeper[0], learn=False, learn_mains=False, backwards=backwards, floor=0.0)
             self.noise = noise
         elif self.response.quadratic:
             self._plain_sweep(learn=False, backwards=backwards, learn_mains=False)
         else:
-            for k, linear_predictor in enumerate(self.linear_predictors):
-                order = range(len(linear_predictor.blocks))
-                for j in reversed(order) if backwards else order:
-                    self._guarded(k, j, learn=False)
-                self._move_mains(k, linear_predictor.rows.fitted()[0], learn=False)
+            for k in range(len(self.linear_predictors)):
+                self._guarded_sweep(k, learn=False, backwards=backwards, learn_mains=False)
 
     def learn_parameters(self) -> None:
         """The family's own parameters, where it has any open."""
-        response = self.response
-        if response.family.open:
-            family = response.family.learned(response.y, response.shifted(self.derivatives.eta), response.weight)
-            self.response = replace(response, family=family)
-            if self.engine is None:
-                self.derivatives = self._at(self.derivatives.eta)
-            else:
-                self.engine.set_response(self.response)
+        if not self.response.family.open:
+            return
+        if self._sweeper is None:
+            self.rows.learn_parameters(self._other_variances())
+        else:
+            self._sweeper[0].learn_parameters()
 
-    def _engine_sweep(self, *, learn: bool, learn_mains: bool, backwards: bool, floor: float) -> None:
-        engine = self.engine
-        assert engine is not None
-        self.noise = engine.sweep(self.noise, learn=learn, learn_mains=learn_mains, backwards=backwards, floor=floor)
-        self.use_majorant, self.damped = engine.native.careful, self.damped + engine.native.damped
-        engine.native.damped = 0
+    def _backend_sweep(
+        self, sweeper: Sweeper, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
+    ) -> None:
+        self.noise, damped = sweeper.sweep(
+            self.noise, learn=learn, learn_mains=learn_mains, backwards=backwards, floor=floor
+        )
+        self.damped += damped
         if self.response.family.dispersed and not self.response.quadratic:
             self.pull()
-            if any(linear_predictor.posterior.surfaces is not None for linear_predictor in self.linear_predictors):
-                floor = max(floor, LEAST_DISPERSION_RATIO * self.noise)
-            self._update_dispersion((self.derivatives.curvature * self.variance).sum(axis=1), floor)
+            self._update_dispersion(self._least_dispersion(floor))
 
-    @property
-    def _losses(self) -> WorkingResponse:
-        """Working response of quadratic losses."""
-        return WorkingResponse(self.response.weight, self.response.weight * self.response.target)
+    def _start_at_once(self) -> float:
+        """The additive fit to a target of quadratic losses; the mean square that it leaves."""
+        (linear_predictor,), rows = self.linear_predictors, self.rows
+        intercept, sums = linear_predictor.posterior.intercept, self.rows.main_sums(0)
+
+        def lost(coef: Floats) -> float:
+            rows.move(0, intercept, coef)
+            return 2.0 * sums.total * rows.trial(0).loss
+
+        smooth = self.additive.initial(sums, 2.0 * rows.loss(), lost)
+        self._move(0, intercept, smooth)
+        rows.evaluate()
+        return 2.0 * rows.loss()
 
     def _start_by_steps(self) -> None:
-        nothing = np.zeros(self.response.n_rows)
-        left = self.response.remaining(self.derivatives)
+        left = self.objective()
         for step in range(ADDITIVE_FIRST_STEPS):
-            self._update_dispersion(nothing, floor=0.0)
+            self._update_dispersion(floor=0.0)
             for k in range(len(self.linear_predictors)):
-                self._move_mains(k, nothing)
-            before, left = left, self.response.remaining(self.derivatives)
+                self._move_mains(k)
+            before, left = left, self.objective()
             if step > 5 and abs(left - before) < 1e-4:
                 break
 
     def _plain_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
-        response, (linear_predictor,) = self.response, self.linear_predictors
-        linear_predictor.sweep(self.noise, learn=learn, backwards=backwards)
-        mean, self.variance[:, 0] = linear_predictor.rows.fitted()
-        rest = WorkingResponse(response.weight, response.weight * (response.target - mean))
-        linear_predictor.move(
-            *self.additive.step(linear_predictor.posterior.smooth, rest, self.noise, learn=learn_mains)
+        """All blocks at the same working response, then the main effects: for least squares."""
+        (linear_predictor,), rows = self.linear_predictors, self.rows
+        waiting: ColumnMoments | None = None
+        for j in _order(len(linear_predictor.blocks), backwards):
+            linear_predictor.solve(j, self._removed(0, waiting, j), self.noise, learn=learn)
+            waiting = linear_predictor.moments(j)
+        rows.swap(0, waiting, None)
+        self._move(
+            0,
+            *self.additive.step(linear_predictor.posterior.smooth, rows.main_sums(0), self.noise, learn=learn_mains),
         )
-        linear_predictor.set_working_response(self._losses)
-        self.derivatives = response.derivatives((mean + linear_predictor.main_eta)[:, np.newaxis])
+        rows.linearise(0)
+        rows.evaluate(self._other_variances())
+
+    def _guarded_sweep(self, k: int, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
+        """All blocks of one linear predictor, each at its own working response, then its main effects."""
+        for j in _order(len(self.linear_predictors[k].blocks), backwards):
+            self._guarded(k, j, learn=learn)
+        self._move_mains(k, learn=learn_mains)
 
     def _guarded(self, k: int, j: int, *, learn: bool) -> None:
         """One block of one linear predictor, with the least damping that gives sufficient decrease.
@@ -249,123 +270,120 @@ class VariationalState:
         A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
         loss.
         """
-        linear_predictor, response = self.linear_predictors[k], self.response
-        old, ranks = linear_predictor.blocks[j], list(linear_predictor.posterior.ranks.values())
-        sums, bound, tensor_penalty = (
-            self._sums(k, j, self.derivatives),
-            self.derivatives,
-            linear_predictor.tensor_penalty(j),
-        )
+        linear_predictor, rows = self.linear_predictors[k], self.rows
+        old, with_majorant = linear_predictor.blocks[j], False
+        rows.linearise(k)
+        sums = self._removed(k, None, j)
         for damping in DAMPINGS:
-            linear_predictor.blocks[j] = old.solved(
-                sums, self.noise, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
-            )
+            linear_predictor.solve(j, sums, self.noise, learn=learn, damping=damping)
             if self._add_solved(k, j, unchecked=False):
                 return
-            self.damped += 1
-            linear_predictor.take_back(j, old)
-            bound = response.majorised(self.derivatives, self.variance)
-            if bound is not self.derivatives:
+            self._take_back(k, j, old)
+            with_majorant = rows.linearise(k, majorant=True)
+            if with_majorant:
                 break
-        if bound is self.derivatives:
-            linear_predictor.blocks[j] = old.at_rest()
+        if with_majorant:
+            rows.swap(k, linear_predictor.moments(j), None)
+            linear_predictor.solve(j, self._removed(k, None, j), self.noise, learn=learn)
         else:
-            linear_predictor.blocks[j] = old
-            linear_predictor.rows.add_column(linear_predictor.moments(j))
-            linear_predictor.blocks[j] = old.solved(
-                self._sums(k, j, bound), self.noise, ranks, learn=learn, tensor_penalty=tensor_penalty
-            )
+            linear_predictor.blocks[j] = old.at_rest()
         self._add_solved(k, j, unchecked=True)
+
+    def _removed(self, k: int, add: ColumnMoments | None, j: int) -> BlockSums:
+        """Sums of a block, which leaves the row states; another one may enter them first."""
+        sums = self.rows.swap(k, add, self.linear_predictors[k].moments(j))
+        assert sums is not None
+        return sums
 
     def _add_solved(self, k: int, j: int, *, unchecked: bool) -> bool:
         """Add a solved block to the row states; whether the step has sufficient decrease, and is taken."""
-        linear_predictor = self.linear_predictors[k]
-        linear_predictor.rows.add_column(linear_predictor.moments(j))
-        eta, variance = self.derivatives.eta.copy(), self.variance.copy()
-        eta[:, k], variance[:, k] = linear_predictor.fitted()
-        after = self.response.derivatives(eta, self.uncertain)
-        if unchecked or self._sufficient_decrease(after, k):
-            self.variance = variance
-            self.derivatives = self._at(eta, None if self.response.uses_variance else after)
+        self.rows.swap(k, self.linear_predictors[k].moments(j), None)
+        return self._tried(k, unchecked=unchecked)
+
+    def _tried(self, k: int, *, unchecked: bool = False) -> bool:
+        """Whether a change of linear predictor k has sufficient decrease, and is accepted."""
+        trial = self.rows.trial(k)
+        if unchecked or self._sufficient_decrease(trial):
+            self.rows.accept(self._other_variances())
             return True
+        self.rows.reject()
+        self.damped += 1
         return False
 
-    def _sums(self, k: int, j: int, derivatives: LossDerivatives) -> BlockSums:
-        """Sums for one block, at the working response of linear predictor k."""
+    def _take_back(self, k: int, j: int, old: ColumnPosterior) -> None:
+        """Remove a column whose solve was rejected; its former values are the block's again, and in no state.
+
+        Row states are sums of products, and to remove a column is to subtract: values that were far too large leave
+        nothing but rounding. The states are then built from the other columns.
+        """
         linear_predictor = self.linear_predictors[k]
-        linear_predictor.set_working_response(self.response.working_response(derivatives, k))
-        return linear_predictor.rows.swap_columns(None, linear_predictor.moments(j))
+        reached, usual = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))
+        if (reached <= FAR_VALUE * usual).all():
+            self.rows.swap(k, None, linear_predictor.moments(j))
+        else:
+            others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]
+            self.rows.set_columns(k, linear_predictor.posterior.ranks, others)
+        linear_predictor.blocks[j] = old
 
-    def _sufficient_decrease(self, after: LossDerivatives, k: int) -> bool:
-        if self.use_majorant or self.response.family.curvature == "majorant":
-            return bool(np.isfinite(after.value).all())
-        return self.response.sufficient_decrease(self.derivatives, after, k)
+    def _sufficient_decrease(self, trial: Trial) -> bool:
+        """Whether the losses fell nearly as much as their quadratic approximations.
 
-    def _at(self, eta: Floats, derivatives: LossDerivatives | None = None) -> LossDerivatives:
-        """Losses at linear predictors, with a family's majorant where its curvatures vanish."""
-        if derivatives is None:
-            self.uncertain = self._uncertainty()
-            derivatives = self.response.derivatives(eta, self.uncertain)
-        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > LARGE_ETA:
-            majorised = self.response.majorised(derivatives, self.variance)
-            self.use_majorant = self.use_majorant or majorised is not derivatives
-            return majorised
-        return derivatives
+        An exact step lowers the penalised approximations by at least half of ``sum weight step^2``; if the losses
+        exceed the approximations by at most a quarter of it, the penalised loss falls. With a majorant it always does.
+        """
+        if self.rows.use_majorant or self.response.family.curvature == "majorant":
+            return trial.finite
+        if not np.isfinite(trial.excess) or trial.largest_change > FARTHEST_STEP:
+            return False
+        rounding = 1e-12 * self.response.total * abs(trial.before)
+        return trial.excess <= SUFFICIENT_DECREASE * trial.curved + rounding
 
-    def _uncertainty(self) -> Floats:
-        """Variances of linear predictors; those of smooth main effects are in inverse proportion to curvatures."""
-        if not self.response.uses_variance:
-            return self.variance
-        smooth = (
-            np.array([self._variance_trace(linear_predictor) for linear_predictor in self.linear_predictors])
-            / self.response.total
-        )
-        with quiet():
-            return np.asarray(self.variance + np.where(smooth == 0.0, 0.0, smooth / self.derivatives.curvature))
+    def _move(self, k: int, intercept: float, smooth: MainEffects) -> None:
+        """Other main effects of a linear predictor, in its posterior and in the rows."""
+        self.linear_predictors[k].move(intercept, smooth)
+        self.rows.move(k, intercept, smooth.coef)
 
-    def _variance_trace(self, linear_predictor: LinearPredictor) -> float:
-        return linear_predictor.variance_trace(self.noise, self.response.total)
-
-    def information(self, k: int) -> float:
-        """Information of the rows about linear predictor k: sum of working weights over dispersion."""
-        return float(self.response.weight @ self.derivatives.curvature[:, k]) / self.noise
-
-    def _move_mains(self, k: int, fitted: Floats, *, learn: bool = True) -> None:
+    def _move_mains(self, k: int, *, learn: bool = True) -> None:
         """Intercept and smooth main effects given the blocks; a step is halved until it has sufficient decrease."""
-        linear_predictor, response = self.linear_predictors[k], self.response
-        working_response = response.working_response(self.derivatives, k)
-        if not float(working_response.weight.sum()) > np.finfo(float).tiny:
+        sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
+        if not sums.total > np.finfo(float).tiny:
             return  # losses are flat, far from the targets: no direction to go
-        rest = WorkingResponse(
-            working_response.weight, working_response.weighted_response - working_response.weight * fitted
-        )
-        old = linear_predictor.posterior
-        intercept, smooth = self.additive.step(old.smooth, rest, self.noise, learn=learn)
+        intercept, smooth = self.additive.step(old.smooth, sums, self.noise, learn=learn)
         step = 1.0
         for _ in range(8):
             coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)
             moved = old.intercept + step * (intercept - old.intercept)
-            linear_predictor.move(moved, MainEffects(coef, smooth.lam, smooth.trace))
-            eta = self.derivatives.eta.copy()
-            eta[:, k] = fitted + linear_predictor.main_eta
-            after = response.derivatives(eta, self.uncertain)
-            if self._sufficient_decrease(after, k):
-                self.derivatives = self._at(eta, None if response.uses_variance else after)
+            self._move(k, moved, MainEffects(coef, smooth.lam, smooth.trace))
+            if self._tried(k):
                 return
-            self.damped += 1
             step *= 0.5
-        linear_predictor.move(old.intercept, old.smooth)
+        self._move(k, old.intercept, old.smooth)
 
-    def _update_dispersion(self, variance: Floats, floor: float) -> None:
+    def _variance_traces(self) -> Floats:
+        """Traces over all rows of the variances that are in no row state: (K,)."""
+        total = self.response.total
+        return np.array([own.variance_trace(self.noise, total) for own in self.linear_predictors])
+
+    def _other_variances(self) -> Floats:
+        """Mean variances that are in no row state, where losses use them: (K,)."""
+        if not self.response.uses_variance:
+            return np.zeros(len(self.linear_predictors))
+        return self._variance_traces() / self.response.total
+
+    def _least_dispersion(self, floor: float) -> float:
+        """A floor of the dispersion, which must not fall too fast where pairs have smoothing parameters."""
+        surfaces = any(own.posterior.surfaces is not None for own in self.linear_predictors)
+        return max(floor, LEAST_DISPERSION_RATIO * self.noise) if surfaces else floor
+
+    def _update_dispersion(self, floor: float) -> None:
         """Mean of squared residuals and of variances of linear predictors, where the dispersion is estimated."""
-        response, family = self.response, self.response.family
-        if not family.dispersed:
+        if not self.response.family.dispersed:
             return
-        smooth = (
-            sum(self._variance_trace(linear_predictor) for linear_predictor in self.linear_predictors) / response.total
-        )
-        squares = family.pearson(response.y, response.shifted(self.derivatives.eta))
-        noise = response.mean_of(squares + variance) + smooth
+        noise = self.rows.dispersion() + float(sum(self._variance_traces())) / self.response.total
         if not np.isfinite(noise):
             raise FailedError("the dispersion is not finite")
         self.noise = max(noise, floor, 1e-9)
+
+
+def _order(count: int, backwards: bool) -> Sequence[int]:
+    return range(count - 1, -1, -1) if backwards else range(count)

@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import WorkingRows
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.families.links import quiet
-from ahofm.fit.solvers.variational.working import LossDerivatives, Response
-from ahofm.model.shares import symmetric
+from ahofm.kernels.symmetric import symmetric
 from ahofm.priors.column import ColumnPriors
 from ahofm.tuning import START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
 
@@ -129,25 +128,15 @@ def _relative(stiffness: Floats) -> Floats:
 
 
 def harmless(
-    columns: Sequence[ColumnPriors],
-    codes: Codes,
-    response: Response,
-    derivatives: LossDerivatives,
-    k: int,
-    order: int,
-    factors: Sequence[Floats],
-    most: float,
+    columns: Sequence[ColumnPriors], rows: WorkingRows, k: int, order: int, factors: Sequence[Floats], most: float
 ) -> list[Floats]:
     """Factors whose terms have at most that standard deviation, and raise the loss by a twentieth at most."""
     squares = np.array([column.mass @ part**2 for column, part in zip(columns, factors, strict=True)])
     size = float(np.sqrt(symmetric(squares, order).sum()))
-    values = np.stack([part[own] for part, own in zip(factors, codes.columns, strict=True)])
-    terms, scale = symmetric(values, order).sum(axis=1), min(1.0, most / size if size > 0.0 else 1.0)
+    scale, response = min(1.0, most / size if size > 0.0 else 1.0), rows.response
+    loss = rows.loss_along(k, order, factors)
     for _ in range(START_HALVINGS):
-        eta = derivatives.eta.copy()
-        eta[:, k] += scale * terms
-        with quiet():
-            if response.remaining(response.derivatives(eta)) <= response.remaining(derivatives) + 0.05:
-                break
+        if response.remaining(loss(scale)) <= response.remaining(rows.loss()) + 0.05:
+            break
         scale *= 0.5
     return [scale ** (1.0 / order) * part for part in factors]

@@ -8,7 +8,7 @@ interactions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from ahofm.backends import DesignRows, MainSums
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.priors.column import SmoothCoordinates
 from ahofm.priors.fellner_schall import updated
 from ahofm.tuning import (
-    GRAM_ROWS,
     LARGEST_MAIN_LAM,
     MAIN_FIRST_STEPS,
     MOST_DESIGN_CELLS,
@@ -87,39 +86,36 @@ class AdditiveDesign:
         """No effects, and smoothing parameters to begin with."""
         return MainEffects(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
 
-    def initial(self, target: Floats) -> MainEffects:
-        """The additive fit to a centred target, with its noise."""
-        total = float(self.weight.sum())
-        smooth, noise = self.nothing(), max(float(self.weight @ target**2) / total, 1e-12)
-        right = self.design.T @ (self.weight * target)
+    @cached_property
+    def rows(self) -> DesignRows:
+        """The design at the rows."""
+        return DesignRows(self.design, self.weight)
+
+    def initial(self, sums: MainSums, square: float, lost: Callable[[Floats], float]) -> MainEffects:
+        """The additive fit to a centred target of that mean square, with its noise.
+
+        ``lost`` is the weighted sum of squared residuals with given coefficients (m,).
+        """
+        smooth, noise = self.nothing(), max(square, 1e-12)
         for step in range(MAIN_FIRST_STEPS if self.size else 0):
-            smooth = self._solved(smooth, self._gram, right, noise) or smooth
-            lost = float(self.weight @ (target - self.design @ smooth.coef) ** 2)
-            before, noise = noise, max((lost + smooth.trace) / total, 1e-12)
+            smooth = self._solved(smooth, sums.gram, sums.rhs, noise) or smooth
+            before, noise = noise, max((lost(smooth.coef) + smooth.trace) / sums.total, 1e-12)
             if step > 5 and abs(np.log(noise / before)) < 1e-4:
                 break
         return smooth
 
     def step(
-        self, smooth: MainEffects, working_response: WorkingResponse, noise: float, *, learn: bool = True
+        self, smooth: MainEffects, sums: MainSums, noise: float, *, learn: bool = True
     ) -> tuple[float, MainEffects]:
         """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
         There is one smoothing parameter per column and group; unless ``learn``, they stay as they are.
         """
-        weight, weighted_response = working_response.weight, working_response.weighted_response
-        total, total_response = float(weight.sum()), float(weighted_response.sum())
         if not self.size:
-            return total_response / total, smooth
-        same = weight is self.weight  # then the design is centred already
-        gram = self._gram if same else _gram(self.design, weight)
-        middle = np.zeros(self.size) if same else np.asarray(weight @ self.design) / total
-        if not same:
-            gram -= total * np.outer(middle, middle)
-        right = self.design.T @ weighted_response - middle * total_response
-        solved = self._solved(smooth, gram, right, noise) or smooth
+            return sums.total_response / sums.total, smooth
+        solved = self._solved(smooth, sums.gram, sums.rhs, noise) or smooth
         smooth = solved if learn else replace(solved, lam=smooth.lam)
-        return total_response / total - float(middle @ smooth.coef), smooth
+        return sums.total_response / sums.total - float(sums.middle @ smooth.coef), smooth
 
     def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, noise: float) -> MainEffects | None:
         """From the normal equations; None when rounding has made them indefinite."""
@@ -164,8 +160,8 @@ class AdditiveDesign:
         return np.unique(self._group[places])
 
     @cached_property
-    def spec(self) -> dict[str, Any]:
-        """For the native engine: the design, and which smoothing parameter each coefficient has."""
+    def arrays(self) -> dict[str, Any]:
+        """As a sweeper reads it: the design, and which smoothing parameter each coefficient has."""
         return {
             "design": np.ascontiguousarray(self.design),
             "group": self._group.astype(np.float64),
@@ -173,10 +169,6 @@ class AdditiveDesign:
             "counts": self._counts,
             "strongest": self._largest_lam,
         }
-
-    @cached_property
-    def _gram(self) -> Floats:
-        return _gram(self.design, self.weight)
 
     @cached_property
     def _parts(self) -> list[SmoothCoordinates]:
@@ -204,14 +196,6 @@ class AdditiveDesign:
     def _penalties(self) -> Floats:
         """Weight of every coefficient in each group."""
         return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
-
-
-def _gram(design: Floats, weight: Floats) -> Floats:
-    total = np.zeros((design.shape[1], design.shape[1]))
-    for start in range(0, len(design), GRAM_ROWS):
-        part = design[start : start + GRAM_ROWS]
-        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
-    return total
 
 
 def _design(

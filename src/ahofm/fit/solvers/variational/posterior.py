@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.backends import FailedError, SweptPredictor
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
-from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
-from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.model import Predictor
 from ahofm.orders import FACTORS, MAIN, Orders, factors_of
+from ahofm.priors.arrays import function_posteriors, posterior_arrays, prior_arrays
 from ahofm.priors.base import FunctionPosterior, absent, bounded, side_by_side
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.fellner_schall import learned
@@ -27,7 +26,6 @@ from ahofm.priors.spline import SplinePrior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty, TensorSmoothing
 from ahofm.tuning import (
     COLUMN_JITTERS,
-    FAR_VALUE,
     FARTHEST_RARE_VALUE,
     FARTHEST_VALUE,
     LEAST_START_SQUARE,
@@ -35,10 +33,6 @@ from ahofm.tuning import (
     RARE_CODE_ROWS,
     ROWS_PER_CELL,
 )
-
-
-class FailedError(ArithmeticError):
-    """A block that no jitter makes solvable, or sums that are not finite."""
 
 
 @dataclass
@@ -138,6 +132,42 @@ class ColumnPosterior:
         mean[:, known:] = variance[:, known:] = 0.0
         factors = new if factors is None else side_by_side(factors, new)
         return replace(self, mean=mean, variance=variance, main=main, factors=factors)
+
+    def prior_arrays(self) -> dict[str, Any]:
+        """What does not change, as a sweeper reads it: see ``ahofm.backends.SweepArrays``."""
+        column = self.column
+        return {
+            "n_codes": column.book.n_codes,
+            "mass": column.mass,
+            "farthest": self.farthest,
+            "bounded": column.free,
+            "main": prior_arrays(column.main),
+            "factors": prior_arrays(column.factors),
+        }
+
+    def arrays(self) -> dict[str, Any]:
+        """What changes: copies."""
+        return {
+            "mean": np.array(self.mean, order="C"),
+            "variance": np.array(self.variance, order="C"),
+            "main_lam": self.main_lam[:, 0].copy(),
+            "lam": np.array(self.lam, order="C"),
+            **posterior_arrays(self.column, self.mean.shape[1] - 1, self.main, self.factors),
+        }
+
+    def with_arrays(self, arrays: Mapping[str, Any], solved: int) -> ColumnPosterior:
+        """With such arrays; functions that have not been solved have no posterior."""
+        main, factors = function_posteriors(self.column, arrays, solved)
+        return ColumnPosterior(
+            self.column,
+            self.farthest,
+            arrays["mean"],
+            arrays["variance"],
+            arrays["main_lam"][:, np.newaxis],
+            arrays["lam"],
+            main,
+            factors,
+        )
 
     @property
     def has_margins(self) -> bool:
@@ -258,6 +288,31 @@ class Posterior:
             tuple((block.main_lam, self._lam(j)) for j, block in enumerate(self.blocks)),
         )
 
+    def arrays(self) -> dict[str, Any]:
+        """What a sweeper changes: see ``ahofm.backends.SweepArrays``."""
+        surfaces = self.surfaces
+        return {
+            "columns": [block.arrays() for block in self.blocks],
+            "coef": self.smooth.coef.copy(),
+            "lam": self.smooth.lam.copy(),
+            "intercept": self.intercept,
+            "trace": self.smooth.trace,
+            "along": None if surfaces is None else surfaces.along.copy(),
+            "plain": None if surfaces is None else surfaces.plain.copy(),
+            "edf": 0.0 if surfaces is None else surfaces.edf,
+            "age": 0 if surfaces is None else surfaces.age,
+        }
+
+    def with_arrays(self, arrays: Mapping[str, Any], found: SweptPredictor) -> Posterior:
+        """With what a sweeper has found."""
+        parts = zip(self.blocks, arrays["columns"], found.solved, strict=True)
+        blocks = tuple(block.with_arrays(own, solved) for block, own, solved in parts)
+        surfaces = self.surfaces
+        if surfaces is not None:
+            surfaces = replace(surfaces, along=arrays["along"], plain=arrays["plain"], edf=found.edf, age=found.age)
+        smooth = MainEffects(arrays["coef"], arrays["lam"], found.trace)
+        return replace(self, intercept=found.intercept, smooth=smooth, blocks=blocks, surfaces=surfaces)
+
     def _lam(self, j: int) -> Floats:
         """Smoothing parameters of a column's factors; for pairs, geometric means over its tensor products."""
         lam = self.blocks[j].lam
@@ -271,24 +326,14 @@ class Posterior:
 
 
 class LinearPredictor:
-    """A posterior that changes from solve to solve, and the row states under it."""
+    """A posterior that changes from solve to solve."""
 
-    def __init__(self, posterior: Posterior, additive: AdditiveDesign) -> None:
-        """Without states."""
+    def __init__(self, posterior: Posterior) -> None:
+        """At a posterior; ``tempering`` is what multiplies variances in the moments that partners see."""
         self.posterior = posterior
         self.blocks = list(posterior.blocks)
-        self.main_eta = additive.design @ posterior.smooth.coef + posterior.intercept
-        self._additive = additive
-        self._tempering = 0.0
-        self._rows: RowStates | None = None
+        self.tempering = 0.0
         self._solved_margins: dict[int, tuple[ColumnPosterior, TensorMargin]] = {}
-
-    @property
-    def rows(self) -> RowStates:
-        """States, which have been built."""
-        if self._rows is None:
-            raise RuntimeError("rows have no states yet")
-        return self._rows
 
     @property
     def largest(self) -> float:
@@ -304,7 +349,6 @@ class LinearPredictor:
         self.blocks = [block.widened(part) for block, part in zip(self.blocks, start, strict=True)]
         rank = self.posterior.ranks.get(order, 0) + start[0].shape[1]
         self.posterior = replace(self.posterior, ranks={**self.posterior.ranks, order: rank})
-        self._rows = None
 
     def begin_surfaces(self, information: float, n_rows: float) -> None:
         """From now on pairs have smoothing parameters of their own, where that is of use."""
@@ -343,55 +387,16 @@ class LinearPredictor:
         return [self._solved_margins[j][1] for j in range(len(self.blocks))]
 
     def move(self, intercept: float, smooth: MainEffects) -> None:
-        """Another intercept, and other smooth main effects; ``main_eta`` is theirs, of all rows."""
+        """Another intercept, and other smooth main effects."""
         self.posterior = replace(self.posterior, intercept=intercept, smooth=smooth)
-        self.main_eta = self._additive.design @ smooth.coef + intercept
-
-    def build(self, rows: RowStates, tempering: float) -> None:
-        """Row states with every column added; variances are multiplied by the tempering."""
-        self._rows, self._tempering = rows, tempering
-        for j in range(len(self.blocks)):
-            rows.add_column(self.moments(j))
-
-    def take_back(self, j: int, old: ColumnPosterior) -> None:
-        """Remove a column whose solve was rejected, before its former values are added again.
-
-        Row states are sums of products, and to remove a column is to subtract: values that were far too large leave
-        nothing but rounding. The states are then built from the other columns.
-        """
-        reached, usual = (np.abs(block.mean).max(axis=0) for block in (self.blocks[j], old))
-        if (reached <= FAR_VALUE * usual).all():
-            self.rows.swap_columns(None, self.moments(j))
-            return
-        self.rows.clear()
-        for other in range(len(self.blocks)):
-            if other != j:
-                self.rows.add_column(self.moments(other))
 
     def moments(self, j: int) -> ColumnMoments:
         """Means and tempered variances of a column's functions."""
-        return ColumnMoments(j, self.blocks[j].mean, self._tempering * self.blocks[j].variance)
+        return ColumnMoments(j, self.blocks[j].mean, self.tempering * self.blocks[j].variance)
 
-    def set_working_response(self, working_response: WorkingResponse) -> None:
-        """Working response of the blocks: without intercept and smooth main effects."""
-        with quiet():  # sums that are not finite are found where they are used
-            rest = working_response.weighted_response - working_response.weight * self.main_eta
-        self.rows.set_working_response(working_response.weight, rest)
-
-    def fitted(self) -> tuple[Floats, Floats]:
-        """Mean and variance of all rows."""
-        mean, variance = self.rows.fitted()
-        return mean + self.main_eta, variance
-
-    def sweep(self, noise: float, *, learn: bool, backwards: bool) -> None:
-        """Solve one column after another, at the same working response."""
-        waiting: ColumnMoments | None = None
-        ranks, order = list(self.posterior.ranks.values()), range(len(self.blocks))
-        for j in reversed(order) if backwards else order:
-            sums = self.rows.swap_columns(waiting, self.moments(j))
-            self.blocks[j] = self.blocks[j].solved(
-                sums, noise, ranks, learn=learn, tensor_penalty=self.tensor_penalty(j)
-            )
-            waiting = self.moments(j)
-        if waiting is not None:
-            self.rows.add_column(waiting)
+    def solve(self, j: int, sums: BlockSums, noise: float, *, learn: bool, damping: float = 0.0) -> None:
+        """Solve a column's block given its sums over rows."""
+        ranks, tensor_penalty = list(self.posterior.ranks.values()), self.tensor_penalty(j)
+        self.blocks[j] = self.blocks[j].solved(
+            sums, noise, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
+        )

@@ -11,22 +11,20 @@ Bayes, 0 takes partners as known. More of it prunes more. What is best depends o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
+from ahofm.backends import Backend, FailedError, Precision, Response, Rows, SweepingBackend, backend_of
 from ahofm.columns import Codes
-from ahofm.columns.basis import Floats
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
-from ahofm.fit.solvers.variational.engine import has_engine
 from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import FailedError, Fit, LinearPredictor, Posterior
-from ahofm.fit.solvers.variational.row_states import RowStates
-from ahofm.fit.solvers.variational.working import Response
-from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
+from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
+from ahofm.kernels import BlockSums
+from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
 from ahofm.tuning import (
@@ -103,6 +101,10 @@ class StagedFit:
         Whether pairs get more factors as long as they leave something to explain.
     surfaces : bool
         Whether pairs of smooth columns have smoothing parameters of their own.
+    backend : Backend
+        Who computes on the rows.
+    precision : "float32" or "float64"
+        Of row states, at least.
     """
 
     columns: Sequence[ColumnPriors]
@@ -113,7 +115,6 @@ class StagedFit:
     tempering: Tempering
     rng: np.random.Generator
     reweighted: bool
-    kernel: BlockKernel
     executor: Executor
     schedule: Schedule = field(default_factory=Schedule)
     fits: list[Fit] = field(default_factory=list)
@@ -121,6 +122,8 @@ class StagedFit:
     settled: bool = False
     growing: bool = False
     surfaces: bool = True
+    backend: Backend = field(default_factory=backend_of)
+    precision: Precision = "float64"
     _state: VariationalState = field(init=False)
 
     @property
@@ -129,9 +132,10 @@ class StagedFit:
         return Job(self.response.n_rows, self.ranks, self.schedule)
 
     @property
-    def native(self) -> bool:
-        """Whether sweeps run in the native engine, without Python's lock."""
-        return isinstance(self.kernel, NativeBlockKernel) and has_engine(self.response, self.columns)
+    def sweeps_alone(self) -> bool:
+        """Whether the backend does whole sweeps by itself, without Python's lock."""
+        kinds = [prior_kind(prior) for column in self.columns for prior in (column.main, column.factors)]
+        return isinstance(self.backend, SweepingBackend) and self.backend.sweeps(self.response, kinds)
 
     @property
     def damped(self) -> int:
@@ -140,7 +144,7 @@ class StagedFit:
 
     def run(self, report: Report) -> list[Fit]:
         """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
-        self._state = VariationalState.start(self.response, self.additive, self.columns)
+        self._state = VariationalState.start(self._rows(), self.response, self.additive, self.columns)
         for order in (1, *self.ranks):
             before = self._state.copy()
             try:
@@ -196,28 +200,30 @@ class StagedFit:
 
     def expected_sums(self, posteriors: Sequence[Posterior]) -> list[list[BlockSums]]:
         """Sums over the rows for every column of every linear predictor, with the partners' variances in."""
-        state = self._state
-        linear_predictors = [LinearPredictor(posterior, self.additive) for posterior in posteriors]
-        tempering = self._tempering()
-        for linear_predictor in linear_predictors:
-            linear_predictor.build(self._rows(linear_predictor), tempering)
-        derivatives = state.response.derivatives(
-            np.stack([linear_predictor.fitted()[0] for linear_predictor in linear_predictors], axis=1)
-        )
-        found = []
-        for k, linear_predictor in enumerate(linear_predictors):
-            linear_predictor.set_working_response(state.response.working_response(derivatives, k))
+        rows = self._rows().working(self._state.response, self.additive.rows)
+        linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
+        state = replace(self._state, rows=rows, linear_predictors=linear_predictors, _sweeper=None)
+        tempering, found = self._tempering(), []
+        for k, posterior in enumerate(posteriors):
+            rows.move(k, posterior.intercept, posterior.smooth.coef)
+            state.set_columns(k, tempering)
+        rows.evaluate()
+        for k, linear_predictor in enumerate(state.linear_predictors):
+            rows.linearise(k)
             own = []
             for j in range(len(linear_predictor.blocks)):
-                own.append(linear_predictor.rows.swap_columns(None, linear_predictor.moments(j)))
-                linear_predictor.rows.add_column(linear_predictor.moments(j))
+                moments = linear_predictor.moments(j)
+                sums = rows.swap(k, None, moments)
+                assert sums is not None
+                own.append(sums)
+                rows.swap(k, moments, None)
             found.append(own)
         return found
 
     def _grow(self, report: Report) -> bool:
         """More factors for pairs while there is something left for them; whether somebody asked to stop."""
         for times in range(1, MOST_GROWTHS + 1):
-            gradients = [self._gradient(k) for k in range(len(self._state.linear_predictors))]
+            gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
             if max(found_pairs(self.columns, self.codes, gradient) for gradient in gradients) < MORE_FACTORS_FROM:
                 break
             before = self._state.copy()
@@ -230,20 +236,13 @@ class StagedFit:
                 break
         return False
 
-    def _gradient(self, k: int) -> Floats:
-        """Negative gradient of the loss by linear predictor k, (n,), over the sum of working weights."""
-        response, derivatives = self._state.response, self._state.derivatives
-        return np.asarray(
-            -response.weight * derivatives.slope[:, k] / float(response.weight @ derivatives.curvature[:, k])
-        )
-
     def _add_factors(self, order: int) -> None:
         self._state.end()
         response, rank = self._state.response, self.ranks[order]
         for k, linear_predictor in enumerate(self._state.linear_predictors):
             std = self._initial_std(k)
             if order == 2:
-                gradient, most = self._gradient(k), np.inf if response.quadratic else 1.0
+                gradient, most = self._state.rows.gradient(k), np.inf if response.quadratic else 1.0
                 new = spectral_factors(
                     self.columns, self.codes, gradient, rank, std, self.rng, most=most, reweighted=self.reweighted
                 )
@@ -251,19 +250,17 @@ class StagedFit:
                 new = random_factors(self.columns, rank, std, self.rng)
             if not response.quadratic:
                 most = 0.2 * std if order > 2 else np.inf
-                new = harmless(self.columns, self.codes, response, self._state.derivatives, k, order, new, most)
+                new = harmless(self.columns, self._state.rows, k, order, new, most)
             linear_predictor.widen(order, new)
             if order == 2 and self.surfaces and linear_predictor.posterior.surfaces is None:
                 linear_predictor.begin_surfaces(self._state.information(k), response.total)
 
     def _initial_std(self, k: int) -> float:
         """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
-        response, derivatives = self._state.response, self._state.derivatives
-        if response.quadratic:
-            return float(np.sqrt(2.0 * response.mean_of(derivatives.value)))
-        eta = derivatives.eta[:, k]
-        square = response.mean_of((eta - response.mean_of(eta)) ** 2)
-        return float(np.clip(np.sqrt(square), 0.1, 1.0))
+        rows = self._state.rows
+        if rows.response.quadratic:
+            return float(np.sqrt(2.0 * rows.loss()))
+        return float(np.clip(rows.eta_std(k), 0.1, 1.0))
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
         """Sweep until the loss settles; whether somebody asked to stop."""
@@ -309,14 +306,15 @@ class StagedFit:
         for number in range(schedule.learning + schedule.alone):
             if number % schedule.rebuild == 0:
                 self._build(1.0)  # main effects have no partners: all of their variance counts as noise
-            before, eta, backwards = state.objective(), state.derivatives.eta.copy(), number % 2 == 1
+            before, backwards = state.objective(), number % 2 == 1
+            state.rows.mark()
             if number < schedule.learning:
                 if number in FAMILY_SWEEPS:
                     state.learn_parameters()
                 state.sweep(learn=True, backwards=backwards, floor=0.0)
             else:
                 state.settle(backwards=backwards)
-                settled = settled + 1 if self._moved(eta) < SETTLED else 0
+                settled = settled + 1 if self._moved() < SETTLED else 0
             change = (
                 abs(float(np.log(state.objective() / before)))
                 if state.response.quadratic
@@ -328,22 +326,18 @@ class StagedFit:
         self.settled = settled > 0
         return stopped
 
-    def _moved(self, before: Floats) -> float:
+    def _moved(self) -> float:
         """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
-        state = self._state
-        square = (state.derivatives.curvature * (state.derivatives.eta - before) ** 2).sum(axis=1)
-        return float(np.sqrt(state.response.mean_of(square) / state.noise))
+        return float(np.sqrt(self._state.rows.moved() / self._state.noise))
 
     def _build(self, tempering: float) -> None:
-        """Row states from scratch, in compiled code where it has the priors."""
-        state = self._state
-        if state.engine is None and self.native:
-            precision = "float64" if self.kernel == NativeBlockKernel("float64") else "float32"
-            state.begin(self.codes, precision, getattr(self.executor, "n_threads", 1) or 1)
-        state.build(self._rows, tempering)
+        """Row states from scratch; the backend's own sweeps begin with them."""
+        if not self._state.sweeps_alone and self.sweeps_alone:
+            self._state.begin()
+        self._state.build(tempering)
 
-    def _rows(self, linear_predictor: LinearPredictor) -> RowStates:
-        return RowStates(ArraySource(self.codes), self.executor, self.kernel, linear_predictor.posterior.ranks)
+    def _rows(self) -> Rows:
+        return self.backend.load(ArraySource(self.codes), self.executor, self.precision)
 
     def _tempering(self) -> float:
         return self.tempering(self._state.objective() if self.response.floor is not None else 1.0)

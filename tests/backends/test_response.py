@@ -1,10 +1,10 @@
-"""Parabolas that touch the losses, and steps that losses bear out."""
+"""Losses at rows, their quadratic approximations, and what a trial tells of a step."""
 
 import numpy as np
 import pytest
 
+from ahofm.backends import Response
 from ahofm.families import Bernoulli, Gamma, Gaussian, Multinomial, Poisson
-from ahofm.fit.solvers.variational.working import Response
 
 
 def response_of(family, n=200, offset=True, seed=0):
@@ -52,40 +52,24 @@ def test_gaussian_parabolas_are_the_losses():
 def test_left_is_one_for_the_constants_and_zero_at_the_floor(family):
     response, _ = response_of(family, offset=False)
     constants = np.tile(response.constants, (response.n_rows, 1))
-    assert response.remaining(response.derivatives(constants)) == pytest.approx(1.0)
+    assert response.remaining(response.mean_of(response.derivatives(constants).value)) == pytest.approx(1.0)
     assert response.mean_of(family.floor(response.y)) == pytest.approx(response.floor)
 
 
-def test_a_newton_step_of_a_poisson_mean_is_borne_out_and_a_wild_one_is_not():
+def test_a_trial_says_what_a_step_does():
     response, eta = response_of(Poisson())
-    before = response.derivatives(eta)
-    working_response = response.working_response(before, 0)
-    newton = float(working_response.weighted_response.sum() - working_response.weight @ eta[:, 0]) / float(
-        working_response.weight.sum()
-    )
-    assert response.sufficient_decrease(before, response.derivatives(eta + newton), 0)
-    assert not response.sufficient_decrease(before, response.derivatives(eta + 2.9), 0)
-    assert not response.sufficient_decrease(before, response.derivatives(eta + 800.0), 0)
-    assert not response.sufficient_decrease(before, response.derivatives(eta - 3.1), 0)
-
-
-def test_what_is_borne_out_lowers_the_loss_of_an_exact_step():
-    """For steps that minimise the parabolas of a random direction, over many of them."""
-    response, eta = response_of(Poisson(), offset=False)
-    before = response.derivatives(3.0 * eta)
-    rng = np.random.default_rng(1)
-    seen = set()
-    for _ in range(200):
-        direction = rng.normal(size=200) * np.exp(2.0 * rng.normal())
-        working_response = response.working_response(before, 0)
-        slope = working_response.weight * before.eta[:, 0] - working_response.weighted_response
-        step = -(slope @ direction) / (working_response.weight @ direction**2) * direction
-        after = response.derivatives(before.eta + step[:, None])
-        borne = response.sufficient_decrease(before, after, 0)
-        seen.add(borne)
-        if borne:
-            assert response.mean_of(after.value) < response.mean_of(before.value)
-    assert True in seen
+    before, after = response.derivatives(eta), response.derivatives(eta + 0.7)
+    trial = response.trial(before, after, 0)
+    weight, mu = response.weight, np.exp(response.shifted(eta)[:, 0])
+    assert trial.before == pytest.approx(response.mean_of(before.value))
+    assert trial.loss == pytest.approx(response.mean_of(after.value))
+    assert trial.curved == pytest.approx(0.49 * weight @ mu)
+    assert trial.excess == pytest.approx(weight @ (mu * (np.expm1(0.7) - 0.7 - 0.245)))
+    assert trial.largest_change == pytest.approx(0.7)
+    assert trial.finite
+    far = response.trial(before, response.derivatives(eta + 800.0), 0)
+    assert not far.finite
+    assert not np.isfinite(far.excess)
 
 
 def test_careful_curvatures_do_not_vanish():

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
-from ahofm.tuning import FARTHEST_STEP, RARE_INFORMATION, ROUGH_ROWS, SUFFICIENT_DECREASE
+from ahofm.tuning import RARE_INFORMATION, ROUGH_ROWS
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,32 @@ class LossDerivatives:
     value: Floats
     slope: Floats
     curvature: Floats
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a change of linear predictor k would do.
+
+    Attributes
+    ----------
+    before, loss : float
+        Weighted mean losses.
+    excess : float
+        Weighted sum of the losses over their quadratic approximations.
+    curved : float
+        Weighted sum of ``curvature change^2``.
+    largest_change : float
+        Of any row's linear predictor.
+    finite : bool
+        Whether all losses are.
+    """
+
+    before: float
+    loss: float
+    excess: float
+    curved: float
+    largest_change: float
+    finite: bool
 
 
 @dataclass(frozen=True)
@@ -139,10 +165,10 @@ class Response:
         """Linear predictors with the offset added."""
         return eta if self.offset is None else eta + self.offset
 
-    def remaining(self, derivatives: LossDerivatives) -> float:
-        """Fraction of the loss that remains: 1 for the constants, 0 at the floor; nats per row without one."""
+    def remaining(self, loss: float) -> float:
+        """Fraction of a mean loss that remains: 1 for the constants, 0 at the floor; nats per row without one."""
         with quiet():
-            return float(np.divide(self.mean_of(derivatives.value) - (self.floor or 0.0), self.null))
+            return float(np.divide(loss - (self.floor or 0.0), self.null))
 
     def majorised(self, derivatives: LossDerivatives, variance: Floats) -> LossDerivatives:
         """The same with curvatures of a majorant of the loss, for families that have one: no step is then too long."""
@@ -155,17 +181,17 @@ class Response:
             weight = self.weight * derivatives.curvature[:, k]
             return WorkingResponse(weight, weight * derivatives.eta[:, k] - self.weight * derivatives.slope[:, k])
 
-    def sufficient_decrease(self, before: LossDerivatives, after: LossDerivatives, k: int) -> bool:
-        """Whether the losses fell nearly as much as their quadratic approximations in linear predictor k.
-
-        An exact step lowers the penalised approximations by at least half of ``sum weight step^2``; if the losses
-        exceed the approximations by at most a quarter of it, the penalised loss falls.
-        """
+    def trial(self, before: LossDerivatives, after: LossDerivatives, k: int) -> Trial:
+        """What a change of linear predictor k does to the losses, beside their quadratic approximations."""
         step = after.eta[:, k] - before.eta[:, k]
         with quiet():
             bend = before.curvature[:, k] * step**2
             beyond = after.value - before.value - before.slope[:, k] * step - 0.5 * bend
-            excess, allowed = float(self.weight @ beyond), SUFFICIENT_DECREASE * float(self.weight @ bend)
-        if not np.isfinite(excess) or float(np.abs(step).max(initial=0.0)) > FARTHEST_STEP:
-            return False
-        return excess <= allowed + 1e-12 * self.total * abs(self.mean_of(before.value))
+            return Trial(
+                self.mean_of(before.value),
+                self.mean_of(after.value),
+                float(self.weight @ beyond),
+                float(self.weight @ bend),
+                float(np.abs(step).max(initial=0.0)),
+                bool(np.isfinite(after.value).all()),
+            )

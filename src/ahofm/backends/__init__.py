@@ -1,0 +1,49 @@
+"""Backends: who computes on rows. Solvers talk to these protocols; kernels are made nowhere else."""
+
+from ahofm.backends.base import (
+    Backend,
+    FailedError,
+    Loss,
+    Precision,
+    Prediction,
+    Rows,
+    SweepArrays,
+    Sweeper,
+    SweepingBackend,
+    SweepingRows,
+    SweptPredictor,
+    WorkingRows,
+    loss_of,
+)
+from ahofm.backends.cpu import CpuBackend
+from ahofm.backends.design import DesignRows, MainSums
+from ahofm.backends.device import DEVICES, Device, backend_of
+from ahofm.backends.reference import ReferenceBackend
+from ahofm.backends.response import LossDerivatives, Response, Trial, WorkingResponse
+
+__all__ = [
+    "DEVICES",
+    "Backend",
+    "CpuBackend",
+    "DesignRows",
+    "Device",
+    "FailedError",
+    "Loss",
+    "LossDerivatives",
+    "MainSums",
+    "Precision",
+    "Prediction",
+    "ReferenceBackend",
+    "Response",
+    "Rows",
+    "SweepArrays",
+    "Sweeper",
+    "SweepingBackend",
+    "SweepingRows",
+    "SweptPredictor",
+    "Trial",
+    "WorkingResponse",
+    "WorkingRows",
+    "backend_of",
+    "loss_of",
+]

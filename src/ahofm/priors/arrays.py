@@ -1,0 +1,126 @@
+"""Priors and posteriors of a column as plain arrays, and the way back: for code that knows no Python classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.priors.base import FunctionPosterior, Prior
+from ahofm.priors.column import ColumnPriors
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior, free_levels
+from ahofm.priors.random_walk import RandomWalkPrior
+from ahofm.priors.spline import SplinePrior
+
+_KINDS: Mapping[type, str] = {
+    SplinePrior: "spline",
+    RandomWalkPrior: "random_walk",
+    IIDPrior: "iid",
+    SplineIIDPrior: "spline_iid",
+}
+
+
+def prior_kind(prior: Prior) -> str | None:
+    """What a prior is called; None for one that somebody else has written."""
+    return _KINDS.get(type(prior))
+
+
+def prior_arrays(prior: Prior) -> dict[str, Any]:
+    """A prior with m smooth coordinates at B - 1 codes.
+
+    Returns
+    -------
+    dict
+        ``kind``, ``low`` and ``high`` (groups,), ``mass`` (B - 1,) or None. With a smooth part ``values`` (B - 1, m),
+        ``group``, ``weight`` and ``rough`` (m,), and a local basis (``places``, ``entries``, ``transform``) or None. Of
+        a random walk ``edges`` (B - 2,) and ``roughness``; of independent levels ``repeated`` and ``free_levels``.
+    """
+    low, high = prior.bounds
+    spec: dict[str, Any] = {"kind": prior_kind(prior), "low": low, "high": high}
+    spec["mass"] = getattr(prior, "mass", None)
+    smooth = prior.smooth if isinstance(prior, SplineIIDPrior) else prior
+    if isinstance(smooth, SplinePrior):
+        spec |= {"values": np.ascontiguousarray(smooth.values), "group": smooth.group.astype(np.float64)}
+        spec |= {"weight": smooth.weight, "rough": smooth.rough}
+        places, entries, transform = smooth.local or (None, None, None)
+        spec["places"] = None if places is None else places.ravel().astype(np.float64)
+        spec |= {"entries": entries, "transform": transform}
+    if isinstance(prior, RandomWalkPrior):
+        spec |= {"edges": prior.edges, "roughness": prior.roughness}
+    if isinstance(prior, (IIDPrior, SplineIIDPrior)):
+        spec |= {"repeated": prior.repeated.astype(np.float64), "free_levels": free_levels(prior.mass, prior.repeated)}
+    return spec
+
+
+def coordinate_count(prior: Prior) -> int:
+    """Number of coordinates of a prior's smooth part."""
+    smooth = prior.smooth if isinstance(prior, SplineIIDPrior) else prior
+    return smooth.values.shape[1] if isinstance(smooth, SplinePrior) else 0
+
+
+def posterior_arrays(
+    column: ColumnPriors, width: int, main: FunctionPosterior | None, factors: FunctionPosterior | None
+) -> dict[str, Any]:
+    """Coefficients of a column's functions, zero where they have not been solved; copies.
+
+    Parameters
+    ----------
+    column : ColumnPriors
+    width : int
+        Number of factors.
+    main, factors : FunctionPosterior or None
+        As far as they have been solved.
+
+    Returns
+    -------
+    dict
+        ``main_smooth`` (m,), ``main_rough`` (B - 1,), ``smooth`` (m, width), ``rough`` (B - 1, width), ``edf`` (groups,
+        width), and ``solved``, the number of functions that have a posterior.
+    """
+    codes = column.book.n_codes - 1
+    known = 0 if factors is None else factors.mean.shape[1]
+    arrays: dict[str, Any] = {
+        "main_smooth": np.zeros(coordinate_count(column.main)),
+        "main_rough": np.zeros(codes),
+        "smooth": np.zeros((coordinate_count(column.factors), width)),
+        "rough": np.zeros((codes, width)),
+        "edf": np.zeros((column.factors.n_groups, width)),
+        "solved": 0 if main is None else 1 + known,
+    }
+    if main is not None:
+        _fill(arrays["main_smooth"], None if main.smooth is None else main.smooth[:, 0])
+        _fill(arrays["main_rough"], None if main.rough is None else main.rough[:, 0])
+    if factors is not None:
+        _fill(arrays["smooth"][:, :known], factors.smooth)
+        _fill(arrays["rough"][:, :known], factors.rough)
+        _fill(arrays["edf"][:, :known], factors.edf)
+    return arrays
+
+
+def function_posteriors(
+    column: ColumnPriors, arrays: Mapping[str, Any], solved: int
+) -> tuple[FunctionPosterior | None, FunctionPosterior | None]:
+    """Main effect and factors from such arrays and ``mean`` and ``variance`` (B, 1 + width); None if not solved."""
+    mean, variance, main, factors = arrays["mean"], arrays["variance"], None, None
+    if solved > 0:
+        zero = np.zeros((column.main.n_groups, 1))
+        rough = None if isinstance(column.main, SplinePrior) else arrays["main_rough"][:, np.newaxis]
+        smooth = arrays["main_smooth"][:, np.newaxis] if coordinate_count(column.main) else None
+        main = FunctionPosterior(mean[:-1, :1], variance[:-1, :1], smooth, rough, zero, zero)
+    if solved > 1:
+        only = slice(0, solved - 1)
+        bound = isinstance(column.factors, SplinePrior) and not column.free
+        rough = None if bound else arrays["rough"][:, only]
+        smooth = arrays["smooth"][:, only] if coordinate_count(column.factors) else None
+        edf = arrays["edf"][:, only]
+        factors = FunctionPosterior(
+            mean[:-1, 1:solved], variance[:-1, 1:solved], smooth, rough, edf, np.zeros_like(edf)
+        )
+    return main, factors
+
+
+def _fill(to: Floats, values: Floats | None) -> None:
+    if values is not None:
+        to[...] = values
