@@ -40,7 +40,8 @@ def slopes_of_row(rows, tables, column):
     u = [1.0]
     for order, table in tables.factors.items():
         for f in range(table.shape[1]):
-            u.append(sum(prod(table[r, f] for r in subset) for subset in combinations(others, order - 1)))
+            own = sum(prod(table[r, f] for r in subset) for subset in combinations(others, order - 1))
+            u.append(own if tables.loadings is None else tables.loadings[order][f] * own)
     return np.array(u)
 
 

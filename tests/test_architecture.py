@@ -112,3 +112,8 @@ def test_every_package_lists_its_names():
         package = __import__(f"ahofm.{stage}", fromlist=["__all__"])
         assert package.__all__ == sorted(package.__all__, key=lambda name: (not name.isupper(), name))
         assert all(hasattr(package, name) for name in package.__all__)
+
+
+def test_the_fit_can_be_read_in_an_afternoon():
+    modules = [path for path in FILES if stage_of(path) == "fit" and path.name != "__init__.py"]
+    assert len(modules) <= 25

@@ -27,7 +27,7 @@ from ahofm.families import (
 from ahofm.kernels import LOSSES, ColumnMoments, Curves, LevelCurves, Tables
 from ahofm.rows import ArraySource, MappedSource, SerialExecutor, ThreadExecutor
 from tests import brute_force
-from tests.problems import random_chunk, random_codes, random_tables, random_target
+from tests.problems import random_chunk, random_codes, random_loadings, random_tables, random_target
 
 # backend, the precision that is asked of it, largest error relative to the largest entry of what is compared
 BACKENDS = [
@@ -155,7 +155,13 @@ def test_large_values_of_the_highest_order(backend, precision, tolerance, order)
     problem = Problem("gaussian", order, large=30.0)
     rows = problem.load(backend, precision)
     lower = [
-        Tables(one.intercept, one.main, {d: t for d, t in one.factors.items() if d < order}) for one in problem.tables
+        Tables(
+            one.intercept,
+            one.main,
+            {d: one.factors[d] for d in range(2, order)},
+            {d: one.loadings[d] for d in range(2, order)},
+        )
+        for one in problem.tables
     ]
     rest = brute_force.eta(problem.chunk.codes, lower) + problem.chunk.offset
     assert np.linalg.norm(problem.eta - rest) > 0.9 * np.linalg.norm(problem.eta)
@@ -248,13 +254,14 @@ def test_curves(backend, precision, tolerance):
     rng = np.random.default_rng(0)
     codes, ranks = random_codes(rng, 30, SIZES), {2: 3, 3: 2}
     values = [rng.normal(size=(size, 6)) for size in SIZES]
-    prediction = backend.curves([Curves(0.7, ranks, tuple(LevelCurves(own) for own in values))])
+    loadings = random_loadings(rng, ranks)
+    prediction = backend.curves([Curves(0.7, ranks, tuple(LevelCurves(own) for own in values), loadings)])
     stacked = np.vstack(values)
-    tables = Tables(0.7, stacked[:, 0], {2: stacked[:, 1:4], 3: stacked[:, 4:]})
+    tables = Tables(0.7, stacked[:, 0], {2: stacked[:, 1:4], 3: stacked[:, 4:]}, loadings)
     eta = prediction.eta(codes.columns, 1)
     assert_close(eta, brute_force.eta(codes, [tables]), 1e-11)
     assert len(prediction.linear_predictors) == 1
-    shares = prediction.shares(codes.columns, [{2: np.full(3, 1 / 2), 3: np.full(2, 1 / 3)}], 1)
+    shares = prediction.shares(codes.columns, 1)
     assert_close(0.7 + shares.sum(axis=2), eta, 1e-11)  # a pair has two columns, a triple three
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
+from ahofm.backends import FailedError
 from ahofm.columns.table import read_table
 from ahofm.estimators.progress import Progress
 from ahofm.families import Gaussian
@@ -18,7 +19,6 @@ from ahofm.fit.cost.forecast import Line, Speed, traced
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.data import Rows
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.stacking.candidates import candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor
+from ahofm.backends import FailedError
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Poisson
@@ -13,7 +14,6 @@ from ahofm.fit import checkpoint
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.data import counted_rows, prepare
 from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import candidates, ensemble
 from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from ahofm.columns import Encoder, SplineIID
-from ahofm.fit.solvers.variational.posterior import ColumnPosterior
 from ahofm.kernels import BlockSums
 from ahofm.priors.column import all_column_priors
+from ahofm.priors.posterior import ColumnPosterior
 
 
 @pytest.fixture(params=["spline", "random_walk", "spline_iid", "levels"])

@@ -20,11 +20,12 @@ from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import ColumnPosterior, Posterior
+from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Tables
 from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, bounded
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
+from ahofm.priors.posterior import ColumnPosterior
 from ahofm.priors.spline import SplinePrior
 from ahofm.tuning import LAM_STEPS, LEAST_FACTOR_SQUARE
 

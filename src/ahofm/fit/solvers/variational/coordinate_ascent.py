@@ -20,9 +20,10 @@ from ahofm.backends import FailedError, Response, Rows, SweepArrays, Sweeper, Sw
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
-from ahofm.fit.solvers.variational.posterior import ColumnPosterior, LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.priors.column import ColumnPriors
+from ahofm.priors.posterior import ColumnPosterior
 from ahofm.tuning import (
     ADDITIVE_FIRST_STEPS,
     DAMPINGS,

@@ -1,0 +1,224 @@
+"""Posterior of one column's functions in a linear predictor, and the exact solve that updates it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.backends import FailedError
+from ahofm.columns import known_codes
+from ahofm.columns.basis import Floats
+from ahofm.kernels import BlockSums
+from ahofm.orders import FACTORS, MAIN, factors_of
+from ahofm.priors.arrays import function_posteriors, posterior_arrays, prior_arrays
+from ahofm.priors.base import FunctionPosterior, absent, bounded, side_by_side
+from ahofm.priors.column import ColumnPriors
+from ahofm.priors.fellner_schall import learned
+from ahofm.priors.iid import IIDPrior
+from ahofm.priors.spline import SplinePrior
+from ahofm.priors.tensor import TensorMargin, TensorPenalty
+from ahofm.tuning import (
+    COLUMN_JITTERS,
+    FARTHEST_RARE_VALUE,
+    FARTHEST_VALUE,
+    LEAST_START_SQUARE,
+    RARE_CODE_ROWS,
+)
+
+
+@dataclass
+class ColumnPosterior:
+    """Posterior of one column: main effect, then factors, with their smoothing parameters.
+
+    Attributes
+    ----------
+    column : ColumnPriors
+    farthest : array of shape (codes,)
+        Bounds of factors, in units of their root mean square.
+    mean, variance : arrays of shape (codes + 1, 1 + factors)
+        At the codes; the last row is the neutral code.
+    main_lam, lam : arrays of shape (groups, 1) and (groups, factors)
+    main, factors : FunctionPosterior or None
+        None before the first solve.
+    """
+
+    column: ColumnPriors
+    farthest: Floats
+    mean: Floats
+    variance: Floats
+    main_lam: Floats
+    lam: Floats
+    main: FunctionPosterior | None = None
+    factors: FunctionPosterior | None = None
+
+    @classmethod
+    def empty(cls, column: ColumnPriors, n_rows: int, square: float) -> ColumnPosterior:
+        """No main effect yet, but one of that mean square expected; no factors."""
+        none = np.zeros((column.book.n_codes, 1))
+        farthest = np.where(column.mass * n_rows < RARE_CODE_ROWS, FARTHEST_RARE_VALUE, FARTHEST_VALUE)
+        lam = column.main.initial_lam(max(square, 1e-6))[:, np.newaxis]
+        return cls(column, farthest, none, none, lam, np.zeros((column.factors.n_groups, 0)))
+
+    def widened(self, start: Floats) -> ColumnPosterior:
+        """With factors that start from those values, without uncertainty."""
+        rank = start.shape[1]
+        start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
+        square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)
+        lam = np.tile(self.column.factors.initial_lam(square)[:, np.newaxis], rank)
+        return replace(
+            self,
+            mean=np.hstack([self.mean, start]),
+            variance=np.hstack([self.variance, np.zeros_like(start)]),
+            lam=np.hstack([self.lam, lam]),
+        )
+
+    def only(self, which: NDArray[np.intp]) -> ColumnPosterior:
+        """With some of the factors."""
+        assert self.factors is not None
+        columns = np.append(MAIN, factors_of(np.arange(self.mean.shape[1]))[which])
+        mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
+        factors, lam = self.factors.only(which), self.lam[:, which]
+        return replace(self, mean=mean, variance=variance, factors=factors, lam=lam)
+
+    def solved(
+        self,
+        sums: BlockSums,
+        noise: float,
+        ranks: Sequence[int],
+        *,
+        learn: bool,
+        damping: float = 0.0,
+        tensor_penalty: TensorPenalty | None = None,
+    ) -> ColumnPosterior:
+        """After an exact solve: the main effect given the factors, then the factors given the main effect.
+
+        ``damping`` is so many times the curvature that rows have, put in the way of changes; smoothing parameters then
+        stay.
+        """
+        if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
+            raise FailedError("sums over rows are not finite")
+        for jitter in COLUMN_JITTERS:
+            gram, rhs = known_codes(sums.gram) / noise, known_codes(sums.rhs) / noise
+            diagonal = np.einsum("bff->bf", gram)
+            if damping:
+                rhs += damping * diagonal * known_codes(self.mean)
+                diagonal *= 1.0 + damping
+            diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
+            try:
+                return self._solved(gram, rhs, ranks, tensor_penalty, learn=learn and not damping)
+            except (ValueError, np.linalg.LinAlgError):
+                continue
+        raise FailedError("a block is not positive definite")
+
+    def at_rest(self) -> ColumnPosterior:
+        """As it was solved last; functions that never were solved are zero."""
+        main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
+        if main is None:
+            main = absent(self.column.main, codes, 1)
+        known = 1 if factors is None else 1 + factors.mean.shape[1]
+        if known == width:
+            return replace(self, main=main)
+        new = absent(self.column.factors, codes, width - known)
+        mean, variance = self.mean.copy(), self.variance.copy()
+        mean[:, known:] = variance[:, known:] = 0.0
+        factors = new if factors is None else side_by_side(factors, new)
+        return replace(self, mean=mean, variance=variance, main=main, factors=factors)
+
+    def prior_arrays(self) -> dict[str, Any]:
+        """What does not change, as a sweeper reads it: see ``ahofm.backends.SweepArrays``."""
+        column = self.column
+        return {
+            "n_codes": column.book.n_codes,
+            "mass": column.mass,
+            "farthest": self.farthest,
+            "bounded": column.free,
+            "main": prior_arrays(column.main),
+            "factors": prior_arrays(column.factors),
+        }
+
+    def arrays(self) -> dict[str, Any]:
+        """What changes: copies."""
+        return {
+            "mean": np.array(self.mean, order="C"),
+            "variance": np.array(self.variance, order="C"),
+            "main_lam": self.main_lam[:, 0].copy(),
+            "lam": np.array(self.lam, order="C"),
+            **posterior_arrays(self.column, self.mean.shape[1] - 1, self.main, self.factors),
+        }
+
+    def with_arrays(self, arrays: Mapping[str, Any], solved: int) -> ColumnPosterior:
+        """With such arrays; functions that have not been solved have no posterior."""
+        main, factors = function_posteriors(self.column, arrays, solved)
+        return ColumnPosterior(
+            self.column,
+            self.farthest,
+            arrays["mean"],
+            arrays["variance"],
+            arrays["main_lam"][:, np.newaxis],
+            arrays["lam"],
+            main,
+            factors,
+        )
+
+    @property
+    def has_margins(self) -> bool:
+        """Whether its factors can have tensor-product penalties."""
+        return isinstance(self.column.factors, (SplinePrior, IIDPrior))
+
+    @property
+    def n_levels(self) -> int:
+        """Number of codes with an independent effect each."""
+        return len(self.mean) - 1 if isinstance(self.column.factors, IIDPrior) else 0
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates of its margin in tensor products."""
+        prior = self.column.factors
+        return prior.values.shape[1] if isinstance(prior, SplinePrior) else len(self.mean) - 1
+
+    def margin(self, rank: int) -> TensorMargin:
+        """Margin of the first factors in tensor products."""
+        assert isinstance(self.column.factors, (SplinePrior, IIDPrior))
+        return self.column.factors.margin(factors_of(known_codes(self.mean))[:, :rank], self.column.mass)
+
+    def _solved(
+        self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
+    ) -> ColumnPosterior:
+        mean, variance = self.mean.copy(), self.variance.copy()
+        known, spread = known_codes(mean), known_codes(variance)
+        others = np.einsum("bf,bf->b", gram[:, MAIN, FACTORS], known[:, FACTORS])
+        own = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - others)[:, np.newaxis]
+        main = self.column.main.solve(*own, self.main_lam)
+        known[:, MAIN], spread[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
+        factors = None
+        if mean.shape[1] > 1:
+            rest = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
+            factors = self._factors(gram[:, FACTORS, FACTORS], rest, tensor_penalty)
+            if self.column.free:
+                factors = bounded(factors, self.column.mass, self.farthest)
+            known[:, FACTORS], spread[:, FACTORS] = factors.mean, factors.variance
+        block = replace(self, mean=mean, variance=variance, main=main, factors=factors)
+        if learn:
+            block.main_lam = learned(self.column.main, main, self.main_lam, [1])
+        if learn and factors is not None:
+            block.lam = learned(self.column.factors, factors, self.lam, ranks)
+            if tensor_penalty is not None:  # the smoothing parameters of pairs are not the column's
+                block.lam[:, : tensor_penalty.rank] = self.lam[:, : tensor_penalty.rank]
+        return block
+
+    def _factors(self, gram: Floats, rhs: Floats, tensor_penalty: TensorPenalty | None) -> FunctionPosterior:
+        """Factors of pairs have a tensor-product penalty; as it prunes, their variances do not count for partners."""
+        prior, lam = self.column.factors, self.lam
+        if tensor_penalty is None or not isinstance(prior, (SplinePrior, IIDPrior)):
+            return prior.solve(gram, rhs, lam)
+        pairs = slice(0, tensor_penalty.rank)
+        gram, lam = gram.copy(), lam.copy()
+        gram[:, pairs, pairs] += self.column.mass[:, np.newaxis, np.newaxis] * tensor_penalty.all
+        lam[:, pairs] = prior.bounds[0][:, np.newaxis]
+        found = prior.solve(gram, rhs, lam, tensor_penalty)
+        found.variance[:, pairs] = 0.0
+        return found
