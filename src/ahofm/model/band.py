@@ -26,11 +26,6 @@ from ahofm.kernels.blas import one_blas_thread
 _ROWS = 2_000
 """At a time: derivatives take memory."""
 
-_VARIANCE = 0.9
-"""Fraction of V that counts beside the squared bias of a term. V holds the mean squared bias of a penalised fit already
-(Nychka 1988). Between 1, with which five designs of benchmarks.bands at 60 other seeds were covered by 95 to 98 %, and
-.8 (92 to 96 %); it was not measured itself before the table of benchmarks.bands was."""
-
 _DRAWS = 2_000
 """For bands that hold everywhere at once."""
 
@@ -89,11 +84,10 @@ class Band:
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of terms with derivatives (n, P) by the coordinates of linear predictor k.
 
-        The root of the mean squared error: most of the variance, and the squared bias as one step towards the data
-        shows it.
+        The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
         """
         bias, std = self.of(derivatives, k)
-        return np.asarray(np.sqrt(bias**2 + _VARIANCE * std**2))
+        return np.asarray(np.hypot(bias, std))
 
     @one_blas_thread()
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
