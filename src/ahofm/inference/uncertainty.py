@@ -74,7 +74,6 @@ def band_of(
     columns = _columns(model.encoder.codebooks)
     mains, factors = _coordinates(columns, linear_predictors[0].width - 1, model)
     thetas, roots, moved, edf, shared = [], [], [], [], []
-    widths: list[float] = []
     statistics: list[dict[int, Statistic]] = []
     stiffness = [np.zeros(0) if column is None else column.stiffness[smoothest(column)] for column in columns]
     starts = starts_of(mains, factors, model.ranks)
@@ -85,7 +84,6 @@ def band_of(
         information = _information(codes.take(seen), tables, mains, factors, scale**2 * curvature[:, k])
         score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
         edf.append(_edf(information, firm, mains, factors, model.ranks))
-        spent = 1.0 + sum(float(part.sum()) for part in edf[-1].values())
         left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
         if left_out:
             omega = scale**2 * unit * h[:, k]
@@ -93,9 +91,6 @@ def band_of(
                 edf[-1][1][j] = own
         softened = kappa * averaged(information, information @ theta + score, theta, firm, groups)
         root = root_of(information, softened)
-        halves = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
-        remaining = len(root) - float(softened @ np.einsum("ij,ij->j", halves, halves))
-        widths.append(float(np.sqrt(0.5 + 0.5 * min(spent / remaining, 1.0))))
         shared.append(concurvity_of(information, theta, at))
         statistics.append(main_statistics(information, score, theta, softened, at, stiffness, edf[-1][1]))
         units = _units(scale, mains, factors, model.ranks)
@@ -114,7 +109,6 @@ def band_of(
         tuple(edf),
         tuple(shared),
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
-        tuple(widths),
     )
 
 

@@ -53,9 +53,7 @@ class Band:
     tests : dict of column to float
         P-values of main effects (:mod:`ahofm.inference.tests_of_effects`). Empty in files of version 1.
     widths : tuple of float
-        What multiplies the standard deviations of rows. Over the rows of training, variances by V add up to its own
-        degrees of freedom. These are more than the fit's, because V keeps variance for what was shrunk away in every
-        term, and a row has them all: variances are made to add up to the mean of the two. Empty in files of version 1.
+        What multiplies the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
     """
 
     mains: tuple[Floats, ...]
@@ -71,18 +69,18 @@ class Band:
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
-        """Standard errors of each row's linear predictors: (n, linear predictors)."""
+        """Standard errors of each row's linear predictors, as :meth:`std` has them: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             tables = tables_at(theta, self.mains, self.factors, self.ranks)
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                found[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)[1]
+                found[rows, k] = self.std(jacobian(chunk, tables, self.mains, self.factors), k)
         return found * (self.widths or 1.0)
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
-        """Standard errors of terms with derivatives (n, P) by the coordinates of linear predictor k.
+        """Standard errors of quantities with derivatives (n, P) by the coordinates of linear predictor k.
 
         The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
         """
