@@ -1,6 +1,6 @@
 """Smoothing parameters of a band: their degrees of freedom, averaged over what the data leave open about them.
 
-Near the fit the log-likelihood is a quadratic ``pull' theta - theta' H theta / 2``, so the marginal likelihood of a
+Near the fit the log-likelihood is a quadratic ``slope' theta - theta' H theta / 2``, so the marginal likelihood of a
 smoothing parameter lambda is known. With the other parameters as they are, and c_i the information about coordinate i
 of a group in the units of its penalty, q_i its slope at zero,
 
@@ -34,8 +34,8 @@ _ROUNDS = 3
 
 _CENTRE = 1.0
 """Effective degrees of freedom at the scale of the half-Cauchy prior, for all factors of a column and order together;
-half of a coefficient at most. Factors that share one centre are covered by 90 % instead of 95 % where they share a
-smoothing parameter too, and by 99 % where each of them has a centre of one."""
+half of a coefficient at most. Pair surfaces are covered by 95 to 96 % so; by 90 % where factors share a smoothing
+parameter, and by 99 % where each of them has a centre of one."""
 
 _LINES = 25.0
 """Largest variance of a straight main effect, in units of what it has without other columns. Lines are penalised no
@@ -53,7 +53,7 @@ _GRID = np.arange(-24.0, 24.25, 0.5)
 """Of log lambda, around the centre of its prior."""
 
 
-def averaged(information: Floats, pull: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]) -> Floats:
+def averaged(information: Floats, slope: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]) -> Floats:
     """Smoothing parameters (P,) of the coordinates.
 
     Chosen on 60 to 80 seeds of each design of benchmarks.bands, seeds that its table does not have, and looked at with
@@ -62,8 +62,8 @@ def averaged(information: Floats, pull: Floats, theta: Floats, stiffness: Floats
     Parameters
     ----------
     information : array of shape (P, P)
-    pull : array of shape (P,)
-        Information times the fit plus the score: the slope of the quadratic log-likelihood at zero.
+    slope : array of shape (P,)
+        Of the quadratic log-likelihood at zero: information times the fit, plus the score.
     theta : array of shape (P,)
         Coordinates of the fit.
     stiffness : array of shape (P,)
@@ -87,7 +87,7 @@ def averaged(information: Floats, pull: Floats, theta: Floats, stiffness: Floats
         own = float(np.average(tolerance[at], weights=size * known[at])) if group.main else 1.0
         averaging.append((group, at, weight, float(weight @ size), own))
     for _ in range(_ROUNDS):
-        variance, estimate = _posterior(information, lam, pull)
+        variance, estimate = _posterior(information, lam, slope)
         for group, at, weight, size, own in averaging:
             precision = 1.0 / variance[at]
             c, q = (precision - lam[at]) / weight, precision * estimate[at] / np.sqrt(weight)
@@ -115,11 +115,11 @@ def _expected(c: Floats, q: Floats, group: Group) -> float:
     return smoothing_parameter(1.0 / c, float(posterior @ (c / (c + lam)).sum(axis=1) / posterior.sum()))
 
 
-def _posterior(information: Floats, lam: Floats, pull: Floats) -> tuple[Floats, Floats]:
+def _posterior(information: Floats, lam: Floats, slope: Floats) -> tuple[Floats, Floats]:
     """Variances (P,) and means (P,) of the coordinates under such penalties."""
     root = root_of(information, lam)
     inverse, _ = scipy.linalg.lapack.dpotri(root, lower=1)
-    return np.diag(inverse).copy(), scipy.linalg.cho_solve((root, True), pull, check_finite=False)
+    return np.diag(inverse).copy(), scipy.linalg.cho_solve((root, True), slope, check_finite=False)
 
 
 def _tolerance(information: Floats, groups: Sequence[Group]) -> Floats:
