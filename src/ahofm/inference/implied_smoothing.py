@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -22,6 +23,28 @@ def smoothest(column: ColumnPriors) -> NDArray[np.intp]:
     return np.argsort(column.stiffness, kind="stable")
 
 
+@dataclass(frozen=True)
+class Group:
+    """Coordinates that share a smoothing parameter: of one function, those that bend or those that do not.
+
+    Attributes
+    ----------
+    at : array of int
+        Which coordinates.
+    main : bool
+        Whether the function is a main effect.
+    line : bool
+        Whether they are those of a smooth main effect that do not bend.
+    portion : float
+        One divided by the number of factors of the column and order.
+    """
+
+    at: NDArray[np.intp]
+    main: bool
+    line: bool
+    portion: float
+
+
 def at_fit(
     tables: Tables,
     mains: Sequence[Floats],
@@ -29,12 +52,12 @@ def at_fit(
     columns: Sequence[ColumnPriors | None],
     ranks: Mapping[int, int],
     most: float,
-) -> tuple[Floats, Floats, NDArray[np.intp]]:
+) -> tuple[Floats, Floats, list[Group]]:
     """Coordinates of the fitted functions, the smoothing parameters that functions of their size would have, up to a
-    bound, and which of these are one: -1 where there is none.
+    bound, and the groups of coordinates that have one smoothing parameter each.
     """
-    theta, lam, groups = [np.array([tables.intercept])], [np.zeros(1)], [np.full(1, -1)]
-    starts = list(accumulate((len(main) for main in mains), initial=0))
+    theta, lam, groups = [np.array([tables.intercept])], [np.zeros(1)], []
+    starts, place = list(accumulate((len(main) for main in mains), initial=0)), 1
     for j, column in enumerate(columns):
         if column is None:
             continue
@@ -44,34 +67,45 @@ def at_fit(
         if ranks:
             own += [(factors[j], table[at]) for table in tables.factors.values()]
         found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in own]
-        first = [len(found) * 2 * j + 2 * part for part in range(len(found))]
-        numbers = [np.where(own >= 0, own + start, -1) for (_, _, own), start in zip(found, first, strict=True)]
-        theta.append(found[0][0].ravel())
-        lam.append(found[0][1].ravel())
-        groups.append(numbers[0].ravel())
-        if ranks:
-            theta.append(np.hstack([part for part, _, _ in found[1:]]).ravel())
-            lam.append(np.hstack([part for _, part, _ in found[1:]]).ravel())
-            groups.append(np.hstack(numbers[1:]).ravel())
-    return np.concatenate(theta), np.concatenate(lam), np.concatenate(groups).astype(np.intp)
+        for parts in (found[:1], found[1:]):
+            theta.append(np.hstack([part for part, _ in parts] or [np.zeros(0)]).ravel())
+            lam.append(np.hstack([part for _, part in parts] or [np.zeros(0)]).ravel())
+        size, shape = mains[j].shape[1], (factors[j].shape[1], sum(ranks.values()))
+        groups += _groups(np.arange(place, place + size)[:, np.newaxis], stiffness, main=True)
+        numbers = place + size + np.arange(shape[0] * shape[1]).reshape(shape)
+        for rank, end in zip(ranks.values(), accumulate(ranks.values()), strict=True):
+            groups += _groups(numbers[:, end - rank : end], stiffness, main=False)
+        place += size + numbers.size
+    return np.concatenate(theta), np.concatenate(lam), groups
+
+
+def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list[Group]:
+    """Of K functions whose coordinates have numbers (m, K)."""
+    bends = stiffness[: len(numbers)] > 0.0
+    line = main and (bool(bends.any()) or len(numbers) == 1)
+    return [
+        Group(own[part], main, line and not bent, 1.0 / numbers.shape[1])
+        for own in numbers.T
+        for part, bent in ((bends, True), (~bends, False))
+        if part.any()
+    ]
 
 
 def _projected(
     values: Floats, functions: Floats, mass: Floats, stiffness: Floats, most: float
-) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Coordinates (m, K) of K functions, smoothing parameters (m, K) shared by them, and which each of these is: 0 of
-    what is stiff, 1 of the rest.
+) -> tuple[Floats, Floats]:
+    """Coordinates (m, K) of K functions, and smoothing parameters (m, K) shared by them: of what bends, and of the
+    rest.
     """
     roots = np.sqrt(mass)[:, np.newaxis]
     coef: Floats = np.linalg.lstsq(roots * known_codes(values), roots * known_codes(functions), rcond=None)[0].astype(
         np.float64
     )
     stiff = stiffness[: len(coef)]
-    lam, which = np.ones_like(coef), np.full(coef.shape, -1, dtype=np.intp)
-    for number, group in enumerate((stiff > 0.0, stiff == 0.0)):
+    lam = np.ones_like(coef)
+    for group in (stiff > 0.0, stiff == 0.0):
         if group.any():
             weight = (stiff[group] / stiff[group].mean() if stiff[group].any() else np.ones(group.sum()))[:, np.newaxis]
             size = max(float((weight * coef[group] ** 2).mean()), np.finfo(float).tiny)
             lam[group] = weight * np.clip(1.0 / size, SOFTEST, most)
-            which[group] = number
-    return coef, lam, which
+    return coef, lam

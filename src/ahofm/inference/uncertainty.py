@@ -2,10 +2,10 @@
 
     V = (H + S)^-1        shift = V (J' score - S theta)        H = sum omega J'J
 
-Smoothing parameters in S are those that functions of the fitted size have, by one step of Fellner and Schall: as many
-coefficients as the data determine are divided by the fitted functions' size (Wood and Fasiolo 2017). They are bounded,
-so that functions that were shrunk away keep some variance. Averaged over a function's points, V holds the variance of
-the fit and the squared bias that such penalties have (Nychka 1988); what the data still ask for is the shift.
+Smoothing parameters in S are averages over what the data leave open about them
+(:mod:`ahofm.inference.averaged_smoothing`). Averaged over a function's points, V holds the variance of the best fit
+under such penalties and its squared bias (Nychka 1988). The shift is the way from the fit to that one, so that
+``V + shift^2`` is the mean squared error of the fit.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.data import row_counts
 from ahofm.fit.settings import ESTIMATING
+from ahofm.inference.averaged_smoothing import STIFFEST, averaged, root_of
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.inference.many_levels import level_edf
-from ahofm.inference.tests_of_effects import Statistic, main_statistics, p_value, smoothing_parameter
+from ahofm.inference.tests_of_effects import Statistic, main_statistics, p_value
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
@@ -41,20 +42,6 @@ MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
 many levels has fewer, which are kept at all its codes.
 """
-
-_SEEN = 1e-9
-"""Of the largest information about a group's coefficients: those with less do not count as determined by data."""
-
-_LEAST_FRACTION = 1e-3
-"""Of the coefficients of a function that data determine."""
-
-_STIFFEST = 1e10
-"""Upper bound of smoothing parameters, in the units that fits are made in."""
-
-_LEAST_EDF = 1.0
-"""Effective degrees of freedom that a smoothing parameter leaves in the covariance, at least: what was shrunk away
-keeps some variance. .25, .5, 1 and 2 were tried on 16 seeds of six designs of benchmarks.bands, seeds that its table
-does not have: lines are covered by 96 % with 1 and 98 % with 2, but by 90 and 92 % where columns are correlated."""
 
 
 @one_blas_thread()
@@ -90,28 +77,23 @@ def band_of(
     columns = _columns(model.encoder.codebooks)
     mains, factors = _coordinates(columns, model.ranks.n_factors, model)
     thetas, roots, moved, edf, shared = [], [], [], [], []
-    widths: list[float] = []
     statistics: list[dict[int, Statistic]] = []
     stiffness = [np.zeros(0) if column is None else column.stiffness[smoothest(column)] for column in columns]
     starts = starts_of(mains, factors, model.ranks)
     at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
     for k, (at_codes, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
-        theta, firm, groups = at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
+        theta, firm, groups = at_fit(at_codes, mains, factors, columns, model.ranks, STIFFEST)
         tables = tables_at(theta, mains, factors, model.ranks, at_codes.loadings)
         information = _information(codes.take(seen), tables, mains, factors, scale**2 * curvature[:, k])
         score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
         edf.append(_edf(information, firm, mains, factors, model.ranks))
-        spent = 1.0 + sum(float(part.sum()) for part in edf[-1].values())
         left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
         if left_out:
             omega = scale**2 * unit * h[:, k]
             for j, own in level_edf(codes, omega, mains, [firm[part] for part in at], left_out).items():
                 edf[-1][1][j] = own
-        softened = kappa * _determined(information, firm, groups)
-        root = _root(information, softened)
-        halves = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
-        remaining = len(root) - float(softened @ np.einsum("ij,ij->j", halves, halves))
-        widths.append(float(np.sqrt(0.5 + 0.5 * min(spent / remaining, 1.0))))
+        softened = kappa * averaged(information, information @ theta + score, theta, firm, groups)
+        root = root_of(information, softened)
         shared.append(concurvity_of(information, theta, at))
         statistics.append(main_statistics(information, score, theta, softened, at, stiffness, edf[-1][1]))
         units = _units(scale, mains, factors, model.ranks)
@@ -130,8 +112,7 @@ def band_of(
         tuple(edf),
         tuple(shared),
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
-        tuple(widths),
-        tuple(dict(tables.loadings or {}) for tables in linear_predictors),
+        loadings=tuple(dict(tables.loadings or {}) for tables in linear_predictors),
     )
 
 
@@ -193,38 +174,6 @@ def _coordinates(columns: Sequence[ColumnPriors | None], rank: int, model: Model
     return mains, factors
 
 
-def _determined(information: Floats, firm: Floats, groups: NDArray[np.intp]) -> Floats:
-    """Smoothing parameters (P,) after one step of Fellner and Schall: coefficients that the data determine, by size.
-
-    Before it they are the number of all coefficients by size, ``firm``, bounded so that each group keeps some variance.
-    """
-    bounded, known = firm.copy(), np.diag(information)
-    for group in np.unique(groups[groups >= 0]):
-        own = groups == group
-        seen = own & (known > _SEEN * known[own].max())
-        if seen.any():
-            least = smoothing_parameter(firm[seen] / known[seen], min(_LEAST_EDF, 0.5 * seen.sum()))
-            bounded[own] *= min(least, 1.0)
-    inverse = scipy.linalg.cho_solve((_root(information, bounded), True), np.eye(len(firm)), check_finite=False)
-    fraction = np.clip(1.0 - bounded * np.diag(inverse), 0.0, 1.0)
-    out = bounded.copy()
-    for group in np.unique(groups[groups >= 0]):
-        own = groups == group
-        out[own] = np.minimum(firm[own] * max(float(fraction[own].mean()), _LEAST_FRACTION), bounded[own])
-    return out
-
-
-def _root(information: Floats, penalty: Floats) -> Floats:
-    matrix = information + np.diag(penalty)
-    for jitter in (1e-10, 1e-7, 1e-4):
-        try:
-            lifted = matrix + jitter * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
-            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, check_finite=False))
-        except np.linalg.LinAlgError:
-            continue
-    raise np.linalg.LinAlgError("the information of the rows is not finite")
-
-
 def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
     """Columns with more levels than coordinates, and the inverse variances of their effects.
 
@@ -246,7 +195,7 @@ def _edf(
     ranks: Mapping[int, int],
 ) -> dict[int, Floats]:
     """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
-    root = _root(information, lam)
+    root = root_of(information, lam)
     diagonal = np.diag(scipy.linalg.cho_solve((root, True), information, check_finite=False))
     orders = Orders(ranks)
     rank = orders.n_factors

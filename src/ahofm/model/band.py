@@ -29,11 +29,6 @@ from ahofm.rows import ArraySource, SerialExecutor
 _ROWS = 2_000
 """At a time: derivatives take memory."""
 
-_VARIANCE = 0.9
-"""Fraction of V that counts beside the squared bias of a term. V holds the mean squared bias of a penalised fit already
-(Nychka 1988). Between 1, with which five designs of benchmarks.bands at 60 other seeds were covered by 95 to 98 %, and
-.8 (92 to 96 %); it was not measured itself before the table of benchmarks.bands was."""
-
 _DRAWS = 2_000
 """For bands that hold everywhere at once."""
 
@@ -61,9 +56,7 @@ class Band:
     tests : dict of column to float
         P-values of main effects (:mod:`ahofm.inference.tests_of_effects`). Empty in files of version 1.
     widths : tuple of float
-        What multiplies the standard deviations of rows. Over the rows of training, variances by V add up to its own
-        degrees of freedom. These are more than the fit's, because V keeps variance for what was shrunk away in every
-        term, and a row has them all: variances are made to add up to the mean of the two. Empty in files of version 1.
+        What multiplies the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
     loadings : tuple of dicts of order to array of shape (rank,), one per linear predictor
         Weights of the factors' terms; they are certain. Empty: ones, as in files before version 4.
     """
@@ -82,14 +75,14 @@ class Band:
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
-        """Standard errors of each row's linear predictors: (n, linear predictors)."""
+        """Standard errors of each row's linear predictors, as :meth:`std` has them: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k))
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                found[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)[1]
+                found[rows, k] = self.std(jacobian(chunk, tables, self.mains, self.factors), k)
         return found * (self.widths or 1.0)
 
     def loadings_of(self, k: int) -> Mapping[int, Floats]:
@@ -97,13 +90,12 @@ class Band:
         return self.loadings[k] if self.loadings else Orders(self.ranks).ones()
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
-        """Standard errors of terms with derivatives (n, P) by the coordinates of linear predictor k.
+        """Standard errors of quantities with derivatives (n, P) by the coordinates of linear predictor k.
 
-        The root of the mean squared error: most of the variance, and the squared bias as one step towards the data
-        shows it.
+        The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
         """
         bias, std = self.of(derivatives, k)
-        return np.asarray(np.sqrt(bias**2 + _VARIANCE * std**2))
+        return np.asarray(np.hypot(bias, std))
 
     @one_blas_thread()
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
