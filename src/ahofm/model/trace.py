@@ -19,6 +19,7 @@ class Reason(Enum):
     DIVERGED = "diverged: the objective is not finite any more"
     CALLBACK = "stopped by a callback"
     INTERRUPTED = "interrupted by the keyboard"
+    TIME = "ran out of time_budget before all was done; the model is the best so far"
 
     @property
     def success(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
+from ahofm.fit.cost.deadline import StoppedError
 from ahofm.fit.solvers.variational.engine import Engine
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.posterior import ColumnPosterior, FailedError, LinearPredictor, Posterior
@@ -25,6 +26,11 @@ from ahofm.fit.solvers.variational.working import LossDerivatives, Response, Wor
 from ahofm.kernels import BlockSums
 from ahofm.priors.column import ColumnPriors
 from ahofm.tuning import ADDITIVE_FIRST_STEPS, DAMPINGS, LARGE_ETA, LEAST_DISPERSION_RATIO
+
+
+def never() -> bool:
+    """Nobody asks to stop."""
+    return False
 
 
 @dataclass
@@ -51,6 +57,8 @@ class VariationalState:
         Number of steps without sufficient decrease.
     engine : Engine or None
         The same sweeps in compiled code.
+    stop : function
+        Asked between columns whether a sweep is to end there.
     """
 
     response: Response
@@ -63,6 +71,7 @@ class VariationalState:
     use_majorant: bool = False
     damped: int = 0
     engine: Engine | None = None
+    stop: Callable[[], bool] = never
 
     @classmethod
     def start(cls, response: Response, additive: AdditiveDesign, columns: Sequence[ColumnPriors]) -> VariationalState:
@@ -98,6 +107,7 @@ class VariationalState:
         posteriors = [linear_predictor.frozen() for linear_predictor in self.linear_predictors]
         self.engine = Engine.of(codes, precision, self.response, self.additive, posteriors, self.derivatives)
         self.engine.native.careful, self.engine.native.threads = self.use_majorant, n_threads
+        self.engine.native.set_stop(self.stop)
         self.derivatives, self.variance = self.engine.derivatives, self.engine.variance
 
     def end(self) -> None:
@@ -234,7 +244,7 @@ class VariationalState:
 
     def _plain_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         response, (linear_predictor,) = self.response, self.linear_predictors
-        linear_predictor.sweep(self.noise, learn=learn, backwards=backwards)
+        linear_predictor.sweep(self.noise, learn=learn, backwards=backwards, stop=self.stop)
         mean, self.variance[:, 0] = linear_predictor.rows.fitted()
         rest = WorkingResponse(response.weight, response.weight * (response.target - mean))
         linear_predictor.move(
@@ -249,6 +259,8 @@ class VariationalState:
         A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
         loss.
         """
+        if self.stop():
+            raise StoppedError
         linear_predictor, response = self.linear_predictors[k], self.response
         old, ranks = linear_predictor.blocks[j], list(linear_predictor.posterior.ranks.values())
         sums, bound, tensor_penalty = (

@@ -16,6 +16,7 @@ import numpy as np
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Family, Gamma, Multinomial, NegativeBinomial, Poisson, Tweedie
+from ahofm.fit.cost.deadline import StoppedError
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.posterior import ColumnPosterior, FailedError, Posterior
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
@@ -137,11 +138,13 @@ class Engine:
         return found
 
     @staticmethod
-    def _call(task: Callable[..., None], *given: object) -> None:
+    def _call(task: Callable[..., bool | None], *given: object) -> None:
         try:
-            task(*given)
+            complete = task(*given)
         except ArithmeticError as error:
             raise FailedError(str(error)) from None
+        if complete is False:
+            raise StoppedError
 
 
 def _loss(response: Response) -> Any:

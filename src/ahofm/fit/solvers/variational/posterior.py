@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
+from ahofm.fit.cost.deadline import StoppedError
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.working import WorkingResponse
@@ -233,11 +234,14 @@ class Posterior:
     surfaces: TensorSmoothing | None = None
 
     def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
-        """The stage's result; None unless every column has been solved with all its factors."""
+        """The stage's result; None unless every column has been solved with all its factors.
+
+        Without factors a column that has not been solved has its smooth main effect alone.
+        """
         width = sum(self.ranks.values())
         parts = []
         for block in self.blocks:
-            if block.main is None or (0 if block.factors is None else block.factors.mean.shape[1]) != width:
+            if (0 if block.factors is None else block.factors.mean.shape[1]) != width:
                 return None
             parts.append(block.column.coefficients(block.main, block.factors))
         mains = additive.coefficients(self.smooth.coef, [block.column.book for block in self.blocks])
@@ -378,11 +382,13 @@ class LinearPredictor:
         mean, variance = self.rows.fitted()
         return mean + self.main_eta, variance
 
-    def sweep(self, noise: float, *, learn: bool, backwards: bool) -> None:
-        """Solve one column after another, at the same working response."""
+    def sweep(self, noise: float, *, learn: bool, backwards: bool, stop: Callable[[], bool]) -> None:
+        """Solve one column after another, at the same working response; ``stop`` says whether to end between two."""
         waiting: ColumnMoments | None = None
         ranks, order = list(self.posterior.ranks.values()), range(len(self.blocks))
         for j in reversed(order) if backwards else order:
+            if stop():
+                raise StoppedError
             sums = self.rows.swap_columns(waiting, self.moments(j))
             self.blocks[j] = self.blocks[j].solved(
                 sums, noise, ranks, learn=learn, tensor_penalty=self.tensor_penalty(j)
