@@ -55,6 +55,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         interactions: Literal["auto", "spline", "random_walk", "spline_iid"] = "auto",
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
+        effort: Literal["fast", "balanced", "best"] = "balanced",
+        time_budget: float | None = None,
         prune: bool = False,
         center: bool = True,
         max_codes: int | None = None,
@@ -81,6 +83,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.interactions = interactions
         self.tempering = tempering
         self.n_members = n_members
+        self.effort = effort
+        self.time_budget = time_budget
         self.prune = prune
         self.center = center
         self.max_codes = max_codes

@@ -32,7 +32,8 @@ FORMAT, VERSION = "ahofm checkpoint", 3
 """Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
 
 
-_IGNORED = ("callbacks", "checkpoint", "n_threads")
+_IGNORED = ("callbacks", "checkpoint", "n_threads", "time_budget")
+"""Settings that do not decide on what is kept: the same fit may go on with others."""
 
 
 class CheckpointError(ValueError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.columns.encode import Kinds
 from ahofm.fit.df import Df, DfKind
@@ -31,6 +32,8 @@ SOLVERS = ("auto", *ESTIMATING, *PENALISED)
 
 INTERACTIONS = ("auto", "spline", "random_walk", "spline_iid")
 
+EFFORTS = ("fast", "balanced", "best")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -45,6 +48,8 @@ class Settings:
     ridge: float = 0.01
     solver: str | Solver[Any] = "auto"
     interactions: str = "auto"
+    effort: str = "balanced"
+    time_budget: float | None = None
     tempering: float | str = "auto"
     n_members: int | str = "auto"
     prune: bool = False
@@ -69,19 +74,13 @@ def check_settings(settings: Settings) -> None:
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
     _check_choice("interactions", settings.interactions, INTERACTIONS)
+    _check_choice("effort", settings.effort, EFFORTS)
     if settings.solver in ESTIMATING and settings.smoothing == "df":
         name = settings.solver
         raise ValueError(
             f"solver={name!r} learns its smoothing parameters: use smoothing='auto', or another solver with 'df'"
         )
-    fraction = settings.validation_fraction
-    if fraction is not None and not 0.0 <= fraction < 1.0:
-        raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
-    _check_count("patience", settings.patience)
-    if settings.max_iter is not None:
-        _check_count("max_iter", settings.max_iter)
-    if settings.n_members != "auto":
-        _check_count("n_members", settings.n_members)
+    _check_rows_and_sweeps(settings)
     if settings.tempering != "auto" and not _is_fraction(settings.tempering):
         raise ValueError(f"tempering must be 'auto' or a number from 0 to 1, got {settings.tempering!r}")
     if not 0.0 <= settings.ridge < np.inf:
@@ -90,8 +89,23 @@ def check_settings(settings: Settings) -> None:
         raise ValueError(
             f"checkpoint must be a file, got the directory {str(settings.checkpoint)!r}; give a name in it"
         )
+
+
+def _check_rows_and_sweeps(settings: Settings) -> None:
+    """What limits a fit: rows aside, iterations, seconds."""
+    fraction = settings.validation_fraction
+    if fraction is not None and not 0.0 <= fraction < 1.0:
+        raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
+    _check_count("patience", settings.patience)
+    if settings.max_iter is not None:
+        _check_count("max_iter", settings.max_iter)
+    if settings.n_members != "auto":
+        _check_count("n_members", settings.n_members)
     if settings.tol is not None and not settings.tol > 0.0:
         raise ValueError(f"tol must be positive, got {settings.tol!r}")
+    budget = settings.time_budget
+    if budget is not None and not (_is_number(budget) and float(budget) > 0.0):
+        raise ValueError(f"time_budget must be None or a positive number of seconds, got {budget!r}")
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -106,12 +120,20 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def _is_fraction(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0
+    return _is_number(value) and 0.0 <= float(value) <= 1.0
 
 
 class OrderWarning(UserWarning):
     """The order was reduced to the number of columns that vary."""
+
+
+class TimeBudgetWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
+    """``time_budget`` was over before all was done: the model is the best so far."""
 
 
 def check_order(order: Any, n_columns: int, n_rows: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.basis import Floats
+from ahofm.fit.cost.deadline import Deadline
 from ahofm.fit.data import Data
 from ahofm.fit.df import smoothing_parameters_of
 from ahofm.fit.settings import Settings
@@ -36,6 +37,7 @@ def fit_penalised(
     classes: tuple[Any, ...] | None,
     saved: Saved | None = None,
     earlier: Model | None = None,
+    deadline: Deadline | None = None,
 ) -> Model:
     """A model with smoothing parameters by degrees of freedom; starts from an earlier one of the same shape."""
     begun = time.perf_counter()
@@ -67,6 +69,7 @@ def fit_penalised(
         callbacks=settings.callbacks,
         saved=saved,
         reference=reference,
+        deadline=deadline,
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     linear_predictors = tuple(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.fit.settings import Settings
 from ahofm.priors.column import Interactions
 from ahofm.tuning import (
+    FAST_INTERACTIONS,
     FEWEST_VALIDATION_ROWS,
     MANY_ROWS,
     RANDOM_WALK_TEMPERING,
@@ -17,6 +18,7 @@ from ahofm.tuning import (
     SPLINE_TEMPERING,
     WEIGHTED_RANDOM_WALK_TEMPERING,
     WEIGHTED_SPLINE_TEMPERING,
+    WIDE_TIMES,
 )
 
 if TYPE_CHECKING:
@@ -28,18 +30,21 @@ class Candidate:
     """How the factors of automatic columns behave, and how much of their partners' variance counts.
 
     With few rows that share follows the noise, whatever the kind: ``tempering`` is for more of them, ``with_many`` for
-    12,000 and beyond. A weighted one comes after the others, whose errors say how precise each row is.
+    12,000 and beyond. A weighted one comes after the others, whose errors say how precise each row is. ``times`` is
+    what multiplies the rank.
     """
 
     interactions: Interactions
     tempering: float
     with_many: float
     weighted: bool = False
+    times: int = 1
 
     @property
     def name(self) -> str:
         """For people."""
-        return f"weighted {self.interactions}" if self.weighted else self.interactions
+        prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
+        return f"{prefix}{self.interactions}"
 
 
 CANDIDATES = (
@@ -48,6 +53,8 @@ CANDIDATES = (
     Candidate("random_walk", *RANDOM_WALK_TEMPERING),
 )
 
+WIDE = tuple(replace(candidate, times=WIDE_TIMES) for candidate in CANDIDATES)
+
 WEIGHTED = (
     Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
     Candidate("spline", *WEIGHTED_SPLINE_TEMPERING, weighted=True),
@@ -55,7 +62,10 @@ WEIGHTED = (
 
 
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
-    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last."""
+    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last.
+
+    ``effort="fast"`` tries one, ``"best"`` also those with more factors.
+    """
     found = zip(problem.automatic, problem.books, strict=True)
     open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
     candidates: Sequence[Candidate] = CANDIDATES
@@ -66,8 +76,12 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == wanted]
     elif problem.response.n_rows < FEWEST_VALIDATION_ROWS:
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == "spline"]
-    elif problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined:
-        candidates = (*CANDIDATES, *WEIGHTED)
+    elif settings.effort == "fast":
+        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == FAST_INTERACTIONS]
+    else:
+        more = WIDE if settings.effort == "best" and settings.rank == "auto" else ()
+        precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
+        candidates = (*CANDIDATES, *more, *(WEIGHTED if precise else ()))
     return candidates
 
 

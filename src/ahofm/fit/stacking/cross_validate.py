@@ -39,11 +39,14 @@ class CrossValidation:
         rows without that one have nothing to fit. There are none of weighted candidates where rows are equally precise.
     fits : list of lists of Fit
         Of plain candidates, to the rows to fit of the first part.
+    skipped : bool
+        Whether there was no time for it.
     """
 
     problem: TrainingProblem
     scores: Scores | None = None
     fits: list[list[Fit]] = field(default_factory=list)
+    skipped: bool = False
 
 
 def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> CrossValidation:

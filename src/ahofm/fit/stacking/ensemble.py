@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ahofm.fit.cost.deadline import Deadline
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import up_to
 from ahofm.fit.data import Data
@@ -18,6 +19,7 @@ from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, counted_alike, cross_validate
+from ahofm.fit.stacking.first import First, first_candidate
 from ahofm.fit.stacking.merge import Members, merge
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
@@ -26,7 +28,12 @@ from ahofm.tuning import LEAST_WEIGHT
 
 
 def fit_variational(
-    data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    deadline: Deadline | None = None,
 ) -> Model:
     """A stack of variational fits, whose smoothing parameters are estimated.
 
@@ -35,6 +42,8 @@ def fit_variational(
     3. Stacking weights minimise the loss of the weighted mean of these predictions.
     4. Ensemble members are fits to all rows, of the candidates that have weight.
     5. Their merger, the weighted mean of the members, is the model.
+
+    Where time is limited, one member comes first of all, and steps 2 to 4 are done as far as there is time.
 
     Parameters
     ----------
@@ -46,26 +55,35 @@ def fit_variational(
         Labels, for a classifier.
     saved : Saved, optional
         Where complete parts of the fit are kept, and taken from.
+    deadline : Deadline, optional
+        When the best model so far is to be returned.
     """
-    begun = time.perf_counter()
+    begun, deadline = time.perf_counter(), deadline or Deadline()
     problem = _training_problem(data, ranks, settings)
     candidates = candidates_for(problem, settings)
     plan = Plan.of(problem, len(candidates), data.n_rows)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
-    validation = cross_validate(problem, candidates, runner) if plan.search else CrossValidation(problem)
+    first = fit_first(problem, candidates, runner) if deadline.limited else First()
+    validation = CrossValidation(problem, skipped=True)
+    if plan.search and first.leaves_time(plan, deadline):
+        validation = cross_validate(problem, candidates, runner)
     scores = validation.scores
     problem = _of_supported_order(problem, scores)
-    weights = _weights(plan, validation, problem)
-    searched = time.perf_counter()
-    members = fit_members(problem, validation.problem, candidates, weights, plan, runner)
-    if not members.fits:  # interrupted: what cross-validation has fitted is all there is
-        members = Members([(candidate, fits) for candidate, fits in enumerate(validation.fits) if fits])
+    weights = _weights(plan, validation, problem, candidates)
+    searched = time.perf_counter() - first.seconds
+    members = fit_members(problem, validation.problem, candidates, weights, plan, runner, first)
+    if not members.fits:  # stopped before: what has been fitted so far is all there is
+        fitted = [(first.candidate, first.fits), *enumerate(validation.fits)][: 1 if first.fits else None]
+        members = Members([(candidate, fits) for candidate, fits in fitted if fits])
     if not members.fits:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
+    if plan.search and validation.skipped:
+        runner.reason = runner.reason or Reason.TIME
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     trace = _trace(problem, members, runner, seconds)
-    choices = (_interactions(candidates, weights, scores, problem), _rank(problem.ranks, members))
+    mixed = _of_members(weights, members) if scores is None else weights
+    choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
     gains = () if scores is None else scores.gains()
     with runner.interruptible():
         return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
@@ -91,12 +109,31 @@ def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> Trai
     return replace(problem, ranks=up_to(scores.pruned(max(problem.ranks)), problem.ranks))
 
 
-def _weights(plan: Plan, validation: CrossValidation, problem: TrainingProblem) -> dict[int, StackingWeights]:
-    """Stacking weights for every order; all to the one candidate where nothing was to be cross-validated."""
+def _weights(
+    plan: Plan, validation: CrossValidation, problem: TrainingProblem, candidates: Sequence[Candidate]
+) -> dict[int, StackingWeights]:
+    """Stacking weights for every order; all to the one candidate where nothing was to be cross-validated.
+
+    Equal ones where there was no time for it.
+    """
     orders = (1, *problem.ranks)
     if not plan.search:
         return {order: {(0, order): 1.0} for order in orders}
+    if validation.skipped:
+        plain = [number for number, own in enumerate(candidates) if not own.weighted and own.times == 1]
+        return {order: {(number, order): 1.0 / len(plain) for number in plain} for order in orders}
     return stacking_weights(validation.scores, orders, len(plan.members), judged=bool(validation.fits))
+
+
+def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> First:
+    """One fit to all rows, with all orders: the cheapest model that has them."""
+    begun, number = time.perf_counter(), first_candidate(candidates)
+    runner.expect(problem.staged_fit(candidates[number], number, 0).job.total)
+    with runner.interruptible():
+        tops = [max(problem.ranks, default=1)]
+        (fits,), settled, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
+        return First(number, fits, settled, all(complete), time.perf_counter() - begun)
+    return First()
 
 
 def fit_members(
@@ -106,6 +143,7 @@ def fit_members(
     weights: Mapping[int, StackingWeights],
     plan: Plan,
     runner: Runner,
+    first: First,
 ) -> Members:
     """Fit the candidates that have weight to all rows, some of them from several starts.
 
@@ -119,11 +157,18 @@ def fit_members(
         Says how many members there are, if candidates with weight are not more.
     runner : Runner
         Nothing is fitted if somebody has asked to stop already; nor is anything kept of fits that end early between
-        sweeps. Within sweeps the stages so far are.
+        sweeps. Within sweeps the stages so far are, unless another member is complete.
+    first : First
+        Not fitted again, if it is among them.
     """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
     copies = _copies(wanted, weights[max(weights)], len(plan.members))
     jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
+    known = [(first.candidate, first.fits)] if first.complete and (first.candidate, 0) in jobs else []
+    if known:
+        jobs.remove((first.candidate, 0))
+    if not jobs:
+        return Members(known, first.settled)
     if runner.reason is None:
         with runner.interruptible():
             tops = [
@@ -131,10 +176,15 @@ def fit_members(
                 for candidate, _ in jobs
             ]
             runner.expect(-plan.spared(tops))
-            found, settled = _fit_members(problem, precise, candidates, jobs, tops, runner)
-            fitted = [(candidate, fits) for (candidate, _), fits in zip(jobs, found, strict=True) if fits]
-            return Members(fitted, settled)
-    return Members()
+            name = "member"
+            if first.fits:  # a checkpoint tells those apart that another budget has
+                name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
+            found, settled, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
+            some = any(complete) or first.complete
+            kept = zip(jobs, found, complete, strict=True)
+            fitted = [(candidate, fits) for (candidate, _), fits, whole in kept if fits and (whole or not some)]
+            return Members([*known, *fitted], settled and (first.settled or not known))
+    return Members(known)
 
 
 def _fit_members(
@@ -144,8 +194,12 @@ def _fit_members(
     jobs: Sequence[tuple[int, int]],
     tops: Sequence[int],
     runner: Runner,
-) -> tuple[list[list[Fit]], bool]:
-    """Fits to all rows of every (candidate, copy), up to its highest order; whether all of them have settled."""
+    name: str,
+) -> tuple[list[list[Fit]], bool, list[bool]]:
+    """Fits to all rows of every (candidate, copy), up to its highest order.
+
+    Also whether all of them have settled, and whether each came to its end.
+    """
     rows = subsample_of(problem) if problem.refined else problem
     staged_fits = [
         (precise if candidates[candidate].weighted else rows).staged_fit(
@@ -154,7 +208,7 @@ def _fit_members(
         for (candidate, copy), top in zip(jobs, tops, strict=True)
     ]
     found = runner(
-        staged_fits, None if problem.refined else "member"
+        staged_fits, None if problem.refined else name
     )  # posteriors, from which a refinement starts, are not kept
     found = [
         counted_alike(fits, precise, problem) if candidates[candidate].weighted else fits
@@ -162,8 +216,8 @@ def _fit_members(
     ]
     settled = all(staged.settled for staged in staged_fits)
     if problem.refined:
-        found = [refined_fits(staged, problem, rows, runner, f"member {k}") for k, staged in enumerate(staged_fits)]
-    return found, settled
+        found = [refined_fits(staged, problem, rows, runner, f"{name} {k}") for k, staged in enumerate(staged_fits)]
+    return found, settled, [staged.complete for staged in staged_fits]
 
 
 def _copies(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
@@ -185,6 +239,17 @@ def _trace(problem: TrainingProblem, members: Members, runner: Runner, seconds: 
     return Trace(solver, reason, tuple(runner.records), seconds, runner.damped)
 
 
+def _of_members(weights: Mapping[int, StackingWeights], members: Members) -> dict[int, StackingWeights]:
+    """Weights of the candidates that have been fitted; they share those of the others."""
+    fitted = {candidate for candidate, _ in members.fits}
+    found: dict[int, StackingWeights] = {}
+    for order, own in weights.items():
+        kept = {place: weight for place, weight in own.items() if place[0] in fitted}
+        times = sum(own.values()) / sum(kept.values()) if kept else 1.0
+        found[order] = {place: times * weight for place, weight in kept.items()} or own
+    return found
+
+
 def _interactions(
     candidates: Sequence[Candidate],
     weights: Mapping[int, StackingWeights],
@@ -200,7 +265,9 @@ def _interactions(
     ]
     rest = 1.0 - sum(weights[top].values())
     mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
-    if scores is None:
+    if scores is None and len(candidates) > 1 and weights[top] != {(0, 1): LEAST_WEIGHT}:
+        why = "not compared: the fit ended before that"
+    elif scores is None:
         alone = len(candidates) > 1 and weights[top] == {(0, 1): LEAST_WEIGHT}
         why = "a single target differs from the others: no validation rows can judge effects" if alone else "given"
     else:

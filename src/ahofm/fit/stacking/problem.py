@@ -28,6 +28,8 @@ from ahofm.kernels import NativeBlockKernel
 from ahofm.priors.column import ColumnPriors, all_column_priors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
+    BEST_MEMBERS,
+    BEST_MEMBERS_OF_MANY,
     FEW_ROWS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
@@ -137,6 +139,7 @@ class TrainingProblem:
         A growing one has as many factors as pairs need, unless it was said how many.
         """
         settings, ranks = self.settings, self.ranks if highest is None else up_to(highest, self.ranks)
+        ranks = {order: candidate.times * rank for order, rank in ranks.items()}
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Literal["float32", "float64"] = "float64" if double else "float32"
         return StagedFit(
@@ -165,7 +168,10 @@ def member_count(settings: Settings, n_rows: int) -> int:
     """How many fits of all rows make the model."""
     if settings.n_members != "auto":
         return int(settings.n_members)
-    return 3 if FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS else 1
+    few = FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS
+    if settings.effort == "best":
+        return BEST_MEMBERS if few else BEST_MEMBERS_OF_MANY
+    return 3 if few and settings.effort == "balanced" else 1
 
 
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
