@@ -207,7 +207,9 @@ class BoundEngine {
     }
 
     // Whether it came to its end: false when it was asked to stop, which leaves no states.
-    bool build(double tempering) { return built_ = run([&] { engine_->build(tempering); }); }
+    bool build(double tempering) {
+        return built_ = run([&] { engine_->build(tempering); });
+    }
 
     bool sweep(bool learn, bool learn_mains, bool backwards, double floor) {
         if (!built_) refuse("states must be built before a sweep");

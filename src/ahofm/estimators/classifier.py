@@ -79,8 +79,9 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
     effort : "fast", "balanced" or "best", default "balanced"
         Where smoothing parameters are estimated: how much is tried. "fast" is one fit of one candidate, without a
         search. "balanced" cross-validates the candidates of ``interactions`` and fits three ensemble members. "best"
-        has further candidates with twice the rank, and six members, three beyond 20,000 rows. What ``interactions``,
-        ``rank`` and ``n_members`` say counts whatever the effort; ``order="auto"`` is searched for in any case.
+        has five folds instead of three, further candidates with twice the rank, and six members, three beyond 20,000
+        rows. What ``interactions``, ``rank`` and ``n_members`` say counts whatever the effort; ``order="auto"`` is
+        searched for in any case.
     time_budget : float or None, default None
         Seconds after which the best model so far is the result, with an ``ahofm.fit.TimeBudgetWarning`` unless all was
         done by then. What is cheap comes first: main effects, a fit of one candidate, then cross-validation and the

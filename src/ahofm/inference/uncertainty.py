@@ -17,6 +17,7 @@ from itertools import accumulate
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
 
 from ahofm.columns import Categorical, Codebook, Codes
 from ahofm.columns.basis import Floats
@@ -106,8 +107,7 @@ def band_of(
                 edf[-1][1][j] = own
         softened = kappa * _determined(information, firm, groups)
         root = _root(information, softened)
-        halves = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
-        remaining = len(root) - float(softened @ np.einsum("ij,ij->j", halves, halves))
+        remaining = len(root) - float(softened @ variances(root))
         widths.append(float(np.sqrt(0.5 + 0.5 * min(spent / remaining, 1.0))))
         shared.append(concurvity_of(information, theta, at))
         statistics.append(main_statistics(information, score, theta, softened, at, stiffness, edf[-1][1]))
@@ -136,10 +136,13 @@ def _information(
 ) -> Floats:
     """``J' diag(curvature) J`` of the rows' Jacobian, (P, P)."""
     total: Floats = np.zeros(())
+    convex = bool((curvature >= 0.0).all())
+    roots = np.sqrt(curvature) if convex else curvature
     for start in range(0, codes.n_rows, 1_000):
         stop = min(start + 1_000, codes.n_rows)
         J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors)
-        total = total + J.T @ (J * curvature[start:stop, np.newaxis])
+        times = J * roots[start:stop, np.newaxis]
+        total = total + (times.T @ times if convex else J.T @ times)  # a matrix by itself is half the work
     return total
 
 
@@ -207,8 +210,7 @@ def _determined(information: Floats, firm: Floats, groups: NDArray[np.intp]) -> 
         if seen.any():
             least = smoothing_parameter(firm[seen] / known[seen], min(_LEAST_EDF, 0.5 * seen.sum()))
             bounded[own] *= min(least, 1.0)
-    inverse = scipy.linalg.cho_solve((_root(information, bounded), True), np.eye(len(firm)), check_finite=False)
-    fraction = np.clip(1.0 - bounded * np.diag(inverse), 0.0, 1.0)
+    fraction = np.clip(1.0 - bounded * variances(_root(information, bounded)), 0.0, 1.0)
     out = bounded.copy()
     for group in np.unique(groups[groups >= 0]):
         own = groups == group
@@ -217,14 +219,21 @@ def _determined(information: Floats, firm: Floats, groups: NDArray[np.intp]) -> 
 
 
 def _root(information: Floats, penalty: Floats) -> Floats:
-    matrix = information + np.diag(penalty)
+    mean = (np.trace(information) + penalty.sum()) / len(penalty)
     for jitter in (1e-10, 1e-7, 1e-4):
         try:
-            lifted = matrix + jitter * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
-            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, check_finite=False))
+            lifted = information.copy()
+            np.einsum("ii->i", lifted)[:] += penalty + jitter * mean
+            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, overwrite_a=True, check_finite=False))
         except np.linalg.LinAlgError:
             continue
     raise np.linalg.LinAlgError("the information of the rows is not finite")
+
+
+def variances(root: Floats) -> Floats:
+    """Diagonal (P,) of ``(L L')^-1``, of a lower triangle L: squares of the columns of its inverse, added up."""
+    inverse, _ = lapack.dtrtri(root, lower=1)
+    return np.asarray(np.einsum("ij,ij->j", inverse, inverse))
 
 
 def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
@@ -249,7 +258,8 @@ def _edf(
 ) -> dict[int, Floats]:
     """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
     root = _root(information, lam)
-    diagonal = np.diag(scipy.linalg.cho_solve((root, True), information, check_finite=False))
+    penalty = np.einsum("ij,ij->i", root, root) - np.diag(information)
+    diagonal = 1.0 - penalty * variances(root)
     rank = sum(ranks.values())
     ends = list(accumulate(ranks.values(), initial=0))
     out = {order: np.zeros(len(mains)) for order in (1, *ranks)}

@@ -22,7 +22,7 @@ from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.shares import variances
 from ahofm.model.terms import Lower, Terms, without
-from ahofm.model.trace import Choice, Gain, Trace
+from ahofm.model.trace import Choice, Gain, Trace, Validated
 
 NEGLIGIBLE_FRACTION = 5e-3
 """Columns and orders below this share of the variance are negligible."""
@@ -70,6 +70,8 @@ class Model:
     pearson_dispersion : float or None
         Where the family takes the dispersion as known: Pearson's statistic of the fit's smooth part per row, about 1
         when the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
+    validated : Validated or None
+        How well cross-validation predicted its validation rows, where there was any.
     """
 
     encoder: Encoder
@@ -87,6 +89,7 @@ class Model:
     missing: tuple[str, ...] = ()
     gains: tuple[Gain, ...] = ()
     pearson_dispersion: float | None = None
+    validated: Validated | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""

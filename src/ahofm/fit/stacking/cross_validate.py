@@ -21,7 +21,7 @@ from ahofm.fit.solvers.variational.posterior import FailedError, Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
-from ahofm.fit.stacking.problem import TrainingProblem, search_settings
+from ahofm.fit.stacking.problem import TrainingProblem, fold_count, search_settings
 from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
 from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, VARIANCE_ROWS
 
@@ -71,11 +71,11 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
 
 def _parts(problem: TrainingProblem) -> list[Split] | None:
     """Rows to fit and validation rows, by chance or, if need be, stratified; None if neither lets effects be judged."""
-    response, seed = problem.response, problem.settings.seed
+    response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
     told = {"dispersed": response.family.dispersed, "rare": response.rare}
-    parts = validation_split(response.n_rows, seed, **told)
+    parts = validation_split(response.n_rows, seed, **told, n_folds=count)
     if not can_judge(parts, response.y):
-        parts = stratified(response.y, seed, **told)
+        parts = stratified(response.y, seed, **told, n_folds=count)
     return parts if can_judge(parts, response.y) else None
 
 

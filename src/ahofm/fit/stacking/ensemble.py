@@ -22,6 +22,7 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, counted_alike, cr
 from ahofm.fit.stacking.first import First, first_candidate
 from ahofm.fit.stacking.merge import Members, merge
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
+from ahofm.fit.stacking.validated import validated
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.model import Choice, Model, Reason, Trace
 from ahofm.tuning import LEAST_WEIGHT
@@ -84,11 +85,11 @@ def fit_variational(
     trace = _trace(problem, members, runner, seconds)
     mixed = _of_members(weights, members) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    gains = () if scores is None else scores.gains()
+    gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
     with runner.interruptible():
-        return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
+        return replace(merge(problem, members, weights, trace, choices, classes), gains=gains, validated=score)
     trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
-    return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
+    return replace(merge(problem, members, weights, trace, choices, classes), gains=gains, validated=score)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:

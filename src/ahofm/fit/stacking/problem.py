@@ -28,11 +28,13 @@ from ahofm.kernels import NativeBlockKernel
 from ahofm.priors.column import ColumnPriors, all_column_priors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
+    BEST_FOLDS,
     BEST_MEMBERS,
     BEST_MEMBERS_OF_MANY,
     FEW_ROWS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
+    FOLDS,
     LIKELY_PASSES,
     MANY_ROWS,
     PASSES,
@@ -174,6 +176,11 @@ def member_count(settings: Settings, n_rows: int) -> int:
     return 3 if few and settings.effort == "balanced" else 1
 
 
+def fold_count(settings: Settings) -> int:
+    """Folds of cross-validation, where all rows are validation rows once."""
+    return BEST_FOLDS if settings.effort == "best" else FOLDS
+
+
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
     """Whether fits are made to a sample first."""
     return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
@@ -213,7 +220,11 @@ class Plan:
             dispersed = response.family.dispersed
             shorter = search_settings(settings, n_rows, dispersed=dispersed)
             parts = validation_split(
-                min(n_rows, RAW_SAMPLE_ROWS), settings.seed, dispersed=dispersed, rare=response.rare
+                min(n_rows, RAW_SAMPLE_ROWS),
+                settings.seed,
+                dispersed=dispersed,
+                rare=response.rare,
+                n_folds=fold_count(settings),
             )
             search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_candidates)]
         many = uses_subsample(settings, n_rows)
