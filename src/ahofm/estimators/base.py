@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
-from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -29,6 +27,7 @@ from ahofm.fit.data import counted_rows
 from ahofm.inference.dispersion import with_dispersion
 from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
+from ahofm.threads import checked, obeys_n_jobs
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -99,6 +98,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.checkpoint = checkpoint
         self.warm_start = warm_start
 
+    @obeys_n_jobs
     def forecast(
         self,
         X: Any,
@@ -138,6 +138,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         tags.input_tags.string = True
         return tags
 
+    @obeys_n_jobs
     def _fit(
         self,
         rows: Table | Dataset,
@@ -212,8 +213,4 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         return table
 
     def _threads(self) -> int:
-        if self.n_jobs is None or self.n_jobs == -1:
-            return os.cpu_count() or 1
-        if isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, Integral) or self.n_jobs < 1:
-            raise ValueError(f"n_jobs must be None, -1 or a positive integer, got {self.n_jobs!r}")
-        return int(self.n_jobs)
+        return checked(self.n_jobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.threads import thread_count
 from ahofm.tuning import (
     FEWEST_ROWS_FOR_THREADS,
     FIRST_SWEEPS,
@@ -101,7 +101,7 @@ def forecast_fit(
             raise ValueError(f"y is needed to forecast a fit of family {family.name}")
         y = np.random.default_rng(0).normal(size=table.n_rows)
     table, rows = counted_rows(table, y, weight, offset, family)
-    n, threads = table.n_rows, settings.n_threads or os.cpu_count() or 1
+    n, threads = table.n_rows, thread_count(settings.n_threads)
     some = np.random.default_rng(settings.seed).permutation(n)[:PROBED_PASS_ROWS]
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
+from ahofm.threads import thread_count
 from ahofm.tuning import FEWEST_ROWS_FOR_THREADS
 
 
@@ -50,7 +50,7 @@ class Runner:
         """Nothing has run yet."""
         self.saved = saved
         self.deadline = deadline or Deadline()
-        self._n_threads = n_threads or os.cpu_count() or 1
+        self._n_threads = thread_count(n_threads)
         self._n_rows = n_rows
         self._callbacks = callbacks
         self._lock = threading.Lock()
