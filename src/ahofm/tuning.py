@@ -387,21 +387,6 @@ SOLVES_ROWS, FUNCTIONS, PASS_SWEEPS = 1_000, 2, 1 / 12
 """A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
 pass over the rows for gradients costs this fraction of a sweep."""
 
-PROBED_PASS_ROWS = 20_000
-"""Rows of the larger one of two passes."""
-
-PROBED_SMALL, PROBED_LARGE = 4_000, 12_000
-"""Rows that are swept over: enough for all codes to be there, or the small solves would seem to grow with the rows."""
-
-PROBED_SWEEPS = 2
-"""Of every stage. The first of them also makes the stage's factors, and the rows' states from scratch."""
-
-FIRST_SWEEPS = 2.0
-"""Sweeps of a stage that cost as much as the first: states are made again now and then."""
-
-OVERHEAD_BYTES = 30e6
-"""That any fit takes."""
-
 # Checks of the variance
 
 OVERDISPERSED, UNDERDISPERSED = 1.5, 0.5
