@@ -14,6 +14,7 @@ FLOW = [
     "_native",
     "writing",
     "orders",
+    "threads",
     "columns",
     "kernels",
     "rows",

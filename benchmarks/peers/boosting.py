@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold
 
 from ahofm.columns import Encoder, Linear, Spline
 from ahofm.columns.basis import Floats
-from ahofm.fit.df import smoothing_parameter_of
 from ahofm.model import eigenvalues
 from ahofm.model.coordinates import Coordinates, coordinates
+from ahofm.priors.df import smoothing_parameter_of
 from benchmarks.data import numbers
 from benchmarks.peers.task import Predict, Task
 

@@ -13,9 +13,9 @@ import torch
 
 from ahofm.columns import Encoder, Spline
 from ahofm.columns.basis import Floats
-from ahofm.fit.df import smoothing_parameter_of
 from ahofm.model import eigenvalues
 from ahofm.model.coordinates import Coordinates, coordinates
+from ahofm.priors.df import smoothing_parameter_of
 from benchmarks.bench_torch import TorchModel
 from benchmarks.peers.task import Predict, Task
 

@@ -203,16 +203,24 @@ class BoundEngine {
                                                   std::move(main_effects), arrays, std::move(given), quadratic);
         rows_ = arrays;
         set_losses(loss_);
+        engine_->stop = [this] { return asked_to_stop(); };
     }
 
-    void build(double tempering) {
-        run([&] { engine_->build(tempering); });
-        built_ = true;
+    // Whether it came to its end: false when it was asked to stop, which leaves no states.
+    bool build(double tempering) {
+        return built_ = run([&] { engine_->build(tempering); });
     }
 
-    void sweep(bool learn, bool learn_mains, bool backwards, double floor) {
+    bool sweep(bool learn, bool learn_mains, bool backwards, double floor) {
         if (!built_) refuse("states must be built before a sweep");
-        run([&] { engine_->sweep(learn, learn_mains, backwards, floor); });
+        return built_ = run([&] { engine_->sweep(learn, learn_mains, backwards, floor); });
+    }
+
+    // A function without arguments, asked between columns whether to stop; None for none.
+    void set_stop(nb::object stop) {
+        expect_idle();
+        if (!stop.is_none() && !PyCallable_Check(stop.ptr())) refuse_type("stop must be a function or None");
+        stop_ = std::move(stop);
     }
 
     void evaluate() {
@@ -396,6 +404,18 @@ class BoundEngine {
         std::copy(found.begin(), found.end(), to);
     }
 
+    // Also when Ctrl-C was pressed, which the main thread sees here and not before the engine returns.
+    bool asked_to_stop() {
+        const nb::gil_scoped_acquire acquire;
+        try {
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+            return !stop_.is_none() && nb::cast<bool>(stop_());
+        } catch (...) {
+            raised_ = std::current_exception();
+            return true;
+        }
+    }
+
     // Not while it runs: in another thread, or in the function that is its loss.
     void expect_idle() const {
         if (busy_) refuse("the engine is running");
@@ -409,11 +429,13 @@ class BoundEngine {
         bool& flag_;
     };
 
+    // Whether the task came to its end.
     template <class Task>
-    void run(Task task) {
+    bool run(Task task) {
         expect_idle();
         const Busy busy(busy_);  // read and written under Python's lock
         std::string failure;
+        bool stopped = false;
         ahofm::WrongCode bad{};
         raised_ = nullptr;
         {
@@ -425,6 +447,7 @@ class BoundEngine {
             } catch (const ahofm::WrongCode& wrong) {
                 bad = wrong;
             } catch (const ahofm::Stopped&) {
+                stopped = true;
             }
         }
         if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
@@ -433,10 +456,11 @@ class BoundEngine {
             PyErr_SetString(PyExc_ArithmeticError, failure.c_str());
             throw nb::python_error();
         }
+        return !stopped;
     }
 
     const ahofm::Passes& passes_;
-    nb::object loss_, majorant_;
+    nb::object loss_, majorant_, stop_ = nb::none();
     std::vector<Doubles> inputs_;
     std::vector<DoublesOut> outputs_;
     std::vector<AnyArray> codes_;
@@ -462,6 +486,7 @@ void bind_engine(nb::module_& m) {
         .def("evaluate", &BoundEngine::evaluate)
         .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))
         .def("set_loss", &BoundEngine::set_loss, nb::arg("loss").none())
+        .def("set_stop", &BoundEngine::set_stop, nb::arg("stop").none())
         .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
         .def_prop_rw(
             "noise", [](BoundEngine& own) { return own.engine().noise; },

@@ -21,6 +21,7 @@ constexpr double kFall = 0.7;          // of the dispersion in one sweep, at lea
 constexpr double kTensorLow = 1e-3, kTensorHigh = 1e10, kTensorGone = 100.0, kTensorFirstUp = 2.0;
 constexpr int64_t kTensorFirst = 10;
 constexpr double kTensorEdf = 1e-9, kTensorForm = 1e-24, kTensorMost = 0.75;
+constexpr std::chrono::milliseconds kBetweenPolls{50};
 constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
 
 double clip(double value, double low, double high) { return std::min(std::max(value, low), high); }
@@ -114,6 +115,13 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
         new_value_.resize(all);
     }
     for (size_t k = 0; k < K; k++) own_part(k);
+}
+
+void Engine::poll() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!stop || now - asked_ < kBetweenPolls) return;
+    asked_ = now;
+    if (stop()) throw Stopped{};
 }
 
 BlockTask Engine::task_of(size_t k, const Range& range) {
@@ -221,6 +229,7 @@ void Engine::build(double tempering) {
     for (size_t k = 0; k < etas.size(); k++) {
         clear(k);
         for (size_t j = 0; j < columns_.size(); j++) {
+            poll();
             insert(k, j);
             swap(k, static_cast<int>(j), -1, false);
         }
@@ -446,7 +455,11 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
         quadratic_sweep(learn, learn_mains, backwards);
     } else {
         for (size_t k = 0; k < etas.size(); k++) {
-            for (size_t j = 0; j < columns_.size(); j++) guarded(k, backwards ? columns_.size() - 1 - j : j, learn);
+            for (size_t j = 0; j < columns_.size(); j++) {
+                poll();
+                guarded(k, backwards ? columns_.size() - 1 - j : j, learn);
+            }
+            poll();
             move_mains(k, learn_mains);
         }
     }
@@ -471,6 +484,7 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     int waiting = -1;
     for (size_t step = 0; step < columns_.size(); step++) {
         const size_t j = backwards ? columns_.size() - 1 - step : step;
+        poll();
         swap(0, waiting, static_cast<int>(j), true);
         solve(0, j, learn, 0.0);
         etas[0].columns[j].solved = width_;

@@ -5,6 +5,7 @@
 // belong to the caller, who reads them between sweeps; row states belong to the engine.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -91,7 +92,7 @@ struct WrongCode {  // thrown: a code that its column does not have
     int64_t size;
 };
 
-struct Stopped {};  // thrown: a callback has raised an exception
+struct Stopped {};  // thrown: a callback has raised an exception, or somebody wants the engine to stop
 
 // One column as a side of the surfaces of its pairs, in coordinates that are orthonormal under the rows.
 struct Side {
@@ -109,6 +110,8 @@ class Engine {
     std::vector<EtaArrays> etas;
     LossFunction losses;
     MajorantFunction majorant;
+    // Asked between columns, a few times a second, whether to stop. What columns have then is complete, states are not.
+    std::function<bool()> stop;
     double noise = 1.0;
     bool careful = false;    // majorants replace curvatures
     bool majorises = false;  // the family's own curvatures are majorants
@@ -128,6 +131,7 @@ class Engine {
         int64_t begin, end;
     };
 
+    void poll();
     BlockTask task_of(size_t k, const Range& range);
     ColumnMoments moments_of(size_t k, size_t j, const Range& range);
     void insert(size_t k, size_t j);
@@ -166,6 +170,7 @@ class Engine {
     std::vector<StatePanel> panels_;
     std::vector<Range> ranges_;
     double total_ = 0.0, tempering_ = 0.0;
+    std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     std::vector<std::vector<char>> states_;                   // one per linear predictor
     std::vector<std::vector<std::vector<double>>> inserted_;  // variances as rows know them: (eta, column)
     std::vector<std::vector<double>> own_;                    // intercept and smooth main effects of all rows

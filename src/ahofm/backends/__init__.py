@@ -7,6 +7,7 @@ from ahofm.backends.base import (
     Precision,
     Prediction,
     Rows,
+    StoppedError,
     SweepArrays,
     Sweeper,
     SweepingBackend,
@@ -14,6 +15,7 @@ from ahofm.backends.base import (
     SweptPredictor,
     WorkingRows,
     loss_of,
+    never,
 )
 from ahofm.backends.cpu import CpuBackend
 from ahofm.backends.design import DesignRows, MainSums
@@ -36,6 +38,7 @@ __all__ = [
     "ReferenceBackend",
     "Response",
     "Rows",
+    "StoppedError",
     "SweepArrays",
     "Sweeper",
     "SweepingBackend",
@@ -46,4 +49,5 @@ __all__ = [
     "WorkingRows",
     "backend_of",
     "loss_of",
+    "never",
 ]

@@ -42,6 +42,15 @@ class FailedError(ArithmeticError):
     """A block that no jitter makes solvable, or sums that are not finite."""
 
 
+class StoppedError(Exception):
+    """A sweep that ended between two columns: the time is over, or the fit was interrupted."""
+
+
+def never() -> bool:
+    """False: nothing stops a sweep."""
+    return False
+
+
 @runtime_checkable
 class Backend(Protocol):
     """Computes on rows."""
@@ -373,6 +382,9 @@ class Sweeper(Protocol):
 class SweepingRows(Protocol):
     """Working rows of a :class:`SweepingBackend`."""
 
-    def sweeper(self, arrays: SweepArrays) -> Sweeper:
-        """Sweeps from these posteriors; the states of the rows are the sweeper's from now on."""
+    def sweeper(self, arrays: SweepArrays, stop: Callable[[], bool] = never) -> Sweeper:
+        """Sweeps from these posteriors; the states of the rows are the sweeper's from now on.
+
+        ``stop`` is asked between columns whether to end there, with a ``StoppedError``.
+        """
         ...

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ahofm.backends.base import FailedError, Precision, SweepArrays, SweptPredictor
+from ahofm.backends.base import FailedError, Precision, StoppedError, SweepArrays, SweptPredictor, never
 from ahofm.backends.design import DesignRows
 from ahofm.backends.response import LossDerivatives, Response
 from ahofm.backends.rows import KernelRows
@@ -76,14 +76,16 @@ class CpuRows(KernelRows):
 class CpuWorkingRows(KernelWorkingRows):
     """Working rows that the engine can take over."""
 
-    def sweeper(self, arrays: SweepArrays) -> CpuSweeper:
+    def sweeper(self, arrays: SweepArrays, stop: Callable[[], bool] = never) -> CpuSweeper:
         """Sweeps in compiled code; row vectors are the engine's from now on."""
         derivatives = (getattr(self.derivatives, part.name) for part in fields(LossDerivatives))
         self.derivatives = LossDerivatives(*(np.array(part, order="C") for part in derivatives))
         self.variance = np.zeros_like(self.derivatives.eta)
         count = len(self._main)
         self._states, self._fits = [None] * count, [None] * count
-        return CpuSweeper(self, self._engine(arrays), arrays)
+        native = self._engine(arrays)
+        native.set_stop(stop)
+        return CpuSweeper(self, native, arrays)
 
     def _engine(self, arrays: SweepArrays) -> Any:
         response, derivatives = self.response, self.derivatives
@@ -154,11 +156,13 @@ class CpuSweeper:
         return SweptPredictor(*self._native.linear_predictor(k))
 
     @staticmethod
-    def _call(task: Callable[..., None], *given: object) -> None:
+    def _call(task: Callable[..., bool | None], *given: object) -> None:
         try:
-            task(*given)
+            complete = task(*given)
         except ArithmeticError as error:
             raise FailedError(str(error)) from None
+        if complete is False:
+            raise StoppedError
 
 
 def _column(column: Mapping[str, Any], codes: Any) -> dict[str, Any]:

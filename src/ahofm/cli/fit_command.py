@@ -20,6 +20,10 @@ from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, st
 from ahofm.cli.outputs import check_outputs
 from ahofm.explain import summary
 from ahofm.fit import Forecast
+from ahofm.fit.settings import EFFORTS
+
+HOLDOUT = 0.1
+"""Share of the rows for a score where there is no cross-validation."""
 
 
 @app.command()
@@ -45,7 +49,15 @@ def fit(
         str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
     ] = None,
     missing: Missing = None,
-    holdout: Annotated[float, typer.Option(help="Share of rows for a score, by a fit to the others; 0: none.")] = 0.1,
+    holdout: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of rows for a score, by a second fit to the others; 0: none. "
+            "By default the score is that of the cross-validation in the fit, and 0.1 where there is none."
+        ),
+    ] = None,
+    effort: Annotated[str, typer.Option(help="fast (one fit), balanced, or best (more candidates).")] = "balanced",
+    time_budget: Annotated[float | None, typer.Option(help="Seconds; the best model so far is saved then.")] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Leave out uncertainty: no intervals later.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would cost; nothing is written.")
@@ -68,8 +80,7 @@ def fit(
     """Fit a model to a file, and save it."""
     outputs = {"--out": out_path, "--report": report, "--checkpoint": checkpoint}
     check_outputs(outputs, [train], written=not dry_run)
-    if not 0.0 <= holdout < 1.0:
-        raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
+    _check(holdout, effort, time_budget)
     backend_of(device)  # before a long file is read
     levels, begun = list(categorical or []), time.perf_counter()
     roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
@@ -88,10 +99,12 @@ def fit(
         "n_jobs": threads,
         "device": device,
         "verbose": 0 if quiet else 1,
+        "effort": effort,
+        "time_budget": time_budget,
     }
     if dry_run:
         cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
-        _say_cost(cost, holdout, as_json)
+        _say_cost(cost, bool(holdout) or (holdout is None and not cost.parts["search"]), as_json)
         return
     model = estimator(job, family, columns, {**settings, "checkpoint": checkpoint})
     told = _fit(model, job, roles, out_path, fast=fast)
@@ -99,6 +112,9 @@ def fit(
         with _saved(out_path, f"{report} was not written"):
             model.report(report, target=target)
     found: dict[str, float] = {}
+    validated = model.model_.validated
+    if holdout is None:
+        holdout = HOLDOUT if validated is None and time_budget is None else 0.0
     if holdout and not quiet:
         err.print(f"Saved {out_path}. For a score: a fit without {holdout:.0%} of the rows.")
     if holdout:
@@ -109,6 +125,7 @@ def fit(
         "rows": job.n_rows,
         "family": model.model_.family.name,
         "columns": [book.describe() for book in model.model_.encoder.codebooks],
+        "cross-validated": None if validated is None else asdict(validated),
         "held out": found,
         "seconds": time.perf_counter() - begun,
         "ended": model.trace_.reason.value,
@@ -130,6 +147,15 @@ def _saved(path: Path, but: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"{path} is complete, {but}") from None
+
+
+def _check(holdout: float | None, effort: str, time_budget: float | None) -> None:
+    if holdout is not None and not 0.0 <= holdout < 1.0:
+        raise CommandError(f"--holdout must be at least 0 and below 1, got {holdout:g}")
+    if effort not in EFFORTS:
+        raise CommandError(f"--effort must be one of {', '.join(EFFORTS)}, got {effort}")
+    if time_budget is not None and not time_budget > 0.0:
+        raise CommandError(f"--time-budget must be a positive number of seconds, got {time_budget:g}")
 
 
 def _fit(model: Any, job: Job, roles: Roles, path: Path, *, fast: bool) -> list[str]:
@@ -176,6 +202,8 @@ def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
     names = ("column", "kind", "codes", "functions", "missing")
     show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
     out.print(str(summary(model)), soft_wrap=True)
+    if result["cross-validated"] is not None:
+        out.print(f"\nBy {model.model_.validated}", soft_wrap=True)
     if result["held out"]:
         said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
         out.print(f"\nOn {holdout:.0%} of the rows, validation rows of a fit to the others: {said}", soft_wrap=True)
@@ -185,13 +213,13 @@ def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
     out.print(f"{result['seconds']:.1f} s. Model: {result['model']}{report}", soft_wrap=True)
 
 
-def _say_cost(cost: Forecast, holdout: float, as_json: bool) -> None:
-    fits = 2 if holdout else 1
+def _say_cost(cost: Forecast, again: bool, as_json: bool) -> None:
+    """``again``: whether a second fit gives the score."""
     if as_json:
-        print(json.dumps({**asdict(cost), "fits": fits}))
+        print(json.dumps({**asdict(cost), "fits": 2 if again else 1}))
         return
     out.print(str(cost), soft_wrap=True)
-    if holdout:
+    if again:
         out.print("The score on validation rows takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
 
 

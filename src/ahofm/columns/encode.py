@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from ahofm.columns.kind import ColumnKind
 from ahofm.columns.learned import Learned, learn_column
 from ahofm.columns.support import MAX_CODES
 from ahofm.columns.table import Table, read_table
+from ahofm.threads import thread_count
 
 T = TypeVar("T")
 
@@ -205,7 +205,7 @@ class Encoder:
 
 def each(task: Callable[[int], T], items: Iterable[int], n_threads: int | None) -> list[T]:
     """Results of a task that releases Python's lock, on threads; all cores by default."""
-    count = n_threads if n_threads is not None else os.cpu_count() or 1
+    count = thread_count(n_threads)
     if count <= 1:
         return [task(item) for item in items]
     with ThreadPoolExecutor(count) as pool:

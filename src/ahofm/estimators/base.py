@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
-from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +28,7 @@ from ahofm.fit.data import counted_rows
 from ahofm.inference.dispersion import with_dispersion
 from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
+from ahofm.threads import checked, obeys_n_jobs
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -56,6 +55,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         interactions: str | Sequence[Candidate] = "auto",
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
+        effort: Literal["fast", "balanced", "best"] = "balanced",
+        time_budget: float | None = None,
         prune: bool = False,
         center: bool = True,
         max_codes: int | None = None,
@@ -83,6 +84,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.interactions = interactions
         self.tempering = tempering
         self.n_members = n_members
+        self.effort = effort
+        self.time_budget = time_budget
         self.prune = prune
         self.center = center
         self.max_codes = max_codes
@@ -98,6 +101,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.checkpoint = checkpoint
         self.warm_start = warm_start
 
+    @obeys_n_jobs
     def forecast(
         self,
         X: Any,
@@ -137,6 +141,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         tags.input_tags.string = True
         return tags
 
+    @obeys_n_jobs
     def _fit(
         self,
         rows: Table | Dataset,
@@ -211,8 +216,4 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         return table
 
     def _threads(self) -> int:
-        if self.n_jobs is None or self.n_jobs == -1:
-            return os.cpu_count() or 1
-        if isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, Integral) or self.n_jobs < 1:
-            raise ValueError(f"n_jobs must be None, -1 or a positive integer, got {self.n_jobs!r}")
-        return int(self.n_jobs)
+        return checked(self.n_jobs)

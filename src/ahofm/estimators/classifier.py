@@ -75,8 +75,19 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         events: 1.
     n_members : int or "auto", default "auto"
         For "variational": number of ensemble members, fits of all rows from different starts and of different
-        interactions, whose weighted mean is the model. It is one model, of the summed rank. "auto" is 3 from 50 to
-        20,000 rows, else 1.
+        interactions, whose weighted mean is the model. It is one model, of the summed rank. "auto" is by ``effort``: 3
+        from 50 to 20,000 rows, else 1.
+    effort : "fast", "balanced" or "best", default "balanced"
+        Where smoothing parameters are estimated: how much is tried. "fast" is one fit of one candidate, without a
+        search. "balanced" cross-validates the candidates of ``interactions`` and fits three ensemble members. "best"
+        has five folds instead of three, further candidates with twice the rank, and six members, three beyond 20,000
+        rows. What ``interactions``, ``rank`` and ``n_members`` say counts whatever the effort; ``order="auto"`` is
+        searched for in any case.
+    time_budget : float or None, default None
+        Seconds after which the best model so far is the result, with an ``ahofm.fit.TimeBudgetWarning`` unless all was
+        done by then. What is cheap comes first: main effects, a fit of one candidate, then cross-validation and the
+        other ensemble members as far as there is time. It is checked between the columns of a sweep; there are main
+        effects however short it is. Results depend on how fast the machine is.
     prune : bool, default False
         Set what ``negligible_`` names to exactly zero.
     center : bool, default True
@@ -110,7 +121,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         Called with a ``ahofm.model.Record`` after every iteration; a fit stops when one returns True.
     checkpoint : path or None, default None
         A file that keeps the fit on its way, written every few seconds. A fit of the same data and settings goes on
-        from it; it is removed when the fit has ended, and stays after an interrupt (Ctrl-C).
+        from it; it is removed when the fit has ended, and stays when Ctrl-C or ``time_budget`` ended it.
     warm_start : bool, default False
         Whether another ``fit`` uses the codebooks of the last one and, with a solver that minimises a penalised
         objective and the same order and rank, starts from its coefficients.
@@ -172,6 +183,8 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         interactions: str | Sequence[Candidate] = "auto",
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
+        effort: Literal["fast", "balanced", "best"] = "balanced",
+        time_budget: float | None = None,
         prune: bool = False,
         center: bool = True,
         max_codes: int | None = None,
@@ -201,6 +214,8 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
             interactions=interactions,
             tempering=tempering,
             n_members=n_members,
+            effort=effort,
+            time_budget=time_budget,
             prune=prune,
             center=center,
             max_codes=max_codes,

@@ -20,6 +20,7 @@ from ahofm.estimators.training import TrainingRows
 from ahofm.model import Band, Model
 from ahofm.model.scores import log_likelihood, pit, sample
 from ahofm.scale.partitions import is_dask
+from ahofm.threads import limited, obeys_n_jobs
 
 Self = TypeVar("Self", bound="Fitted")
 
@@ -30,6 +31,7 @@ class Fitted:
     model_: Model
     training_: TrainingRows | None
 
+    @obeys_n_jobs
     def predict_eta(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
     ) -> Floats | tuple[Floats, Floats]:
@@ -74,7 +76,8 @@ class Fitted:
         check_is_fitted(self, "model_")
         if self.model_.band is not None:
             return self.model_.band
-        return cast("Band", self._training_rows().model.band)
+        with limited(self._threads()):
+            return cast("Band", self._training_rows().model.band)
 
     @property
     def edf_(self) -> dict[int, Floats]:
@@ -82,6 +85,7 @@ class Fitted:
         edf = self.band_.edf
         return {order: sum((part[order] for part in edf), np.zeros(1)) for order in edf[0]}
 
+    @obeys_n_jobs
     def with_uncertainty(
         self: Self,
         X: Any = None,

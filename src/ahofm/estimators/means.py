@@ -15,11 +15,13 @@ from ahofm.estimators.intervals import check_level, conformal, mean_interval, me
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band
 from ahofm.scale.partitions import is_dask
+from ahofm.threads import obeys_n_jobs
 
 
 class MeanPredictions(Fitted):
     """Means of a fitted regressor."""
 
+    @obeys_n_jobs
     def predict(
         self, X: Any, offset: ArrayLike | None = None, *, return_std: bool = False
     ) -> NDArray[Any] | tuple[NDArray[Any], Floats]:
@@ -60,6 +62,7 @@ class MeanPredictions(Fitted):
         eta, std = with_std(self.model_, self._one_band(), table, offset)
         return self.model_.family.mean(eta), mean_std(self.model_, eta, std)
 
+    @obeys_n_jobs
     @one_blas_thread()
     def predict_interval(
         self,

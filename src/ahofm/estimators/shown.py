@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ahofm.columns.basis import Floats
 from ahofm.estimators.fitted import Fitted
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.threads import obeys_n_jobs
 
 
 class Shown(Fitted):
@@ -29,6 +30,7 @@ class Shown(Fitted):
         check_is_fitted(self, "model_")
         return importances(self)
 
+    @obeys_n_jobs
     def summary(self) -> Any:
         """Summarise the model: columns and orders with their shares, degrees of freedom, tests, and warnings.
 
@@ -42,6 +44,7 @@ class Shown(Fitted):
         check_is_fitted(self, "model_")
         return summary(self)
 
+    @obeys_n_jobs
     def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 12, **asked: Any) -> Any:
         """Draw effects: a curve for each column, a surface for each pair of columns. Needs matplotlib.
 
@@ -69,6 +72,7 @@ class Shown(Fitted):
         check_is_fitted(self, "model_")
         return EffectsDisplay.from_estimator(self, terms, ax=ax, labels=labels, most=most, **asked)
 
+    @obeys_n_jobs
     @one_blas_thread()
     def report(self, path: str | os.PathLike[str], *, title: str | None = None, target: str = "the target") -> Path:
         """Write an HTML page that shows the model; it is self-contained and evaluates the model in the browser.
@@ -92,6 +96,7 @@ class Shown(Fitted):
         check_is_fitted(self, "model_")
         return write(self, path, title=title, target=target)
 
+    @obeys_n_jobs
     def save(self, path: str | os.PathLike[str], *, uncertainty: bool = True) -> None:
         """Write the fitted model to a file that :func:`ahofm.load` reads; nothing in such a file is executed.
 

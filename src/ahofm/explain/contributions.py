@@ -18,6 +18,7 @@ from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.scale.partitions import is_dask, mapped
+from ahofm.threads import obeys_n_jobs
 
 MAX_TERMS = 500
 """Of one row, unless more are asked for."""
@@ -105,6 +106,7 @@ class Shapley(Framed):
         )
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def contributions(
     fitted: Fitted, X: Any, max_order: int | None = None, *, max_terms: int = MAX_TERMS, linear_predictor: Any = None
@@ -183,6 +185,7 @@ def _rows_of_shares(model: Fitted, X: Any, offset: None, linear_predictor: Any) 
     return shapley_values(model, X, linear_predictor=linear_predictor).values
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_threads: int | None = None) -> Shapley:
     """Compute exact Shapley values of the linear predictor, by the model's form: no sampling, no coalitions.

@@ -20,6 +20,7 @@ from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
+from ahofm.threads import obeys_n_jobs
 
 Grid: TypeAlias = int | Mapping[Any, ArrayLike] | None
 
@@ -81,6 +82,7 @@ class Effect(Framed):
         return frame(data, backend)
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def effect(
     fitted: Fitted,

@@ -22,6 +22,7 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Model
 from ahofm.orders import MAIN
+from ahofm.threads import obeys_n_jobs
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class TopInteractions(Framed):
         )
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> VarianceShares:
     """Compute how much of the variance of the linear predictor each order and each column carries.
@@ -139,6 +141,7 @@ def _by_order(pure: Pure) -> dict[int, Floats]:
     return found
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def importances(fitted: Fitted) -> Floats:
     """Compute the share of the variance of the linear predictor that each column carries.
@@ -177,6 +180,7 @@ def _without_each(values: Floats, order: int) -> Floats:
     return np.asarray(sum(before[:-1, q] * after[1:, order - q] for q in range(order + 1)))
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def top_interactions(
     fitted: Fitted, k: int = 10, order: int | None = None, *, linear_predictor: Any = None

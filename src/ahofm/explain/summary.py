@@ -21,6 +21,7 @@ from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Gain, Model
 from ahofm.model.band import Band
+from ahofm.threads import obeys_n_jobs
 
 _DEPENDENT = 0.5
 """Rank correlations from here on are worth a warning."""
@@ -138,6 +139,7 @@ def p_text(value: float) -> str:
     return "-" if np.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def summary(fitted: Fitted) -> Summary:
     """Summarise a model.

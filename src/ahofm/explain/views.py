@@ -17,6 +17,7 @@ from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.kernels.symmetric import symmetric
 from ahofm.orders import main_of
+from ahofm.threads import obeys_n_jobs
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Factors(Framed):
         )
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def marginals(
     fitted: Fitted, columns: Any, grid: Any = None, *, alone: bool = False, linear_predictor: Any = None
@@ -158,6 +160,7 @@ def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: boo
     return np.asarray(np.einsum("nf,fg,ng->n", own, np.prod(pure.moments[list(subset)], axis=0), own))
 
 
+@obeys_n_jobs
 @one_blas_thread()
 def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predictor: Any = None) -> Factors:
     """Compute the latent curves of an order, so that two fits can be compared.

@@ -2,14 +2,14 @@
 
 from ahofm.fit.api import fit_model
 from ahofm.fit.cost.forecast import Forecast, forecast_fit
-from ahofm.fit.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
-from ahofm.fit.settings import SOLVERS, OrderWarning, Settings
+from ahofm.fit.settings import SOLVERS, OrderWarning, Settings, TimeBudgetWarning
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Callback, Objective, Solver, State, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.fit.solvers.penalised import random_start
 from ahofm.fit.stacking.candidates import Candidate
+from ahofm.priors.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
 
 __all__ = [
     "SOLVERS",
@@ -24,6 +24,7 @@ __all__ = [
     "Settings",
     "Solver",
     "State",
+    "TimeBudgetWarning",
     "degrees_of_freedom",
     "fit_model",
     "forecast_fit",

@@ -18,7 +18,15 @@ from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
 from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
-from ahofm.fit.settings import ESTIMATING, Settings, check_order, check_ranks, check_settings
+from ahofm.fit.settings import (
+    ESTIMATING,
+    Deadline,
+    Settings,
+    TimeBudgetWarning,
+    check_order,
+    check_ranks,
+    check_settings,
+)
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.kernels import MAX_BLOCK_ORDER
@@ -62,11 +70,12 @@ def fit_model(
     -------
     Model
         After an interrupt (Ctrl-C) the best so far: ``trace.reason`` is then ``Reason.INTERRUPTED``, and whoever called
-        has to end, as estimators do. KeyboardInterrupt is raised when there was no model yet.
+        has to end, as estimators do. KeyboardInterrupt is raised when there was no model yet. After
+        ``settings.time_budget`` seconds it is the best so far too, with a warning: ``Reason.TIME``.
     """
     family, settings = family or Gaussian(), settings or Settings()
     check_settings(settings)
-    begun = time.perf_counter()
+    deadline = Deadline(settings.time_budget)
     if isinstance(X, Dataset):
         data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
@@ -79,9 +88,9 @@ def fit_model(
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     try:
         if estimates_smoothing(settings):
-            model = fit_variational(data, ranks, settings, classes, saved)
+            model = fit_variational(data, ranks, settings, classes, saved, deadline)
         else:
-            model = fit_penalised(data, ranks, settings, classes, saved, earlier)
+            model = fit_penalised(data, ranks, settings, classes, saved, earlier, deadline)
     except KeyboardInterrupt:  # before there was a model
         _leave(saved)
         raise
@@ -89,7 +98,7 @@ def fit_model(
         raise ValueError(
             f"the fit cannot go on: {error}; look for extreme targets, weights or offsets, and give them in other units"
         ) from error
-    if model.trace.reason is Reason.INTERRUPTED:
+    if model.trace.reason in (Reason.INTERRUPTED, Reason.TIME):
         _leave(saved)
     elif saved is not None:
         saved.remove()
@@ -97,7 +106,9 @@ def fit_model(
     if settings.prune:
         model = model.without(model.negligible())
     _warn_unless_finished(model.trace, settings)
-    return replace(model, trace=replace(model.trace, seconds={"learn": learned - begun, **model.trace.seconds}))
+    return replace(
+        model, trace=replace(model.trace, seconds={"learn": learned - deadline.begun, **model.trace.seconds})
+    )
 
 
 def prepared(
@@ -198,6 +209,10 @@ def _leave(saved: Checkpoint | None) -> None:
 
 def _warn_unless_finished(trace: Trace, settings: Settings) -> None:
     if trace.reason.success or trace.reason in (Reason.CALLBACK, Reason.INTERRUPTED):  # an interrupt is raised
+        return
+    if trace.reason is Reason.TIME:
+        remedy = f"raise time_budget={settings.time_budget:g}, use effort='fast', or fit a lower order"
+        warnings.warn(f"the fit {trace.reason.value}; {remedy}", TimeBudgetWarning, stacklevel=4)
         return
     limit = "" if settings.max_iter is None else f"={settings.max_iter}"
     remedy = {

@@ -32,7 +32,8 @@ FORMAT, VERSION = "ahofm checkpoint", 4
 """Version 1 knew data by some of their rows, and did not know dtypes; versions 2 and 3 had other names and parts."""
 
 
-_IGNORED = ("callbacks", "checkpoint", "n_threads", "device")
+_IGNORED = ("callbacks", "checkpoint", "n_threads", "device", "time_budget")
+"""Settings that do not decide on what is kept: the same fit may go on with others."""
 
 
 class CheckpointError(ValueError):

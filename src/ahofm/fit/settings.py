@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.backends import Device, backend_of
 from ahofm.columns.encode import Kinds
-from ahofm.fit.df import Df, DfKind
 from ahofm.fit.solvers.base import Callback, Solver
+from ahofm.priors.df import Df, DfKind
 from ahofm.tuning import RANKS
 
 PENALISED = ("lbfgs", "bcd", "adam")
@@ -32,6 +35,31 @@ SOLVERS = ("auto", *ESTIMATING, *PENALISED)
 
 INTERACTIONS = ("auto", "spline", "random_walk", "spline_iid")
 
+EFFORTS = ("fast", "balanced", "best")
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Seconds by the clock from now on; None: no limit."""
+
+    seconds: float | None = None
+    begun: float = field(default_factory=time.perf_counter)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is one."""
+        return self.seconds is not None
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, below 0 when the time is over."""
+        return inf if self.seconds is None else self.begun + self.seconds - time.perf_counter()
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return self.left <= 0.0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -46,6 +74,8 @@ class Settings:
     ridge: float = 0.01
     solver: str | Solver[Any] = "auto"
     interactions: Any = "auto"
+    effort: str = "balanced"
+    time_budget: float | None = None
     tempering: float | str = "auto"
     n_members: int | str = "auto"
     prune: bool = False
@@ -72,19 +102,13 @@ def check_settings(settings: Settings) -> None:
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
     _check_interactions(settings.interactions)
+    _check_choice("effort", settings.effort, EFFORTS)
     if settings.solver in ESTIMATING and settings.smoothing == "df":
         name = settings.solver
         raise ValueError(
             f"solver={name!r} learns its smoothing parameters: use smoothing='auto', or another solver with 'df'"
         )
-    fraction = settings.validation_fraction
-    if fraction is not None and not 0.0 <= fraction < 1.0:
-        raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
-    _check_count("patience", settings.patience)
-    if settings.max_iter is not None:
-        _check_count("max_iter", settings.max_iter)
-    if settings.n_members != "auto":
-        _check_count("n_members", settings.n_members)
+    _check_rows_and_sweeps(settings)
     if settings.tempering != "auto" and not _is_fraction(settings.tempering):
         raise ValueError(f"tempering must be 'auto' or a number from 0 to 1, got {settings.tempering!r}")
     if not 0.0 <= settings.ridge < np.inf:
@@ -93,8 +117,23 @@ def check_settings(settings: Settings) -> None:
         raise ValueError(
             f"checkpoint must be a file, got the directory {str(settings.checkpoint)!r}; give a name in it"
         )
+
+
+def _check_rows_and_sweeps(settings: Settings) -> None:
+    """What limits a fit: rows aside, iterations, seconds."""
+    fraction = settings.validation_fraction
+    if fraction is not None and not 0.0 <= fraction < 1.0:
+        raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
+    _check_count("patience", settings.patience)
+    if settings.max_iter is not None:
+        _check_count("max_iter", settings.max_iter)
+    if settings.n_members != "auto":
+        _check_count("n_members", settings.n_members)
     if settings.tol is not None and not settings.tol > 0.0:
         raise ValueError(f"tol must be positive, got {settings.tol!r}")
+    budget = settings.time_budget
+    if budget is not None and not (_is_number(budget) and float(budget) > 0.0):
+        raise ValueError(f"time_budget must be None or a positive number of seconds, got {budget!r}")
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -121,12 +160,20 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def _is_fraction(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0
+    return _is_number(value) and 0.0 <= float(value) <= 1.0
 
 
 class OrderWarning(UserWarning):
     """The order was reduced to the number of columns that vary."""
+
+
+class TimeBudgetWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
+    """``time_budget`` was over before all was done: the model is the best so far."""
 
 
 def check_order(order: Any, n_columns: int, n_rows: int) -> int:

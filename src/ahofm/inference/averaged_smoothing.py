@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
 
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import SOFTEST, Group
@@ -137,11 +138,18 @@ def _tolerance(information: Floats, groups: Sequence[Group]) -> Floats:
 
 def root_of(information: Floats, penalty: Floats) -> Floats:
     """Lower Cholesky factor of the information plus a diagonal of penalties."""
-    matrix = information + np.diag(penalty)
+    mean = (np.trace(information) + penalty.sum()) / len(penalty)
     for jitter in (1e-10, 1e-7, 1e-4):
         try:
-            lifted = matrix + jitter * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
-            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, check_finite=False))
+            lifted = information.copy()
+            np.einsum("ii->i", lifted)[:] += penalty + jitter * mean
+            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, overwrite_a=True, check_finite=False))
         except np.linalg.LinAlgError:
             continue
     raise np.linalg.LinAlgError("the information of the rows is not finite")
+
+
+def variances(root: Floats) -> Floats:
+    """Diagonal (P,) of ``(L L')^-1``, of a lower triangle L: squares of the columns of its inverse, added up."""
+    inverse, _ = lapack.dtrtri(root, lower=1)
+    return np.asarray(np.einsum("ij,ij->j", inverse, inverse))

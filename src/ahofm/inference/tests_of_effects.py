@@ -72,11 +72,16 @@ def main_statistics(
     for own, stiff in zip(at, stiffness, strict=True):
         if stiff.any() or len(stiff) == 1:
             penalty[own] = 0.0
-    seen = information + _RIDGE * np.trace(information) / len(information) * np.eye(len(information))
-    root = scipy.linalg.cho_factor(seen + np.diag(penalty), lower=True, check_finite=False)
+    seen = information.copy()
+    np.einsum("ii->i", seen)[:] += _RIDGE * np.trace(information) / len(information)
+    penalised_seen = seen.copy()
+    np.einsum("ii->i", penalised_seen)[:] += penalty
+    root = scipy.linalg.cho_factor(penalised_seen, lower=True, overwrite_a=True, check_finite=False)
     estimate = theta + scipy.linalg.cho_solve(root, score - penalty * theta)
     mains = np.concatenate([np.arange(own.start, own.stop) for own in at] or [np.zeros(0, dtype=np.intp)]).astype(int)
-    half = scipy.linalg.cho_solve(root, np.eye(len(seen))[:, mains])
+    units = np.zeros((len(seen), len(mains)))
+    units[mains, np.arange(len(mains))] = 1.0
+    half = scipy.linalg.cho_solve(root, units, check_finite=False)
     covariance = half.T @ (seen @ half)
     found, start = {}, 0
     for j, (own, stiff) in enumerate(zip(at, stiffness, strict=True)):

@@ -22,7 +22,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.data import row_counts
 from ahofm.fit.settings import ESTIMATING
-from ahofm.inference.averaged_smoothing import STIFFEST, averaged, root_of
+from ahofm.inference.averaged_smoothing import STIFFEST, averaged, root_of, variances
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.inference.many_levels import level_edf
@@ -121,10 +121,13 @@ def _information(
 ) -> Floats:
     """``J' diag(curvature) J`` of the rows' Jacobian, (P, P)."""
     total: Floats = np.zeros(())
+    convex = bool((curvature >= 0.0).all())
+    roots = np.sqrt(curvature) if convex else curvature
     for start in range(0, codes.n_rows, 1_000):
         stop = min(start + 1_000, codes.n_rows)
         J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors)
-        total = total + J.T @ (J * curvature[start:stop, np.newaxis])
+        times = J * roots[start:stop, np.newaxis]
+        total = total + (times.T @ times if convex else J.T @ times)  # a matrix by itself is half the work
     return total
 
 
@@ -196,7 +199,8 @@ def _edf(
 ) -> dict[int, Floats]:
     """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
     root = root_of(information, lam)
-    diagonal = np.diag(scipy.linalg.cho_solve((root, True), information, check_finite=False))
+    penalty = np.einsum("ij,ij->i", root, root) - np.diag(information)
+    diagonal = 1.0 - penalty * variances(root)
     orders = Orders(ranks)
     rank = orders.n_factors
     out = {order: np.zeros(len(mains)) for order in orders.all}

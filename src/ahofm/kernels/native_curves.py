@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ahofm import _native
 from ahofm.columns.basis import Floats
 from ahofm.kernels.curves import Curves, LevelCurves, NumberCurves, check_columns, check_predictors
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
+from ahofm.threads import thread_count
 
 BLOCK_ROWS = 16_384
 """Rows of one call of the compiled module: milliseconds of work against microseconds of checks."""
@@ -103,7 +103,7 @@ class NativeCurves:
             )
 
         starts = range(0, n, BLOCK_ROWS)
-        count = min(n_threads or os.cpu_count() or 1, len(starts))
+        count = min(thread_count(n_threads), len(starts))
         if count <= 1:
             for start in starts:
                 run(start)

@@ -7,7 +7,7 @@ from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Negligible
 from ahofm.model.predictor import Lower, Predictor
-from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
+from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
 
 __all__ = [
     "Band",
@@ -23,6 +23,7 @@ __all__ = [
     "Reason",
     "Record",
     "Trace",
+    "Validated",
     "check_offset",
     "check_weight",
     "coordinates",

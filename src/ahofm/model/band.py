@@ -118,8 +118,20 @@ class Band:
         return float(np.quantile(np.abs(draws @ half).max(axis=1), level))
 
     def _half(self, derivatives: Floats, k: int) -> Floats:
-        """``L^-1 J'``."""
-        return np.asarray(scipy.linalg.solve_triangular(self.roots[k], derivatives.T, lower=True, check_finite=False))
+        """A matrix M with ``M'M = J V J'``: ``L^-1 J'`` or, where few coordinates count, as many rows as there are.
+
+        A term has derivatives by the coordinates of its own columns only, and a figure or a page asks for many points
+        of it: the coordinates are solved for, not the points.
+        """
+        used = np.flatnonzero(derivatives.any(axis=0))
+        if len(used) == 0:
+            return np.zeros((1, len(derivatives)))
+        root = self.roots[k][used[0] :, used[0] :]  # what comes before stays zero
+        if len(used) >= len(derivatives):
+            return _solved(root, derivatives[:, used[0] :].T)
+        units = np.zeros((len(root), len(used)))
+        units[used - used[0], np.arange(len(used))] = 1.0
+        return np.asarray(np.linalg.qr(_solved(root, units), mode="r") @ derivatives[:, used].T)
 
     @one_blas_thread()
     def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
@@ -146,6 +158,10 @@ class Band:
         """Coordinates of a column's factors: (coordinates, factors)."""
         part = theta[starts[column] + self.mains[column].shape[1] : starts[column + 1]]
         return part.reshape(self.factors[column].shape[1], -1)
+
+
+def _solved(root: Floats, right: Floats) -> Floats:
+    return np.asarray(scipy.linalg.solve_triangular(root, right, lower=True, check_finite=False))
 
 
 def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> list[int]:

@@ -3,8 +3,9 @@
 The metadata are ``{"format": "ahofm", "version": "4", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
-tensor too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
-predicts the same.
+tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
+precision, which changes standard errors by a millionth. What was learned is stored, not how to learn it again: every
+later version predicts the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
-from math import isfinite
+from math import isfinite, isqrt
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
@@ -37,7 +38,7 @@ from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
-from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
+from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
 from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm", 4
@@ -48,7 +49,7 @@ _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Band, Lower, Predictor, Choice, Gain, Encoder, Codebook, Support, Trace, Record}.union(
+_PARTS = {Model, Band, Lower, Predictor, Choice, Gain, Encoder, Codebook, Support, Trace, Record, Validated}.union(
     *_CHOICES.values()
 )
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
@@ -58,7 +59,11 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Model: frozenset({"missing", "gains", "pearson_dispersion"}),
         Band: frozenset({"concurvity", "tests", "widths"}),
     },
-    4: {Predictor: frozenset({"neutral"}), Band: frozenset({"loadings"})},
+    4: {
+        Predictor: frozenset({"neutral"}),
+        Band: frozenset({"loadings"}),
+        Model: frozenset({"validated"}),
+    },
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
@@ -77,6 +82,9 @@ _NEW_FIELDS = {
 }
 _NEW_SOLVERS = {"block": "variational", "newton": "subsample"}
 """Names in files of versions 1 and 2, and what they are called since version 3: types, fields by type, solvers."""
+
+_TRIANGLES = "model.band.roots."
+"""Tensors that are packed; in files of version 3 and before they may be square arrays of numbers."""
 
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 _LABELS = {f"numpy.{name}": np.dtype(name).type for name in ("str", "bool", *_WIDTHS)}  # Python's are those of JSON
@@ -216,8 +224,11 @@ def _sorted_header(data: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + data[end:]
 
 
-def _pack(value: Any, where: str, tensors: Tensors) -> Any:
+def _pack(value: Any, where: str, tensors: Tensors) -> Any:  # noqa: PLR0911 - one return a type
     """JSON of a value; its arrays go to the tensors."""
+    if where.startswith(_TRIANGLES) and isinstance(value, np.ndarray) and value.ndim == 2:
+        tensors[where] = _finite(value[np.tril_indices(len(value))].astype(np.float32), where)
+        return {"type": "triangle"}
     if isinstance(value, np.ndarray) and is_numeric(value):
         tensors[where] = _finite(np.ascontiguousarray(value, dtype=np.float64), where)
         return {"type": "numbers"}
@@ -303,6 +314,8 @@ def _unpack_scalar(value: Any, hint: Any, where: str) -> Any:
 def _unpack_array(value: Any, text: bool, where: str, tensors: Tensors) -> NDArray[Any]:
     levels, numbers = text and value == {"type": "levels"}, value == {"type": "numbers"}
     array = tensors.pop(where, None)
+    if value == {"type": "triangle"} and where.startswith(_TRIANGLES):
+        return _square(array, where)
     if array is None or not (levels or numbers) or array.dtype != (np.uint8 if levels else np.float64):
         raise ValueError(f"tensor {where} is missing or of the wrong type")
     if not levels:
@@ -311,6 +324,18 @@ def _unpack_array(value: Any, text: bool, where: str, tensors: Tensors) -> NDArr
     if not isinstance(texts, list) or not all(isinstance(level, str) for level in texts):
         raise ValueError(f"tensor {where} is not a list of texts")
     return np.array([*texts, None], dtype=object)[:-1]
+
+
+def _square(packed: NDArray[Any] | None, where: str) -> NDArray[np.float64]:
+    """A lower triangle (P, P) of its P (P + 1) / 2 numbers."""
+    if packed is None or packed.dtype != np.float32 or packed.ndim != 1:
+        raise ValueError(f"tensor {where} is missing or of the wrong type")
+    size = (isqrt(8 * len(packed) + 1) - 1) // 2
+    if size * (size + 1) // 2 != len(packed):
+        raise ValueError(f"tensor {where} has {len(packed)} numbers, which make no triangle")
+    out = np.zeros((size, size))
+    out[np.tril_indices(size)] = _finite(packed, where)
+    return out
 
 
 def _finite(value: Any, where: str) -> Any:

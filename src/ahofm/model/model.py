@@ -23,7 +23,7 @@ from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
-from ahofm.model.trace import Choice, Gain, Trace
+from ahofm.model.trace import Choice, Gain, Trace, Validated
 from ahofm.orders import Orders
 
 NEGLIGIBLE_FRACTION = 5e-3
@@ -72,6 +72,8 @@ class Model:
     pearson_dispersion : float or None
         Where the family takes the dispersion as known: Pearson's statistic of the fit's smooth part per row, about 1
         when the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
+    validated : Validated or None
+        How well cross-validation predicted its validation rows, where there was any.
     """
 
     encoder: Encoder
@@ -88,6 +90,7 @@ class Model:
     missing: tuple[str, ...] = ()
     gains: tuple[Gain, ...] = ()
     pearson_dispersion: float | None = None
+    validated: Validated | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""

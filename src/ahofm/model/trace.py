@@ -19,6 +19,7 @@ class Reason(Enum):
     DIVERGED = "diverged: the objective is not finite any more"
     CALLBACK = "stopped by a callback"
     INTERRUPTED = "interrupted by the keyboard"
+    TIME = "ran out of time_budget before all was done; the model is the best so far"
 
     @property
     def success(self) -> bool:
@@ -95,6 +96,31 @@ class Gain:
         size, error = 100.0 * abs(self.gain), 100.0 * self.error
         compared = f"order {self.order} predicts {self.rows} validation rows {better} than order {self.over}"
         return f"{compared} by {size:.2g} ± {error:.2g} % of the mean loss"
+
+
+@dataclass(frozen=True)
+class Validated:
+    """How well fits predicted validation rows, which they were not fitted to.
+
+    Attributes
+    ----------
+    rows, of : int
+        Validation rows, and how many rows there were to choose from. Where they are all, each was predicted by fits to
+        the other folds.
+    scores : dict of name to float
+        "R2" and "RMSE" of means, or "accuracy", "log-loss" and, for two classes, "AUROC": of the candidate fits, with
+        their stacking weights. The weights were chosen on the same rows; the fits had fewer rows than the model.
+    """
+
+    rows: int
+    of: int
+    scores: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """For people."""
+        said = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
+        whose = "all" if self.rows == self.of else f"{self.rows} of"
+        return f"cross-validation, on {whose} {self.of} rows as candidate fits to others predict them: {said}"
 
 
 @dataclass(frozen=True)

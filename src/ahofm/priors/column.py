@@ -80,10 +80,15 @@ class ColumnPriors:
         mass = known_codes(self.book.mass)
         return np.asarray(mass / mass.sum())
 
-    def coefficients(self, main: FunctionPosterior, factors: FunctionPosterior | None) -> tuple[Floats, Floats]:
-        """Coefficients of the codebook's functions (size, 1 + factors), and centrings (1 + factors,)."""
+    def coefficients(self, main: FunctionPosterior | None, factors: FunctionPosterior | None) -> tuple[Floats, Floats]:
+        """Coefficients of the codebook's functions (size, 1 + factors), and centrings (1 + factors,).
+
+        A main effect that has not been solved is zero.
+        """
         given = ((main, self.main_smooth), (factors, self.smooth))
         parts = [self._coefficients(part, smooth) for part, smooth in given if part is not None]
+        if main is None:
+            parts.insert(0, (np.zeros((self.book.size, 1)), np.zeros(1)))
         return np.hstack([coef for coef, _ in parts]), np.concatenate([centring for _, centring in parts])
 
     def _coefficients(self, posterior: FunctionPosterior, smooth: SmoothCoordinates | None) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from ahofm.kernels import Chunk
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.rows.source import Source
+from ahofm.threads import thread_count
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class ThreadExecutor:
 
     def map(self, task: Callable[[Chunk], T], source: Source) -> Iterator[T]:
         """Results in chunk order; at most two per thread wait to be taken."""
-        n_threads = self.n_threads or os.cpu_count() or 1
+        n_threads = thread_count(self.n_threads)
         if min(n_threads, source.n_chunks) == 1:
             yield from SerialExecutor().map(task, source)
             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ahofm.backends import FailedError
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
@@ -27,18 +28,17 @@ from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders
-from ahofm.tuning import (
-    FEWEST_ROWS_FOR_THREADS,
+from ahofm.threads import thread_count
+from ahofm.tuning import FEWEST_ROWS_FOR_THREADS, FLOAT64_STATE_ROWS, FUNCTIONS, GRAM_ROWS, MOST_DESIGN_CELLS
+from ahofm.tuning.forecasts import (
     FIRST_SWEEPS,
-    FLOAT64_STATE_ROWS,
-    FUNCTIONS,
-    GRAM_ROWS,
-    MOST_DESIGN_CELLS,
+    NOMINAL_SWEEP,
     OVERHEAD_BYTES,
     PROBED_LARGE,
     PROBED_PASS_ROWS,
     PROBED_SMALL,
     PROBED_SWEEPS,
+    TRACED_ROWS,
 )
 
 
@@ -49,6 +49,7 @@ class Forecast:
     Attributes
     ----------
     seconds : float
+        No more than ``time_budget``, where there is one.
     memory : float
         Bytes at most, on top of what is there before the fit.
     parts : dict of phase to seconds
@@ -101,7 +102,7 @@ def forecast_fit(
             raise ValueError(f"y is needed to forecast a fit of family {family.name}")
         y = np.random.default_rng(0).normal(size=table.n_rows)
     table, rows = counted_rows(table, y, weight, offset, family)
-    n, threads = table.n_rows, settings.n_threads or os.cpu_count() or 1
+    n, threads = table.n_rows, thread_count(settings.n_threads)
     some = np.random.default_rng(settings.seed).permutation(n)[:PROBED_PASS_ROWS]
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))
@@ -118,7 +119,12 @@ def forecast_fit(
         and max(problem.ranks, default=1) < 4
     )
     first = Speed.of(problem, candidates[0], single=single)
-    speeds = [first, *(first.like(problem, candidate, single=single) for candidate in candidates[1:])]
+    known = {(candidates[0].interactions, candidates[0].times): first}
+    for candidate in candidates[1:]:
+        place = candidate.interactions, candidate.times  # weights of rows cost nothing
+        if place not in known:
+            known[place] = first.like(problem, candidate, single=single)
+    speeds = [known[candidate.interactions, candidate.times] for candidate in candidates]
     beside = max(_side_by_side(jobs, threads) for jobs in (plan.search, plan.members))
     crowded = crowding(problem, candidates[0], beside) if beside > 1 else 1.0
     passes = pass_times(problem, candidates[0]) if plan.passes else {}
@@ -131,7 +137,8 @@ def forecast_fit(
     }
     of_members = Memory.of(problem, candidates[0], single=single)
     memory = OVERHEAD_BYTES + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
-    return Forecast(sum(parts.values()), memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
+    seconds = min(sum(parts.values()), settings.time_budget or np.inf)
+    return Forecast(seconds, memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
 
 
 def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded: float) -> float:
@@ -212,14 +219,22 @@ class Speed:
         return cls(lines[0], lines[1])
 
     def like(self, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Speed:
-        """Of another candidate: a row costs the same, the rest does not."""
+        """Of another candidate, by a first sweep: a row costs the same, the rest so many times as much."""
         small, _ = _sizes(problem, PROBED_SMALL, PROBED_LARGE)
-        few = _sweep_times(problem, candidate, small, single=single)
-        lines = [
-            {order: Line(max(few[order][at] - line.per_row * small, 0.0), line.per_row) for order, line in own.items()}
-            for at, own in enumerate((self.first, self.later))
-        ]
-        return Speed(lines[0], lines[1])
+        few = _sweep_times(problem, candidate, small, single=single, sweeps=1)
+        times = {
+            order: max(few[order][0] - line.per_row * small, 0.0) / max(line.fixed, np.finfo(float).tiny)
+            for order, line in self.first.items()
+        }
+        whole = {order: few[order][0] / line.at(small) for order, line in self.first.items()}
+
+        def scaled(line: Line, order: int) -> Line:
+            if self.first[order].fixed > 0.0:
+                return Line(times[order] * line.fixed, line.per_row)
+            return Line(whole[order] * line.fixed, whole[order] * line.per_row)
+
+        parts = [{order: scaled(line, order) for order, line in own.items()} for own in (self.first, self.later)]
+        return Speed(parts[0], parts[1])
 
     def seconds(self, job: Job, threads: int = 1) -> float:
         """Of a staged fit whose pairs need no more factors than they have at first."""
@@ -249,7 +264,7 @@ class Memory:
     @classmethod
     def of(cls, problem: TrainingProblem, candidate: Candidate, *, single: bool) -> Memory:
         """Of staged fits of a candidate, with row states in single or double precision."""
-        sizes, found = _sizes(problem, PROBED_SMALL, PROBED_LARGE), []
+        sizes, found = _sizes(problem, *TRACED_ROWS), []
         for size in sizes:
             some = _some(problem, size)
             staged = _short(some.staged_fit(candidate, 0, 0), 1)
@@ -328,10 +343,10 @@ def traced(task: Callable[[], T]) -> tuple[float, float]:
 
 
 def _sweep_times(
-    problem: TrainingProblem, candidate: Candidate, n_rows: int, *, single: bool
+    problem: TrainingProblem, candidate: Candidate, n_rows: int, *, single: bool, sweeps: int = PROBED_SWEEPS
 ) -> dict[int, tuple[float, float]]:
-    """Seconds of the first sweep, and of a later one, by order."""
-    staged = _staged_fit(problem, candidate, n_rows, PROBED_SWEEPS)
+    """Seconds of the first sweep, and of a later one where there are some, by order."""
+    staged = _staged_fit(problem, candidate, n_rows, sweeps)
     if single:
         staged.precision = "float32"
     times: dict[int, list[float]] = {order: [] for order in (1, *problem.ranks)}
@@ -343,15 +358,16 @@ def _sweep_times(
         times[sweep.order].append(last - before)
         return False
 
-    with one_blas_thread():
+    with one_blas_thread(), suppress(FailedError):  # what has been swept before is priced
         staged.run(report)
     return _completed(
-        {order: (own[0], float(np.mean(own[1:]))) for order, own in times.items() if len(own) > 1}, problem
+        {order: (own[0], float(np.mean(own[1:] or own))) for order, own in times.items() if len(own) >= sweeps}, problem
     )
 
 
 def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) -> dict[int, tuple[float, float]]:
     """With orders whose sweeps failed, e.g. by sums that are not finite: as the last one below, by their functions."""
+    times.setdefault(1, (NOMINAL_SWEEP * problem.response.n_rows,) * 2)
     for order in problem.ranks:
         if order not in times:
             below = max(other for other in times if other < order)

@@ -1,8 +1,7 @@
-"""Staged fits, on threads when there are rows enough: stoppable between sweeps, with reports of the sweeps."""
+"""Staged fits, on threads when there are rows enough: stoppable between columns, with reports of the sweeps."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -10,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 
+from ahofm.fit.settings import Deadline
 from ahofm.fit.solvers.base import Callback, Saved
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Predictor, Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
+from ahofm.threads import thread_count
 from ahofm.tuning import FEWEST_ROWS_FOR_THREADS
 
 
@@ -33,6 +34,8 @@ class Runner:
         All work that is likely to come, as jobs count it; records then say how much of it is done.
     saved : Saved, optional
         Where staged fits are kept, once they are complete.
+    deadline : Deadline, optional
+        When all fits stop.
     """
 
     def __init__(
@@ -42,10 +45,12 @@ class Runner:
         callbacks: Sequence[Callback],
         expected: float | None = None,
         saved: Saved | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         """Nothing has run yet."""
         self.saved = saved
-        self._n_threads = n_threads or os.cpu_count() or 1
+        self.deadline = deadline or Deadline()
+        self._n_threads = thread_count(n_threads)
         self._n_rows = n_rows
         self._callbacks = callbacks
         self._lock = threading.Lock()
@@ -55,10 +60,12 @@ class Runner:
         self.records = [Record(0, 1.0, 0.0, 0.0, 0.0)]  # the standardised target
         self.reason: Reason | None = None
         self.damped = 0
+        self._found = False
 
     def __call__(self, staged_fits: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
         """Results of every staged fit; of stages that were not reached there are none.
 
+        Once somebody has asked to stop, what has not begun has none at all, unless it would be the first to have any.
         With a name the fits are saved, and all else that the fits have learned is forgotten.
         """
         few = all(
@@ -68,6 +75,7 @@ class Runner:
         each = self._n_threads // max(n_parallel, 1)
         for staged in staged_fits:
             staged.executor = SerialExecutor() if few or each == 1 else ThreadExecutor(each)
+            staged.stop = self.stopped
         with one_blas_thread():  # the same bits whatever the number of threads
             if n_parallel == 1:
                 return [self._run(staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
@@ -84,9 +92,13 @@ class Runner:
             found = self.saved.get(place, StageResult, Predictor, staged.response.family)
             if found is not None:
                 staged.fits, staged.settled, family, damped = found
+                staged.complete = self._found = True
                 staged.response = replace(staged.response, family=family)
                 self.damped += damped
                 return staged.fits
+        if self.stopped() and (self._found or self.reason is Reason.INTERRUPTED):
+            return []
+        fits: list[Fit] = []
         with self.interruptible():  # in the calling thread: fits on threads see the reason instead
             fraction = staged.response.n_rows / self._n_rows
             job, done = staged.job, 0.0
@@ -104,11 +116,19 @@ class Runner:
                 self.damped += staged.damped
                 self._done += job.total - done
             if place is not None:
-                if self.saved is not None and self.reason is None:
+                if self.saved is not None and staged.complete:
                     self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
                 staged.forget()
-            return fits
-        return staged.so_far()
+        if self.reason is Reason.INTERRUPTED and not fits:
+            fits = staged.so_far()
+        self._found = self._found or bool(fits)
+        return fits
+
+    def stopped(self) -> bool:
+        """Whether somebody asked to stop, or the time is over."""
+        if self.reason is None and self.deadline.over:
+            self.reason = Reason.TIME
+        return self.reason is not None
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -136,7 +156,7 @@ class Runner:
             wishes = [callback(record) for callback in self._callbacks]
             if any(wishes) and self.reason is None:
                 self.reason = Reason.CALLBACK
-            return self.reason is not None
+            return self.stopped()
 
 
 def _place(name: str | None, k: int) -> str | None:

@@ -20,6 +20,7 @@ from ahofm.backends import Rows, loss_of
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.families.links import quiet
+from ahofm.fit.settings import Deadline
 from ahofm.kernels import ColumnSums, Sums, Tables
 from ahofm.model import Layout, Reason, Record, Trace
 
@@ -214,6 +215,14 @@ def has_converged(records: Sequence[Record], tol: float, reference: float | None
     return len(records) > 10 and records[-11].objective - last.objective <= gain
 
 
+def _asked_to_stop(record: Record, callbacks: Sequence[Callback], deadline: Deadline | None) -> Reason | None:
+    """Why to end after an iteration that is not the last: a callback, or the time."""
+    wishes = [callback(record) for callback in callbacks]  # each of them is called
+    if any(wishes):
+        return Reason.CALLBACK
+    return Reason.TIME if deadline is not None and deadline.over else None
+
+
 def minimise(
     solver: Solver[Any],
     objective: Objective,
@@ -224,6 +233,7 @@ def minimise(
     callbacks: Sequence[Callback] = (),
     saved: Saved | None = None,
     reference: float | None = None,
+    deadline: Deadline | None = None,
 ) -> tuple[Floats, Trace]:
     """Run a solver.
 
@@ -238,6 +248,8 @@ def minimise(
         Where the state is kept after every iteration, and where one may be already.
     reference : float, optional
         Objective per unit of weight of a start without knowledge, when this one has some; for ``tol``.
+    deadline : Deadline, optional
+        After which there is no further iteration.
 
     Returns
     -------
@@ -279,9 +291,8 @@ def minimise(
             if tol is not None and has_converged(records, tol, reference):
                 reason = Reason.CONVERGED
                 break
-            wishes = [callback(records[-1]) for callback in callbacks]  # each of them is called
-            if any(wishes):
-                reason = Reason.CALLBACK
+            if (asked := _asked_to_stop(records[-1], callbacks, deadline)) is not None:
+                reason = asked
                 break
     except KeyboardInterrupt:
         reason = Reason.INTERRUPTED

@@ -18,14 +18,14 @@ import numpy as np
 from ahofm.backends import Precision, backend_of
 from ahofm.columns.basis import Floats
 from ahofm.fit.data import Data
-from ahofm.fit.df import smoothing_parameters_of
-from ahofm.fit.settings import Settings
+from ahofm.fit.settings import Deadline, Settings
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Objective, Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.kernels import Chunk
 from ahofm.model import Layout, Model
+from ahofm.priors.df import smoothing_parameters_of
 from ahofm.rows import ArraySource, MappedSource, Source, fold
 from ahofm.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
 
@@ -37,6 +37,7 @@ def fit_penalised(
     classes: tuple[Any, ...] | None,
     saved: Saved | None = None,
     earlier: Model | None = None,
+    deadline: Deadline | None = None,
 ) -> Model:
     """A model with smoothing parameters by degrees of freedom; starts from an earlier one of the same shape."""
     begun = time.perf_counter()
@@ -71,6 +72,7 @@ def fit_penalised(
         callbacks=settings.callbacks,
         saved=saved,
         reference=reference,
+        deadline=deadline,
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     linear_predictors = tuple(

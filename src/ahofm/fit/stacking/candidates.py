@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
@@ -11,6 +11,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.settings import Settings
 from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, all_column_priors
 from ahofm.tuning import (
+    FAST_INTERACTIONS,
     FEWEST_VALIDATION_ROWS,
     MANY_ROWS,
     RANDOM_WALK_TEMPERING,
@@ -18,6 +19,7 @@ from ahofm.tuning import (
     SPLINE_TEMPERING,
     WEIGHTED_RANDOM_WALK_TEMPERING,
     WEIGHTED_SPLINE_TEMPERING,
+    WIDE_TIMES,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Candidate:
     joint : bool
         Whether smooth main effects of all columns are solved for jointly at raw values, beside a random walk of each
         column over its codes. Otherwise main effects of automatic columns of numbers are random walks alone.
+    times : int
+        What multiplies the rank.
     """
 
     interactions: Interactions
@@ -49,11 +53,13 @@ class Candidate:
     with_many: float
     weighted: bool = False
     joint: bool = True
+    times: int = 1
 
     @property
     def name(self) -> str:
         """As it is called in summaries."""
-        return f"weighted {self.interactions}" if self.weighted else self.interactions
+        prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
+        return f"{prefix}{self.interactions}"
 
     def priors(
         self,
@@ -91,6 +97,8 @@ CANDIDATES = (
     Candidate("random_walk", *RANDOM_WALK_TEMPERING),
 )
 
+WIDE = tuple(replace(candidate, times=WIDE_TIMES) for candidate in CANDIDATES)
+
 WEIGHTED = (
     Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
     Candidate("spline", *WEIGHTED_SPLINE_TEMPERING, weighted=True),
@@ -98,7 +106,10 @@ WEIGHTED = (
 
 
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
-    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last."""
+    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last.
+
+    ``effort="fast"`` tries one, ``"best"`` also those with more factors.
+    """
     found = zip(problem.automatic, problem.books, strict=True)
     open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
     candidates: Sequence[Candidate] = CANDIDATES
@@ -111,8 +122,12 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == wanted]
     elif problem.response.n_rows < FEWEST_VALIDATION_ROWS:
         candidates = [candidate for candidate in CANDIDATES if candidate.interactions == "spline"]
-    elif problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined:
-        candidates = (*CANDIDATES, *WEIGHTED)
+    elif settings.effort == "fast":
+        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == FAST_INTERACTIONS]
+    else:
+        more = WIDE if settings.effort == "best" and settings.rank == "auto" else ()
+        precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
+        candidates = (*CANDIDATES, *more, *(WEIGHTED if precise else ()))
     return candidates
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 from ahofm.backends import FailedError, Response
 from ahofm.columns.basis import Floats
 from ahofm.families import Gamma
+from ahofm.families.links import quiet
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
-from ahofm.fit.stacking.problem import TrainingProblem, search_settings
+from ahofm.fit.stacking.problem import TrainingProblem, fold_count, search_settings
 from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
+from ahofm.model import Validated
 from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, VARIANCE_ROWS
 
 
@@ -39,11 +42,14 @@ class CrossValidation:
         rows without that one have nothing to fit. There are none of weighted candidates where rows are equally precise.
     fits : list of lists of Fit
         Of plain candidates, to the rows to fit of the first part.
+    skipped : bool
+        Whether there was no time for it.
     """
 
     problem: TrainingProblem
     scores: Scores | None = None
     fits: list[list[Fit]] = field(default_factory=list)
+    skipped: bool = False
 
 
 def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> CrossValidation:
@@ -68,11 +74,11 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
 
 def _parts(problem: TrainingProblem) -> list[Split] | None:
     """Rows to fit and validation rows, by chance or, if need be, stratified; None if neither lets effects be judged."""
-    response, seed = problem.response, problem.settings.seed
+    response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
     told = {"dispersed": response.family.dispersed, "rare": response.rare}
-    parts = validation_split(response.n_rows, seed, **told)
+    parts = validation_split(response.n_rows, seed, **told, n_folds=count)
     if not can_judge(parts, response.y):
-        parts = stratified(response.y, seed, **told)
+        parts = stratified(response.y, seed, **told, n_folds=count)
     return parts if can_judge(parts, response.y) else None
 
 
@@ -169,3 +175,46 @@ def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: Traini
         times = theirs / own if own > 0.0 else 1.0
         found.append(tuple(replace(part, noise=times * part.noise) for part in fit))
     return found
+
+
+def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[Any, ...] | None) -> Validated | None:
+    """Scores of the predictions that stacking weights make of candidate fits; None where none were cross-validated."""
+    if scores is None:
+        return None
+    data, response = problem.data, scores.response
+    units, weight = data.units, response.weight
+    y = units.centre + units.scale * response.y
+    eta = np.asarray(units.shift) + np.asarray(units.factor) * response.shifted(scores.best())
+    with quiet():
+        mean = data.family.mean(eta)
+        found = _of_numbers(y, mean, weight) if classes is None else _of_classes(y, mean, weight)
+    finite = {name: value for name, value in found.items() if np.isfinite(value)}
+    return Validated(response.n_rows, problem.response.n_rows, finite)
+
+
+def _of_numbers(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
+    """Fraction of the variance explained, and the root of the mean squared error."""
+    total = weight.sum()
+    square = float(weight @ (y - mean) ** 2 / total)
+    variance = float(weight @ (y - weight @ y / total) ** 2 / total)
+    return {"R2": 1.0 - square / max(variance, np.finfo(float).tiny), "RMSE": float(np.sqrt(square))}
+
+
+def _of_classes(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
+    """Fraction of rows whose class is right, mean loss, and for two classes the area under the ROC curve."""
+    p = np.column_stack([1.0 - mean, mean]) if mean.ndim == 1 else mean
+    own = np.clip(p[np.arange(len(y)), y.astype(int)], np.finfo(float).eps, 1.0)
+    found = {
+        "accuracy": float(np.average(p.argmax(axis=1) == y, weights=weight)),
+        "log-loss": float(np.average(-np.log(own), weights=weight)),
+    }
+    return found | ({"AUROC": _area(y == 1.0, p[:, 1], weight)} if p.shape[1] == 2 else {})
+
+
+def _area(positive: np.ndarray, score: Floats, weight: Floats) -> float:
+    """Probability that a row of the second class has the higher score, ties counting half."""
+    _, place = np.unique(score, return_inverse=True)
+    ones = np.bincount(place, weights=weight * positive)
+    zeros = np.bincount(place, weights=weight * ~positive)
+    below = np.cumsum(zeros) - 0.5 * zeros
+    return float(ones @ below / (ones.sum() * zeros.sum()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,38 +20,27 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Units
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
+from ahofm.fit.settings import Deadline, Settings
 from ahofm.fit.solvers.base import Saved
-from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
-from ahofm.fit.stacking.cross_validate import CrossValidation, counted_alike, cross_validate
+from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, validated
+from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
-from ahofm.fit.stacking.weights import Scores, StackingWeights, copies_of, stacking_weights
+from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
 from ahofm.orders import Orders
 from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
 
 
-@dataclass(frozen=True)
-class Members:
-    """Fits of the ensemble members to all rows.
-
-    Attributes
-    ----------
-    fits : sequence of (candidate, fits)
-        The number of the member's candidate, and its fit at the end of every stage that it has reached.
-    settled : bool
-        Whether the last sweeps of all members changed next to nothing.
-    """
-
-    fits: Sequence[tuple[int, list[Fit]]] = ()
-    settled: bool = False
-
-
 def fit_variational(
-    data: Data, ranks: dict[int, int], settings: Settings, classes: tuple[Any, ...] | None, saved: Saved | None = None
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    deadline: Deadline | None = None,
 ) -> Model:
     """A stack of variational fits, whose smoothing parameters are estimated.
 
@@ -60,6 +49,8 @@ def fit_variational(
     3. Stacking weights minimise the loss of the weighted mean of these predictions.
     4. Ensemble members are fits to all rows, of the candidates that have weight.
     5. Their merger, the weighted mean of the members, is the model.
+
+    Where time is limited, one member comes first of all, and steps 2 to 4 are done as far as there is time.
 
     Parameters
     ----------
@@ -71,31 +62,40 @@ def fit_variational(
         Labels, for a classifier.
     saved : Saved, optional
         Where complete parts of the fit are kept, and taken from.
+    deadline : Deadline, optional
+        When the best model so far is to be returned.
     """
-    begun = time.perf_counter()
+    begun, deadline = time.perf_counter(), deadline or Deadline()
     problem = _training_problem(data, ranks, settings)
     candidates = candidates_for(problem, settings)
     plan = Plan.of(problem, len(candidates), data.n_rows)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
-    validation = cross_validate(problem, candidates, runner) if plan.search else CrossValidation(problem)
+    first = fit_first(problem, candidates, runner) if deadline.limited else First()
+    validation = CrossValidation(problem, skipped=True)
+    if plan.search and first.leaves_time(plan, deadline):
+        validation = cross_validate(problem, candidates, runner)
     scores = validation.scores
     problem = _of_supported_order(problem, scores)
-    weights = _weights(plan, validation, problem)
-    searched = time.perf_counter()
-    members = fit_members(problem, validation.problem, candidates, weights, plan, runner)
-    if not members.fits:  # interrupted: what cross-validation has fitted is all there is
-        members = Members([(candidate, fits) for candidate, fits in enumerate(validation.fits) if fits])
+    weights = _weights(plan, validation, problem, candidates)
+    searched = time.perf_counter() - first.seconds
+    members = fit_members(problem, validation.problem, candidates, weights, plan, runner, first)
+    if not members.fits:  # stopped before: what has been fitted so far is all there is
+        fitted = [(first.candidate, first.fits), *enumerate(validation.fits)][: 1 if first.fits else None]
+        members = Members([(candidate, fits) for candidate, fits in fitted if fits])
     if not members.fits:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
+    if plan.search and validation.skipped:
+        runner.reason = runner.reason or Reason.TIME
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     trace = _trace(problem, members, runner, seconds)
-    choices = (_interactions(candidates, weights, scores, problem), _rank(problem.ranks, members))
-    gains = () if scores is None else scores.gains()
+    mixed = _of_members(weights, members) if scores is None else weights
+    choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
+    gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
     with runner.interruptible():
-        return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
+        return replace(merge(problem, members, weights, trace, choices, classes), gains=gains, validated=score)
     trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
-    return replace(merge(problem, members, weights, trace, choices, classes), gains=gains)
+    return replace(merge(problem, members, weights, trace, choices, classes), gains=gains, validated=score)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -116,79 +116,20 @@ def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> Trai
     return replace(problem, ranks=Orders(problem.ranks).up_to(scores.pruned(max(problem.ranks))))
 
 
-def _weights(plan: Plan, validation: CrossValidation, problem: TrainingProblem) -> dict[int, StackingWeights]:
-    """Stacking weights for every order; all to the one candidate where nothing was to be cross-validated."""
+def _weights(
+    plan: Plan, validation: CrossValidation, problem: TrainingProblem, candidates: Sequence[Candidate]
+) -> dict[int, StackingWeights]:
+    """Stacking weights for every order; all to the one candidate where nothing was to be cross-validated.
+
+    Equal ones where there was no time for it.
+    """
     orders = (1, *problem.ranks)
     if not plan.search:
         return {order: {(0, order): 1.0} for order in orders}
+    if validation.skipped:
+        plain = [number for number, own in enumerate(candidates) if not own.weighted and own.times == 1]
+        return {order: {(number, order): 1.0 / len(plain) for number in plain} for order in orders}
     return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))
-
-
-def fit_members(
-    problem: TrainingProblem,
-    precise: TrainingProblem,
-    candidates: Sequence[Candidate],
-    weights: Mapping[int, StackingWeights],
-    plan: Plan,
-    runner: Runner,
-) -> Members:
-    """Fit the candidates that have weight to all rows, some of them from several starts.
-
-    Parameters
-    ----------
-    problem, precise : TrainingProblem
-        All rows, and the same as they count in weighted candidates.
-    candidates : sequence of Candidate
-    weights : dict of order to stacking weights
-    plan : Plan
-        Says how many members there are, if candidates with weight are not more.
-    runner : Runner
-        Nothing is fitted if somebody has asked to stop already; nor is anything kept of fits that end early between
-        sweeps. Within sweeps the stages so far are.
-    """
-    wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
-    copies = copies_of(wanted, weights[max(weights)], len(plan.members))
-    jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
-    if runner.reason is None:
-        with runner.interruptible():
-            tops = [
-                max(below for part in weights.values() for other, below in part if other == candidate)
-                for candidate, _ in jobs
-            ]
-            runner.expect(-plan.spared(tops))
-            found, settled = _fit_members(problem, precise, candidates, jobs, tops, runner)
-            fitted = [(candidate, fits) for (candidate, _), fits in zip(jobs, found, strict=True) if fits]
-            return Members(fitted, settled)
-    return Members()
-
-
-def _fit_members(
-    problem: TrainingProblem,
-    precise: TrainingProblem,
-    candidates: Sequence[Candidate],
-    jobs: Sequence[tuple[int, int]],
-    tops: Sequence[int],
-    runner: Runner,
-) -> tuple[list[list[Fit]], bool]:
-    """Fits to all rows of every (candidate, copy), up to its highest order; whether all of them have settled."""
-    rows = subsample_of(problem) if problem.refined else problem
-    staged_fits = [
-        (precise if candidates[candidate].weighted else rows).staged_fit(
-            candidates[candidate], candidate, copy, growing=True, highest=top
-        )
-        for (candidate, copy), top in zip(jobs, tops, strict=True)
-    ]
-    found = runner(
-        staged_fits, None if problem.refined else "member"
-    )  # posteriors, from which a refinement starts, are not kept
-    found = [
-        counted_alike(fits, precise, problem) if candidates[candidate].weighted else fits
-        for (candidate, _), fits in zip(jobs, found, strict=True)
-    ]
-    settled = all(staged.settled for staged in staged_fits)
-    if problem.refined:
-        found = [refined_fits(staged, problem, rows, runner, f"member {k}") for k, staged in enumerate(staged_fits)]
-    return found, settled
 
 
 def _trace(problem: TrainingProblem, members: Members, runner: Runner, seconds: Mapping[str, float]) -> Trace:
@@ -197,6 +138,17 @@ def _trace(problem: TrainingProblem, members: Members, runner: Runner, seconds: 
     reason = runner.reason or (Reason.CONVERGED if members.settled else ended)
     solver = "subsample" if problem.refined else "variational"
     return Trace(solver, reason, tuple(runner.records), seconds, runner.damped)
+
+
+def _of_members(weights: Mapping[int, StackingWeights], members: Members) -> dict[int, StackingWeights]:
+    """Weights of the candidates that have been fitted; they share those of the others."""
+    fitted = {candidate for candidate, _ in members.fits}
+    found: dict[int, StackingWeights] = {}
+    for order, own in weights.items():
+        kept = {place: weight for place, weight in own.items() if place[0] in fitted}
+        times = sum(own.values()) / sum(kept.values()) if kept else 1.0
+        found[order] = {place: times * weight for place, weight in kept.items()} or own
+    return found
 
 
 def _interactions(
@@ -214,7 +166,9 @@ def _interactions(
     ]
     rest = 1.0 - sum(weights[top].values())
     mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
-    if scores is None:
+    if scores is None and len(candidates) > 1 and weights[top] != {(0, 1): LEAST_WEIGHT}:
+        why = "not compared: the fit ended before that"
+    elif scores is None:
         alone = len(candidates) > 1 and weights[top] == {(0, 1): LEAST_WEIGHT}
         why = "a single target differs from the others: no validation rows can judge effects" if alone else "given"
     else:

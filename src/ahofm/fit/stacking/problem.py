@@ -28,9 +28,13 @@ from ahofm.orders import Orders
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
+    BEST_FOLDS,
+    BEST_MEMBERS,
+    BEST_MEMBERS_OF_MANY,
     FEW_ROWS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
+    FOLDS,
     LIKELY_PASSES,
     MANY_ROWS,
     PASSES,
@@ -161,6 +165,7 @@ class TrainingProblem:
         A growing one has as many factors as pairs need, unless it was said how many.
         """
         settings, ranks = self.settings, self.ranks if highest is None else Orders(self.ranks).up_to(highest)
+        ranks = {order: candidate.times * rank for order, rank in ranks.items()}
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
         return StagedFit(
@@ -190,7 +195,15 @@ def member_count(settings: Settings, n_rows: int) -> int:
     """How many fits of all rows make the model."""
     if settings.n_members != "auto":
         return int(settings.n_members)
-    return 3 if FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS else 1
+    few = FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS
+    if settings.effort == "best":
+        return BEST_MEMBERS if few else BEST_MEMBERS_OF_MANY
+    return 3 if few and settings.effort == "balanced" else 1
+
+
+def fold_count(settings: Settings) -> int:
+    """Folds of cross-validation, where all rows are validation rows once."""
+    return BEST_FOLDS if settings.effort == "best" else FOLDS
 
 
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
@@ -232,7 +245,11 @@ class Plan:
             dispersed = response.family.dispersed
             shorter = search_settings(settings, n_rows, dispersed=dispersed)
             parts = validation_split(
-                min(n_rows, RAW_SAMPLE_ROWS), settings.seed, dispersed=dispersed, rare=response.rare
+                min(n_rows, RAW_SAMPLE_ROWS),
+                settings.seed,
+                dispersed=dispersed,
+                rare=response.rare,
+                n_folds=fold_count(settings),
             )
             search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_candidates)]
         many = uses_subsample(settings, n_rows)

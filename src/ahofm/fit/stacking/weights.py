@@ -217,25 +217,27 @@ def _least_squares(columns: Floats, prior_weights: Floats, response: Response, d
     return np.asarray(weights / weights.sum())
 
 
-def folds(n_rows: int, seed: int) -> list[Split]:
+def folds(n_rows: int, seed: int, n_folds: int = FOLDS) -> list[Split]:
     """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
     order = np.random.default_rng(seed).permutation(n_rows)
-    count = _folds_of(n_rows)
+    count = _folds_of(n_rows, n_folds)
     parts = np.array_split(order, count if count > 1 else HOLDOUT_PARTS)[:count]
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
-def _folds_of(n_rows: int) -> int:
-    return FOLDS if n_rows <= FOLDED_ROWS else 1
+def _folds_of(n_rows: int, n_folds: int) -> int:
+    return n_folds if n_rows <= FOLDED_ROWS else 1
 
 
-def validation_split(n_rows: int, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
+def validation_split(
+    n_rows: int, seed: int, *, dispersed: bool, rare: bool = False, n_folds: int = FOLDS
+) -> list[Split]:
     """Rows to fit and rows to predict for a search: all of them, or some when they are many.
 
     More of them where a row tells less than a measurement does, and more again where events are rare.
     """
     if n_rows <= FEW_ROWS:
-        return folds(n_rows, seed)
+        return folds(n_rows, seed, n_folds)
     fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
     order = np.random.default_rng(seed).permutation(n_rows)
     return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
@@ -249,12 +251,12 @@ def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
     return fitted, min(rest, n_rows - fitted)
 
 
-def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
+def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_folds: int = FOLDS) -> list[Split]:
     """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
     order = np.random.default_rng(seed).permutation(len(y))
     order = order[np.argsort(-y[order], kind="stable")]
     if len(y) <= FEW_ROWS:
-        count = _folds_of(len(y))
+        count = _folds_of(len(y), n_folds)
         parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
         return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
     fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)

@@ -11,12 +11,23 @@ Rows are behind ``ahofm.backends.WorkingRows``; a backend with a sweeper does al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ahofm.backends import FailedError, Response, Rows, SweepArrays, Sweeper, SweepingRows, Trial, WorkingRows
+from ahofm.backends import (
+    FailedError,
+    Response,
+    Rows,
+    StoppedError,
+    SweepArrays,
+    Sweeper,
+    SweepingRows,
+    Trial,
+    WorkingRows,
+    never,
+)
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
@@ -48,6 +59,8 @@ class VariationalState:
         The dispersion; 1 where it is known.
     damped : int
         Number of steps without sufficient decrease.
+    stop : function
+        Asked between columns whether a sweep is to end there.
     """
 
     rows: WorkingRows
@@ -55,6 +68,7 @@ class VariationalState:
     linear_predictors: list[LinearPredictor]
     noise: float = 1.0
     damped: int = 0
+    stop: Callable[[], bool] = never
     _sweeper: tuple[Sweeper, SweepArrays] | None = field(default=None, repr=False)
 
     @classmethod
@@ -104,7 +118,7 @@ class VariationalState:
             self.additive.arrays,
             [posterior.arrays() for posterior in posteriors],
         )
-        self._sweeper = self.rows.sweeper(arrays), arrays
+        self._sweeper = self.rows.sweeper(arrays, self.stop), arrays
 
     def end(self) -> None:
         """Take sweeps back from the backend, e.g. for more factors than it has."""
@@ -249,6 +263,8 @@ class VariationalState:
         (linear_predictor,), rows = self.linear_predictors, self.rows
         waiting: ColumnMoments | None = None
         for j in _order(len(linear_predictor.blocks), backwards):
+            if self.stop():
+                raise StoppedError
             linear_predictor.solve(j, self._removed(0, waiting, j), self.noise, learn=learn)
             waiting = linear_predictor.moments(j)
         rows.swap(0, waiting, None)
@@ -271,6 +287,8 @@ class VariationalState:
         A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
         loss.
         """
+        if self.stop():
+            raise StoppedError
         linear_predictor, rows = self.linear_predictors[k], self.rows
         old, with_majorant = linear_predictor.blocks[j], False
         rows.linearise(k)

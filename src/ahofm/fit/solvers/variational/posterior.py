@@ -64,11 +64,14 @@ class Posterior:
     surfaces: TensorSmoothing | None = None
 
     def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
-        """The stage's result; None unless every column has been solved with all its factors."""
+        """The stage's result; None unless every column has been solved with all its factors.
+
+        Without factors a column that has not been solved has its smooth main effect alone.
+        """
         orders = Orders(self.ranks)
         parts = []
         for block in self.blocks:
-            if block.main is None or (0 if block.factors is None else block.factors.mean.shape[1]) != orders.n_factors:
+            if (0 if block.factors is None else block.factors.mean.shape[1]) != orders.n_factors:
                 return None
             parts.append(block.column.coefficients(block.main, block.factors))
         mains = additive.coefficients(self.smooth.coef, [block.column.book for block in self.blocks])

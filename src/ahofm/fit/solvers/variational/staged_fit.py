@@ -16,7 +16,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ahofm.backends import Backend, FailedError, Precision, Response, Rows, SweepingBackend, backend_of
+from ahofm.backends import (
+    Backend,
+    FailedError,
+    Precision,
+    Response,
+    Rows,
+    StoppedError,
+    SweepingBackend,
+    backend_of,
+    never,
+)
 from ahofm.columns import Codes
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
@@ -105,6 +115,10 @@ class StagedFit:
         Who computes on the rows.
     precision : "float32" or "float64"
         Of row states, at least.
+    stop : function
+        Asked between columns whether to end there, e.g. because the time is over.
+    complete : bool
+        Whether all stages came to their end.
     """
 
     columns: Sequence[ColumnPriors]
@@ -124,6 +138,9 @@ class StagedFit:
     surfaces: bool = True
     backend: Backend = field(default_factory=backend_of)
     precision: Precision = "float64"
+    stop: Callable[[], bool] = never
+    complete: bool = False
+    _sweeps: int = field(init=False, default=0)
     _state: VariationalState = field(init=False)
 
     @property
@@ -143,8 +160,12 @@ class StagedFit:
         return self._state.damped
 
     def run(self, report: Report) -> list[Fit]:
-        """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
+        """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it.
+
+        So does a stage that is stopped before its factors have been weighed against their uncertainty.
+        """
         self._state = VariationalState.start(self._rows(), self.response, self.additive, self.columns)
+        self._state.stop = self.stop
         for order in (1, *self.ranks):
             before = self._state.copy()
             try:
@@ -160,12 +181,16 @@ class StagedFit:
                 self.fits.append(self.fits[-1])
                 self.posteriors.append(self.posteriors[-1])
                 continue
+            if stopped and self._unripe(order):
+                break
             self.fits.append(self.fit())
             self.posteriors.append(
                 tuple(linear_predictor.frozen() for linear_predictor in self._state.linear_predictors)
             )
             if stopped:
                 break
+        else:
+            self.complete = True
         self.response = self._state.response
         self._state = self._state.copy()  # the rows' states take memory that other fits need
         return self.fits
@@ -187,16 +212,15 @@ class StagedFit:
         return fit if len(fit) == len(parts) else self.fits[-1]
 
     def so_far(self) -> list[Fit]:
-        """The fits of complete stages and, of the one at work, the fit as it is; none before a first sweep is over."""
+        """The fits of complete stages and, of the one at work, the fit as it is; none before it has begun."""
         finished = len(self.fits) == 1 + len(self.ranks)
-        if finished or not hasattr(self, "_state"):
+        if finished or not hasattr(self, "_state") or self._unripe((1, *self.ranks)[len(self.fits)]):
             return self.fits
-        self._state.pull()
-        solved = all(
-            linear_predictor.frozen().stage_result(self.additive, 1.0)
-            for linear_predictor in self._state.linear_predictors
-        )
-        return [*self.fits, self.fit()] if self.fits or solved else []
+        return [*self.fits, self.fit()]
+
+    def _unripe(self, order: int) -> bool:
+        """Whether the factors of a stage are too new to be of use: they begin without their uncertainty."""
+        return order > 1 and self._sweeps < min(self.schedule.fewest, self.schedule.most(order, max(self.ranks)))
 
     def expected_sums(self, posteriors: Sequence[Posterior]) -> list[list[BlockSums]]:
         """Sums over the rows for every column of every linear predictor, with the partners' variances in."""
@@ -230,6 +254,8 @@ class StagedFit:
             try:
                 self._add_factors(2)
                 if self._stage(2, report, times):
+                    if self._unripe(2):
+                        self._state, self._sweeps = before, self.schedule.fewest
                     return True
             except FailedError:
                 self._state = before
@@ -264,6 +290,13 @@ class StagedFit:
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
         """Sweep until the loss settles; whether somebody asked to stop."""
+        self._sweeps = 0
+        try:
+            return self._settle(order, report, grown)
+        except StoppedError:
+            return True
+
+    def _settle(self, order: int, report: Report, grown: int) -> bool:
         schedule, state = self.schedule, self._state
         limit = schedule.most(order, max(self.ranks, default=1))
         used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.reference()
@@ -278,7 +311,7 @@ class StagedFit:
             if number in FAMILY_SWEEPS:
                 state.learn_parameters()
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
-            value = state.objective()
+            self._sweeps, value = number + 1, state.objective()
             if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
                 raise FailedError("sweeps diverge")
             change = abs(float(np.log(value / before))) if state.response.quadratic else abs(value - before)
@@ -286,7 +319,7 @@ class StagedFit:
             settled = settled + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
-        if not state.response.quadratic:
+        if not state.response.quadratic and not stopped:
             self._build(
                 used
             )  # linear predictors of the posterior as it is, without the rounding of all that was removed
@@ -302,6 +335,12 @@ class StagedFit:
            parameters that follow the dispersion, and a dispersion that follows them, may end at interpolation.
         2. Sweeps with both as they are, until predictions change no more: the one optimum of that problem.
         """
+        try:
+            return self._settle_mains(report)
+        except StoppedError:
+            return True
+
+    def _settle_mains(self, report: Report) -> bool:
         schedule, state, settled, stopped = self.schedule, self._state, 0, False
         for number in range(schedule.learning + schedule.alone):
             if number % schedule.rebuild == 0:

@@ -1,0 +1,173 @@
+"""Ensemble members: fits to all rows of the candidates that have weight.
+
+Under a time budget one of them comes before all else, so that there is a model when the time is over. It also tells how
+fast the machine is: whether cross-validation of the candidates can be done in the time that is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ahofm.fit.cost.runner import Runner
+from ahofm.fit.settings import Deadline
+from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
+from ahofm.fit.solvers.variational.posterior import Fit
+from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.cross_validate import counted_alike
+from ahofm.fit.stacking.problem import Plan, TrainingProblem
+from ahofm.fit.stacking.weights import StackingWeights, copies_of
+from ahofm.tuning import (
+    FAST_INTERACTIONS,
+    SEARCH_FRACTION,
+)
+
+
+@dataclass(frozen=True)
+class Members:
+    """Fits of the ensemble members to all rows.
+
+    Attributes
+    ----------
+    fits : sequence of (candidate, fits)
+        The number of the member's candidate, and its fit at the end of every stage that it has reached.
+    settled : bool
+        Whether the last sweeps of all members changed next to nothing.
+    """
+
+    fits: Sequence[tuple[int, list[Fit]]] = ()
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class First:
+    """A fit to all rows by the candidate of ``effort="fast"``; none where time is not limited.
+
+    Attributes
+    ----------
+    candidate : int
+        Its number.
+    fits : list of Fit
+        After each stage that it has reached.
+    settled : bool
+        Whether its last sweeps changed next to nothing.
+    complete : bool
+        Whether all stages came to their end.
+    seconds : float
+    """
+
+    candidate: int = 0
+    fits: list[Fit] = field(default_factory=list)
+    settled: bool = False
+    complete: bool = False
+    seconds: float = 0.0
+
+    def leaves_time(self, plan: Plan, deadline: Deadline) -> bool:
+        """Whether cross-validation will likely end early enough for fits of what it prefers."""
+        if not deadline.limited:
+            return True
+        search = sum(job.total for job in plan.search)
+        member = (plan.total - search) / len(plan.members)
+        return self.complete and search / member * self.seconds <= SEARCH_FRACTION * deadline.left
+
+
+def first_candidate(candidates: Sequence[Candidate]) -> int:
+    """The number of the candidate to begin with."""
+    wanted = (number for number, own in enumerate(candidates) if own.interactions == FAST_INTERACTIONS)
+    return next(wanted, 0)
+
+
+def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> First:
+    """One fit to all rows, with all orders: the cheapest model that has them."""
+    begun, number = time.perf_counter(), first_candidate(candidates)
+    runner.expect(problem.staged_fit(candidates[number], number, 0).job.total)
+    with runner.interruptible():
+        tops = [max(problem.ranks, default=1)]
+        (fits,), settled, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
+        return First(number, fits, settled, all(complete), time.perf_counter() - begun)
+    return First()
+
+
+def fit_members(
+    problem: TrainingProblem,
+    precise: TrainingProblem,
+    candidates: Sequence[Candidate],
+    weights: Mapping[int, StackingWeights],
+    plan: Plan,
+    runner: Runner,
+    first: First,
+) -> Members:
+    """Fit the candidates that have weight to all rows, some of them from several starts.
+
+    Parameters
+    ----------
+    problem, precise : TrainingProblem
+        All rows, and the same as they count in weighted candidates.
+    candidates : sequence of Candidate
+    weights : dict of order to stacking weights
+    plan : Plan
+        Says how many members there are, if candidates with weight are not more.
+    runner : Runner
+        Nothing is fitted if somebody has asked to stop already; nor is anything kept of fits that end early between
+        sweeps. Within sweeps the stages so far are, unless another member is complete.
+    first : First
+        Not fitted again, if it is among them.
+    """
+    wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
+    copies = copies_of(wanted, weights[max(weights)], len(plan.members))
+    jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
+    known = [(first.candidate, first.fits)] if first.complete and (first.candidate, 0) in jobs else []
+    if known:
+        jobs.remove((first.candidate, 0))
+    if not jobs:
+        return Members(known, first.settled)
+    if runner.reason is None:
+        with runner.interruptible():
+            tops = [
+                max(below for part in weights.values() for other, below in part if other == candidate)
+                for candidate, _ in jobs
+            ]
+            runner.expect(-plan.spared(tops))
+            name = "member"
+            if first.fits:  # a checkpoint tells those apart that another budget has
+                name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
+            found, settled, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
+            some = any(complete) or first.complete
+            kept = zip(jobs, found, complete, strict=True)
+            fitted = [(candidate, fits) for (candidate, _), fits, whole in kept if fits and (whole or not some)]
+            return Members([*known, *fitted], settled and (first.settled or not known))
+    return Members(known)
+
+
+def _fit_members(
+    problem: TrainingProblem,
+    precise: TrainingProblem,
+    candidates: Sequence[Candidate],
+    jobs: Sequence[tuple[int, int]],
+    tops: Sequence[int],
+    runner: Runner,
+    name: str,
+) -> tuple[list[list[Fit]], bool, list[bool]]:
+    """Fits to all rows of every (candidate, copy), up to its highest order.
+
+    Also whether all of them have settled, and whether each came to its end.
+    """
+    rows = subsample_of(problem) if problem.refined else problem
+    staged_fits = [
+        (precise if candidates[candidate].weighted else rows).staged_fit(
+            candidates[candidate], candidate, copy, growing=True, highest=top
+        )
+        for (candidate, copy), top in zip(jobs, tops, strict=True)
+    ]
+    found = runner(
+        staged_fits, None if problem.refined else name
+    )  # posteriors, from which a refinement starts, are not kept
+    found = [
+        counted_alike(fits, precise, problem) if candidates[candidate].weighted else fits
+        for (candidate, _), fits in zip(jobs, found, strict=True)
+    ]
+    settled = all(staged.settled for staged in staged_fits)
+    if problem.refined:
+        found = [refined_fits(staged, problem, rows, runner, f"{name} {k}") for k, staged in enumerate(staged_fits)]
+    return found, settled, [staged.complete for staged in staged_fits]
