@@ -20,13 +20,13 @@ from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
 from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.settings import (
     ESTIMATING,
-    Deadline,
     Settings,
     TimeBudgetWarning,
     check_order,
     check_ranks,
     check_settings,
 )
+from ahofm.fit.solvers.base import Deadline
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.kernels import MAX_BLOCK_ORDER

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,29 +34,6 @@ SOLVERS = ("auto", *ESTIMATING, *PENALISED)
 INTERACTIONS = ("auto", "spline", "random_walk", "spline_iid")
 
 EFFORTS = ("fast", "balanced", "best")
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """Seconds by the clock from now on; None: no limit."""
-
-    seconds: float | None = None
-    begun: float = field(default_factory=time.perf_counter)
-
-    @property
-    def limited(self) -> bool:
-        """Whether there is one."""
-        return self.seconds is not None
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left, below 0 when the time is over."""
-        return inf if self.seconds is None else self.begun + self.seconds - time.perf_counter()
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is over."""
-        return self.left <= 0.0
 
 
 @dataclass(frozen=True)

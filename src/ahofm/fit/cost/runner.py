@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ahofm.fit.settings import Deadline
-from ahofm.fit.solvers.base import Callback, Saved
+from ahofm.fit.solvers.base import Callback, Deadline, Saved
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
 from ahofm.kernels.blas import one_blas_thread

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -20,7 +21,6 @@ from ahofm.backends import Rows, loss_of
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.families.links import quiet
-from ahofm.fit.settings import Deadline
 from ahofm.kernels import ColumnSums, Sums, Tables
 from ahofm.model import Layout, Reason, Record, Trace
 
@@ -33,6 +33,29 @@ class Meter:
 
     passes: float = 0.0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Seconds by the clock from now on; None: no limit."""
+
+    seconds: float | None = None
+    begun: float = field(default_factory=time.perf_counter)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is one."""
+        return self.seconds is not None
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, below 0 when the time is over."""
+        return inf if self.seconds is None else self.begun + self.seconds - time.perf_counter()
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return self.left <= 0.0
 
 
 @dataclass(frozen=True)

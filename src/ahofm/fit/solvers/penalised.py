@@ -18,9 +18,9 @@ import numpy as np
 from ahofm.backends import Precision, backend_of
 from ahofm.columns.basis import Floats
 from ahofm.fit.data import Data
-from ahofm.fit.settings import Deadline, Settings
+from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.adam import Adam
-from ahofm.fit.solvers.base import Objective, Saved, Solver, minimise
+from ahofm.fit.solvers.base import Deadline, Objective, Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.kernels import Chunk

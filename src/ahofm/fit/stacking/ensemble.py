@@ -20,8 +20,8 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Units
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.data import Data
-from ahofm.fit.settings import Deadline, Settings
-from ahofm.fit.solvers.base import Saved
+from ahofm.fit.settings import Settings
+from ahofm.fit.solvers.base import Deadline, Saved
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, validated

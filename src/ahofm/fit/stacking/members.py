@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.settings import Deadline
+from ahofm.fit.solvers.base import Deadline
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate
