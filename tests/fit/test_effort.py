@@ -138,8 +138,8 @@ def test_unfinished_members_do_not_spoil_a_complete_one(monkeypatch):
     """Time is over in the middle of the second member: the first is the model."""
     complete = ensemble.fit_first
 
-    def hurried(problem, candidates, runner):
-        first = complete(problem, candidates, runner)
+    def hurried(problem, candidates, plan, runner):
+        first = complete(problem, candidates, plan, runner)
         runner.deadline = Deadline(1e-9)
         return first
 

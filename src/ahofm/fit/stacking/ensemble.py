@@ -65,7 +65,7 @@ def fit_variational(
     plan = Plan.of(problem, len(candidates), data.n_rows)
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
-    first = fit_first(problem, candidates, runner) if deadline.limited else First()
+    first = fit_first(problem, candidates, plan, runner) if deadline.limited else First()
     validation = CrossValidation(problem, skipped=True)
     if plan.search and first.leaves_time(plan, deadline):
         validation = cross_validate(problem, candidates, runner)
@@ -126,10 +126,10 @@ def _weights(
     return stacking_weights(validation.scores, orders, len(plan.members), judged=bool(validation.fits))
 
 
-def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> First:
+def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: Runner) -> First:
     """One fit to all rows, with all orders: the cheapest model that has them."""
     begun, number = time.perf_counter(), first_candidate(candidates)
-    runner.expect(problem.staged_fit(candidates[number], number, 0).job.total)
+    runner.expect(plan.members[0].total)
     with runner.interruptible():
         tops = [max(problem.ranks, default=1)]
         (fits,), settled, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
