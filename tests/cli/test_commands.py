@@ -53,6 +53,49 @@ def told(capsys):
     return captured.out + captured.err
 
 
+def test_the_score_is_that_of_the_cross_validation(folder, tmp_path, capsys):
+    given = ["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "m"), "--order", "1", "--fast"]
+    assert run([*given, "--order", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["cross-validated"]["rows"] == result["cross-validated"]["of"] == 400
+    assert result["cross-validated"]["scores"]["R2"] > 0.9
+    assert result["held out"] == {}
+    assert ahofm.load(tmp_path / "m").model_.validated.rows == 400
+    assert run([*given, "--order", "2"]) == 0
+    assert "By cross-validation, on all 400 rows as candidate fits to others predict them: R2 0.9" in told(capsys)
+
+
+def test_without_cross_validation_a_second_fit_gives_the_score(folder, tmp_path, capsys):
+    given = ["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "m"), "--order", "2", "--fast", "--json"]
+    for more, held in (["--effort", "fast"], True), (["--effort", "fast", "--holdout", "0"], False):
+        assert run([*given, *more]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert result["cross-validated"] is None
+        assert bool(result["held out"]) == held
+
+
+def test_the_best_model_so_far_is_saved_when_the_time_is_over(folder, tmp_path, capsys):
+    given = ["fit", *columns_of(folder / "train.csv"), "--out", str(tmp_path / "m"), "--json", "--time-budget", "1e-9"]
+    assert run(given) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["ended"].startswith("ran out of time_budget")
+    assert any("raise time_budget" in text for text in result["warnings"])
+    assert ahofm.load(tmp_path / "m").model_.order == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--time-budget", "0", "--time-budget must be a positive number of seconds, got 0"),
+        ("--time-budget", "nan", "--time-budget must be a positive number of seconds, got nan"),
+        ("--effort", "slow", "--effort must be one of fast, balanced, best, got slow"),
+    ],
+)
+def test_bad_efforts(folder, capsys, option, value, said):
+    assert run(["fit", *columns_of(folder / "train.csv"), option, value]) == 2
+    assert said in " ".join(told(capsys).split())
+
+
 @pytest.mark.slow
 def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
     first = ahofm.load(folder / "model.ahofm").model_
@@ -83,7 +126,9 @@ def test_a_dry_run_only_says_what_it_would_cost(folder, tmp_path, capsys):
     assert "400 rows, 4 columns" in said
     assert "time: about" in said
     assert "MB on top" in said
-    assert "as long again" in said
+    assert "as long again" not in said  # the score is that of the fit's own cross-validation
+    assert run([*given, "--holdout", "0.1"]) == 0
+    assert "as long again" in told(capsys)
     assert run([*given, "--json"]) == 0
     assert json.loads(told(capsys))["seconds"] > 0.0
     assert not list(tmp_path.iterdir())

@@ -5,12 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
-from ahofm.fit.cost.deadline import Deadline
 from sklearn.exceptions import ConvergenceWarning
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import Gaussian
 from ahofm.fit import Settings, TimeBudgetWarning, fit_model
+from ahofm.fit.solvers.base import Deadline
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.members import First
 from ahofm.model import Reason
@@ -138,8 +138,8 @@ def test_unfinished_members_do_not_spoil_a_complete_one(monkeypatch):
     """Time is over in the middle of the second member: the first is the model."""
     complete = ensemble.fit_first
 
-    def hurried(problem, candidates, runner):
-        first = complete(problem, candidates, runner)
+    def hurried(problem, candidates, plan, runner):
+        first = complete(problem, candidates, plan, runner)
         runner.deadline = Deadline(1e-9)
         return first
 

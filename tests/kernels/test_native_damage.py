@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -214,3 +215,42 @@ def test_classes_that_change_afterwards():
     engine.build(1.0)
     engine.sweep(True, True, False, 0.0)
     assert np.isfinite(engine.largest())
+
+
+@pytest.mark.parametrize("loss", [None, (1, 0.0), squares], ids=["quadratic", "built in", "own"])
+def test_an_engine_stops_when_it_is_asked_to(loss):
+    """It asks a few times a second; a sweep that was stopped leaves no states."""
+    engine, asked = engine_of(loss), []
+    assert engine.build(1.0)
+
+    def stop():
+        asked.append(len(asked))
+        return len(asked) > 1
+
+    engine.set_stop(stop)
+    for expected in (True, False):
+        time.sleep(0.06)
+        assert engine.sweep(True, True, False, 0.0) is expected
+    assert len(asked) == 2
+    with pytest.raises(ValueError, match="states must be built before a sweep"):
+        engine.sweep(True, True, False, 0.0)
+    time.sleep(0.06)
+    assert not engine.build(1.0)
+    engine.set_stop(None)
+    assert engine.build(1.0)
+    assert engine.sweep(True, True, False, 0.0)
+
+
+def test_what_asks_an_engine_to_stop_may_fail():
+    engine = engine_of((1, 0.0))
+    with pytest.raises(TypeError, match="stop must be a function or None"):
+        engine.set_stop(3)
+    engine.build(1.0)
+    engine.set_stop(lambda: 1 / 0)
+    time.sleep(0.06)
+    with pytest.raises(ZeroDivisionError):
+        engine.sweep(True, True, False, 0.0)
+    engine.set_stop(lambda: "perhaps")
+    time.sleep(0.06)
+    with pytest.raises((TypeError, RuntimeError)):
+        engine.build(1.0)

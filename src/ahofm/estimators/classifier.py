@@ -86,8 +86,8 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
     time_budget : float or None, default None
         Seconds after which the best model so far is the result, with an ``ahofm.fit.TimeBudgetWarning`` unless all was
         done by then. What is cheap comes first: main effects, a fit of one candidate, then cross-validation and the
-        other ensemble members as far as there is time. It is checked between the columns of a sweep; there are main
-        effects however short it is. Results depend on how fast the machine is.
+        other ensemble members as far as there is time. It is checked between the columns of a sweep; columns are
+        read, and there are main effects, however short it is. Results depend on how fast the machine is.
     prune : bool, default False
         Set what ``negligible_`` names to exactly zero.
     center : bool, default True

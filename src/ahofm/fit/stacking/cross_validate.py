@@ -187,7 +187,8 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
     eta = np.asarray(units.shift) + np.asarray(units.factor) * response.shifted(scores.best())
     with quiet():
         mean = data.family.mean(eta)
-        found = _of_numbers(y, mean, weight) if classes is None else _of_classes(y, mean, weight)
+        numbers = classes is None and mean.ndim == 1
+        found = _of_numbers(y, mean, weight) if numbers else _of_classes(y, mean, weight)
     finite = {name: value for name, value in found.items() if np.isfinite(value)}
     return Validated(response.n_rows, problem.response.n_rows, finite)
 

@@ -71,7 +71,7 @@ def fit_variational(
     plan = Plan.of(problem, len(candidates), data.n_rows)
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
-    first = fit_first(problem, candidates, runner) if deadline.limited else First()
+    first = fit_first(problem, candidates, plan, runner) if deadline.limited else First()
     validation = CrossValidation(problem, skipped=True)
     if plan.search and first.leaves_time(plan, deadline):
         validation = cross_validate(problem, candidates, runner)

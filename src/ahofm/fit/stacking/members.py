@@ -78,10 +78,10 @@ def first_candidate(candidates: Sequence[Candidate]) -> int:
     return next(wanted, 0)
 
 
-def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> First:
+def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: Runner) -> First:
     """One fit to all rows, with all orders: the cheapest model that has them."""
     begun, number = time.perf_counter(), first_candidate(candidates)
-    runner.expect(problem.staged_fit(candidates[number], number, 0).job.total)
+    runner.expect(plan.members[0].total)
     with runner.interruptible():
         tops = [max(problem.ranks, default=1)]
         (fits,), settled, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")

@@ -11,7 +11,7 @@ Rows are behind ``ahofm.backends.WorkingRows``; a backend with a sweeper does al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -188,7 +188,7 @@ class VariationalState:
         The dispersion falls no lower than ``floor``.
         """
         if self._sweeper is not None:
-            self._backend_sweep(self._sweeper[0], learn=learn, learn_mains=True, backwards=backwards, floor=floor)
+            self._backend_sweep(self._sweeper[0], floor, learn=learn, learn_mains=True, backwards=backwards)
             return
         if self.response.quadratic:
             self._plain_sweep(learn=learn, backwards=backwards, learn_mains=True)
@@ -206,7 +206,7 @@ class VariationalState:
         """All columns once with smoothing parameters and dispersion as they are: towards the one optimum of that."""
         if self._sweeper is not None:
             noise = self.noise
-            self._backend_sweep(self._sweeper[0], learn=False, learn_mains=False, backwards=backwards, floor=0.0)
+            self._backend_sweep(self._sweeper[0], 0.0, learn=False, learn_mains=False, backwards=backwards)
             self.noise = noise
         elif self.response.quadratic:
             self._plain_sweep(learn=False, backwards=backwards, learn_mains=False)
@@ -223,12 +223,8 @@ class VariationalState:
         else:
             self._sweeper[0].learn_parameters()
 
-    def _backend_sweep(
-        self, sweeper: Sweeper, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
-    ) -> None:
-        self.noise, damped = sweeper.sweep(
-            self.noise, learn=learn, learn_mains=learn_mains, backwards=backwards, floor=floor
-        )
+    def _backend_sweep(self, sweeper: Sweeper, floor: float, **how: bool) -> None:
+        self.noise, damped = sweeper.sweep(self.noise, floor=floor, **how)
         self.damped += damped
         if self.response.family.dispersed and not self.response.quadratic:
             self.pull()
@@ -262,9 +258,7 @@ class VariationalState:
         """All blocks at the same working response, then the main effects: for least squares."""
         (linear_predictor,), rows = self.linear_predictors, self.rows
         waiting: ColumnMoments | None = None
-        for j in _order(len(linear_predictor.blocks), backwards):
-            if self.stop():
-                raise StoppedError
+        for j in self._columns(0, backwards):
             linear_predictor.solve(j, self._removed(0, waiting, j), self.noise, learn=learn)
             waiting = linear_predictor.moments(j)
         rows.swap(0, waiting, None)
@@ -275,9 +269,17 @@ class VariationalState:
         rows.linearise(0)
         rows.evaluate(self._other_variances())
 
+    def _columns(self, k: int, backwards: bool) -> Iterator[int]:
+        """Columns in turn; a sweep that is to stop ends between two of them."""
+        order = range(len(self.linear_predictors[k].blocks))
+        for j in reversed(order) if backwards else order:
+            if self.stop():
+                raise StoppedError
+            yield j
+
     def _guarded_sweep(self, k: int, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         """All blocks of one linear predictor, each at its own working response, then its main effects."""
-        for j in _order(len(self.linear_predictors[k].blocks), backwards):
+        for j in self._columns(k, backwards):
             self._guarded(k, j, learn=learn)
         self._move_mains(k, learn=learn_mains)
 
@@ -287,8 +289,6 @@ class VariationalState:
         A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
         loss.
         """
-        if self.stop():
-            raise StoppedError
         linear_predictor, rows = self.linear_predictors[k], self.rows
         old, with_majorant = linear_predictor.blocks[j], False
         rows.linearise(k)
@@ -402,7 +402,3 @@ class VariationalState:
         if not np.isfinite(noise):
             raise FailedError("the dispersion is not finite")
         self.noise = max(noise, floor, 1e-9)
-
-
-def _order(count: int, backwards: bool) -> Sequence[int]:
-    return range(count - 1, -1, -1) if backwards else range(count)
