@@ -149,8 +149,8 @@ class VariationalState:
         """Ratio of the objective to that reference or, on the way, of the dispersion if that has risen more."""
         with quiet():  # without a floor, objectives are nats per row: half the logarithm of a variance
             nats = self.response.floor is None
-            difference = self.objective() - reference[0]
-            ratio = np.exp(2.0 * difference) if nats else np.divide(self.objective(), reference[0])
+            found = self.objective()
+            ratio = np.exp(2.0 * (found - reference[0])) if nats else np.divide(found, reference[0])
             return float(ratio if ends else np.maximum(ratio, self.noise / reference[1]))
 
     def largest(self) -> float:
@@ -177,10 +177,9 @@ class VariationalState:
 
     def set_columns(self, k: int, tempering: float) -> None:
         """The row states of one linear predictor from scratch."""
-        linear_predictor = self.linear_predictors[k]
-        linear_predictor.tempering = tempering
-        moments = [linear_predictor.moments(j) for j in range(len(linear_predictor.blocks))]
-        self.rows.set_columns(k, linear_predictor.posterior.ranks, moments)
+        own = self.linear_predictors[k]
+        own.tempering = tempering
+        self.rows.set_columns(k, own.posterior.ranks, [own.moments(j) for j in range(len(own.blocks))])
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """Visit all columns once, then main effects jointly, smoothing parameters of pairs, and the dispersion.
@@ -216,12 +215,10 @@ class VariationalState:
 
     def learn_parameters(self) -> None:
         """The family's own parameters, where it has any open."""
-        if not self.response.family.open:
-            return
-        if self._sweeper is None:
-            self.rows.learn_parameters(self._other_variances())
-        else:
+        if self.response.family.open and self._sweeper is not None:
             self._sweeper[0].learn_parameters()
+        elif self.response.family.open:
+            self.rows.learn_parameters(self._other_variances())
 
     def _backend_sweep(self, sweeper: Sweeper, floor: float, **how: bool) -> None:
         self.noise, damped = sweeper.sweep(self.noise, floor=floor, **how)
@@ -271,8 +268,7 @@ class VariationalState:
 
     def _columns(self, k: int, backwards: bool) -> Iterator[int]:
         """Columns in turn; a sweep that is to stop ends between two of them."""
-        order = range(len(self.linear_predictors[k].blocks))
-        for j in reversed(order) if backwards else order:
+        for j in range(len(self.linear_predictors[k].blocks))[:: -1 if backwards else 1]:
             if self.stop():
                 raise StoppedError
             yield j
