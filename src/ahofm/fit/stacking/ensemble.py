@@ -123,13 +123,16 @@ def fit_members(
     """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
     copies = _copies(wanted, weights[max(weights)], len(plan.members))
-    jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
+    highest = {
+        candidate: max(below for part in weights.values() for other, below in part if other == candidate)
+        for candidate in wanted
+    }
+    jobs = [  # main effects have one start
+        (candidate, copy) for candidate in wanted for copy in range(copies[candidate] if highest[candidate] > 1 else 1)
+    ]
     if runner.reason is None:
         with runner.interruptible():
-            tops = [
-                max(below for part in weights.values() for other, below in part if other == candidate)
-                for candidate, _ in jobs
-            ]
+            tops = [highest[candidate] for candidate, _ in jobs]
             runner.expect(-plan.spared(tops))
             found, settled = _fit_members(problem, precise, candidates, jobs, tops, runner)
             fitted = [(candidate, fits) for (candidate, _), fits in zip(jobs, found, strict=True) if fits]

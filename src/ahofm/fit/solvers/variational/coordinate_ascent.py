@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -92,6 +92,18 @@ class VariationalState:
             LinearPredictor(linear_predictor.frozen(), self.additive) for linear_predictor in self.linear_predictors
         ]
         return replace(self, linear_predictors=linear_predictors, engine=None)
+
+    def with_columns(self, columns: Sequence[ColumnPriors]) -> VariationalState:
+        """A copy of main effects, to go on from with other priors of factors. It shares no array that changes."""
+        state = self.copy()
+        for linear_predictor in state.linear_predictors:
+            linear_predictor.blocks = [
+                block.with_column(column) for block, column in zip(linear_predictor.blocks, columns, strict=True)
+            ]
+        given = (getattr(self.derivatives, part.name).copy() for part in fields(LossDerivatives))
+        state.derivatives, state.variance = LossDerivatives(*given), self.variance.copy()
+        state.uncertain = self.uncertain.copy()
+        return state
 
     def begin(self, codes: Codes, precision: str, n_threads: int) -> None:
         """Sweep in compiled code, from copies of the posteriors, once row states are built."""

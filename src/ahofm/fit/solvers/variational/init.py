@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -27,60 +28,76 @@ def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: 
     return factors
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues and eigenvectors of the residual's covariance with products of functions.
+
+    The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
+    ``C = sum_i gradient_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
+    itself.
+
+    Attributes
+    ----------
+    values : array of shape (m,)
+        Ascending.
+    vectors : array of shape (m, m)
+    noise : float
+        The highest eigenvalue that gradients of random sign reach, on average.
+    """
+
+    values: Floats
+    vectors: Floats
+    noise: float
+
+    @classmethod
+    def of(cls, columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> Spectrum:
+        """At gradients (n,): of the loss by each row's linear predictor, negative, over the sum of working weights.
+
+        For least squares these are the weighted residuals.
+        """
+        stacked = _stacked(columns)
+        ends = _ends(stacked)
+        gradient, codes = _thinned(gradient, codes)
+        values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
+        noise = _noise(stacked, codes, gradient, ends, np.random.default_rng(0))  # the same for all fits
+        return cls(values, vectors, noise)
+
+    @property
+    def n_found(self) -> int:
+        """How many eigenvalues are more than random signs reach."""
+        return int((self.values > self.noise).sum())
+
+
 def spectral_factors(
     columns: Sequence[ColumnPriors],
-    codes: Codes,
-    gradient: Floats,
+    spectrum: Spectrum,
     rank: int,
     std: float,
     rng: np.random.Generator,
     *,
     most: float,
-    reweighted: bool,
 ) -> list[Floats]:
-    """Pairwise factors from the residual's covariance with products of functions: (codes, rank) per column.
+    """Pairwise factors from leading eigenvectors: (codes, rank) per column.
 
-    The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
-    ``C = sum_i gradient_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
-    itself. Eigenvalues that gradients of random sign reach as well start small.
+    Eigenvalues that gradients of random sign reach as well start small.
 
     Parameters
     ----------
-    gradient : array of shape (n,)
-        Negative gradient of the loss by each row's linear predictor, over the sum of working weights; for least squares
-        the weighted residuals.
     std : float
         Standard deviation of the residual; a tenth of it is added at random.
     most : float
         No eigenvalue counts for more.
-    reweighted : bool
-        Whether rows get random weights, so that another start differs.
     """
     stacked = _stacked(columns)
-    ends = _ends(stacked)
-    gradient, codes = _thinned(gradient, codes)
-    if reweighted:
-        gradient = gradient * rng.exponential(size=len(gradient))
-    values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
-    noise = _noise(stacked, codes, gradient, ends, rng)
-    values = np.minimum(np.where(values > noise, values, UNSUPPORTED_START * values), most)
+    ends, values = _ends(stacked), spectrum.values
+    values = np.minimum(np.where(values > spectrum.noise, values, UNSUPPORTED_START * values), most)
     count = min(rank, len(values))
-    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    values, vectors = values[::-1][:count], spectrum.vectors[:, ::-1][:, :count]
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
     factors = random_factors(columns, rank, 0.1 * std, rng)
     for j, part in enumerate(stacked):
         factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
     return factors
-
-
-def found_pairs(columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> int:
-    """How many eigenvalues of the residual's covariance with products are more than random signs reach."""
-    rng = np.random.default_rng(0)  # asking changes nothing of what follows
-    stacked = _stacked(columns)
-    ends = _ends(stacked)
-    gradient, codes = _thinned(gradient, codes)
-    values = np.linalg.eigvalsh(_covariance(stacked, codes, gradient, ends))
-    return int((values > _noise(stacked, codes, gradient, ends, rng)).sum())
 
 
 def _stacked(columns: Sequence[ColumnPriors]) -> list[Floats]:

@@ -3,13 +3,11 @@
 Mean-field variational Bayes by coordinate ascent over columns. eta is affine in all functions of one column, so given
 the posterior of the others, a column's posterior is one exact solve; its variances then enter the problems of the
 others. That prunes: a factor that the rows do not support has partners of small mean and large variance.
-
-Tempering is the fraction of the partners' variance that counts, as in a power posterior: 1 is mean-field variational
-Bayes, 0 takes partners as known. More of it prunes more. What is best depends on the fraction of the loss that remains.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -21,44 +19,26 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.engine import has_engine
-from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
+from ahofm.fit.solvers.variational.init import Spectrum, harmless, random_factors, spectral_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import FailedError, Fit, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.row_states import RowStates
+from ahofm.fit.solvers.variational.tempering import Tempering
 from ahofm.fit.solvers.variational.working import Response
 from ahofm.kernels import BlockKernel, BlockSums, NativeBlockKernel
+from ahofm.model.shares import symmetric
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
 from ahofm.tuning import (
     DIVERGED,
     FAMILY_SWEEPS,
     HARMFUL,
+    IDLE_FACTOR,
     LARGEST_VALUE,
-    LEAST_NOISE_TEMPERING,
-    LEAST_SIGNAL_TEMPERING,
     MORE_FACTORS_FROM,
     MOST_GROWTHS,
-    NOISE_TEMPERING,
     SETTLED,
 )
-
-Tempering: TypeAlias = Callable[[float], float]
-"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
-
-
-def constant(tempering: float) -> Tempering:
-    """The same whatever is left."""
-    return lambda _: tempering
-
-
-def with_noise(left: float) -> float:
-    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
-    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
-
-
-def against_noise(most: float, left: float) -> float:
-    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
-    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))
 
 
 @dataclass(frozen=True)
@@ -78,6 +58,19 @@ class Sweep:
 
 Report: TypeAlias = Callable[[Sweep], bool]
 """Told of every sweep; the fit ends with what it has when it returns True."""
+
+
+@dataclass
+class MainStage:
+    """Main effects of some rows before interactions follow: the same for all candidates of one tempering, fitted once.
+
+    The first staged fit that asks for them fits them; others that ask meanwhile wait.
+    """
+
+    state: VariationalState | None = None
+    settled: bool = False
+    spectra: dict[int, Spectrum] = field(default_factory=dict)  # of the residuals, by linear predictor
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
@@ -103,6 +96,8 @@ class StagedFit:
         Whether pairs get more factors as long as they leave something to explain.
     surfaces : bool
         Whether pairs of smooth columns have smoothing parameters of their own.
+    main_stage : MainStage
+        Shared with other fits of the same rows.
     """
 
     columns: Sequence[ColumnPriors]
@@ -121,6 +116,8 @@ class StagedFit:
     settled: bool = False
     growing: bool = False
     surfaces: bool = True
+    main_stage: MainStage = field(default_factory=MainStage)
+    forgotten: bool = False
     _state: VariationalState = field(init=False)
 
     @property
@@ -138,19 +135,24 @@ class StagedFit:
         """Number of steps without sufficient decrease."""
         return self._state.damped
 
-    def run(self, report: Report) -> list[Fit]:
-        """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it."""
-        self._state = VariationalState.start(self.response, self.additive, self.columns)
-        for order in (1, *self.ranks):
-            before = self._state.copy()
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Of all stages."""
+        return 1, *self.ranks
+
+    def run(self, report: Report, highest: int | None = None) -> list[Fit]:
+        """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it.
+
+        With ``highest`` it ends after the stage of that order; another call goes on from there.
+        """
+        for order in self.orders[len(self.fits) :]:
+            if highest is not None and order > highest:
+                break
+            before = self._state.copy() if self.fits else None
             try:
-                if order > 1:
-                    self._add_factors(order)
-                stopped = self._stage(order, report) if self.ranks else self._converged(report)
-                if order == 2 and self.growing and not stopped:
-                    stopped = self._grow(report)
+                stopped = self._order(order, report) if self.fits else self._main_effects(report)
             except FailedError:
-                if not self.fits:
+                if before is None:
                     raise
                 self._state = before
                 self.fits.append(self.fits[-1])
@@ -166,9 +168,31 @@ class StagedFit:
         self._state = self._state.copy()  # the rows' states take memory that other fits need
         return self.fits
 
+    def _order(self, order: int, report: Report) -> bool:
+        """The stage of interactions of an order; whether somebody asked to stop."""
+        self._add_factors(order)
+        stopped = self._stage(order, report)
+        return self._grow(report) if order == 2 and self.growing and not stopped else stopped
+
+    def _main_effects(self, report: Report) -> bool:
+        """The first stage, as another fit of these rows has found it or anew; whether somebody asked to stop."""
+        if not self.ranks:
+            self._state = VariationalState.start(self.response, self.additive, self.columns)
+            return self._converged(report)
+        shared = self.main_stage
+        with shared.lock:
+            if shared.state is not None:
+                self._state, self.settled = shared.state.with_columns(self.columns), shared.settled
+                return False
+            self._state = VariationalState.start(self.response, self.additive, self.columns)
+            stopped = self._stage(1, report)
+            if not stopped:
+                shared.state, shared.settled = self._state.with_columns(self.columns), self.settled
+            return stopped
+
     def forget(self) -> None:
-        """Everything but the fits."""
-        self.posteriors = []
+        """Everything but the fits: nothing can go on from them."""
+        self.posteriors, self.forgotten = [], True
         del self._state
 
     def fit(self) -> Fit:
@@ -184,7 +208,7 @@ class StagedFit:
 
     def so_far(self) -> list[Fit]:
         """The fits of complete stages and, of the one at work, the fit as it is; none before a first sweep is over."""
-        finished = len(self.fits) == 1 + len(self.ranks)
+        finished = len(self.fits) == len(self.orders)
         if finished or not hasattr(self, "_state"):
             return self.fits
         self._state.pull()
@@ -217,8 +241,11 @@ class StagedFit:
     def _grow(self, report: Report) -> bool:
         """More factors for pairs while there is something left for them; whether somebody asked to stop."""
         for times in range(1, MOST_GROWTHS + 1):
+            if self._has_idle_factors():
+                break
             gradients = [self._gradient(k) for k in range(len(self._state.linear_predictors))]
-            if max(found_pairs(self.columns, self.codes, gradient) for gradient in gradients) < MORE_FACTORS_FROM:
+            found = [Spectrum.of(self.columns, self.codes, gradient) for gradient in gradients]
+            if max(spectrum.n_found for spectrum in found) < MORE_FACTORS_FROM:
                 break
             before = self._state.copy()
             try:
@@ -230,6 +257,17 @@ class StagedFit:
                 break
         return False
 
+    def _has_idle_factors(self) -> bool:
+        """Whether pairs have factors in every linear predictor that next to nothing is left of: more find no more."""
+        state = self._state
+        state.pull()
+        for k, linear_predictor in enumerate(state.linear_predictors):
+            squares = np.array([block.column.mass @ block.mean[:-1, 1:] ** 2 for block in linear_predictor.blocks])
+            row_variance = state.response.total / state.information(k)
+            if float(symmetric(squares, 2).min()) >= IDLE_FACTOR * row_variance:
+                return False
+        return True
+
     def _gradient(self, k: int) -> Floats:
         """Negative gradient of the loss by linear predictor k, (n,), over the sum of working weights."""
         response, derivatives = self._state.response, self._state.derivatives
@@ -239,14 +277,12 @@ class StagedFit:
 
     def _add_factors(self, order: int) -> None:
         self._state.end()
-        response, rank = self._state.response, self.ranks[order]
+        response, rank, first = self._state.response, self.ranks[order], len(self.fits) == 1
         for k, linear_predictor in enumerate(self._state.linear_predictors):
             std = self._initial_std(k)
             if order == 2:
-                gradient, most = self._gradient(k), np.inf if response.quadratic else 1.0
-                new = spectral_factors(
-                    self.columns, self.codes, gradient, rank, std, self.rng, most=most, reweighted=self.reweighted
-                )
+                most = np.inf if response.quadratic else 1.0
+                new = spectral_factors(self.columns, self._spectrum(k, first), rank, std, self.rng, most=most)
             else:
                 new = random_factors(self.columns, rank, std, self.rng)
             if not response.quadratic:
@@ -255,6 +291,18 @@ class StagedFit:
             linear_predictor.widen(order, new)
             if order == 2 and self.surfaces and linear_predictor.posterior.surfaces is None:
                 linear_predictor.begin_surfaces(self._state.information(k), response.total)
+
+    def _spectrum(self, k: int, first: bool) -> Spectrum:
+        """Of the residual's covariance with products of functions; that of main effects is made once for all fits."""
+        gradient = self._gradient(k)
+        if self.reweighted:
+            gradient = gradient * self.rng.exponential(size=len(gradient))
+        if self.reweighted or not first:
+            return Spectrum.of(self.columns, self.codes, gradient)
+        with self.main_stage.lock:
+            if k not in self.main_stage.spectra:
+                self.main_stage.spectra[k] = Spectrum.of(self.columns, self.codes, gradient)
+            return self.main_stage.spectra[k]
 
     def _initial_std(self, k: int) -> float:
         """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
