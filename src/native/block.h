@@ -342,11 +342,9 @@ void read_state_of(const BlockTask& task, double* mean, double* variance) {
         for (int k = 0; k < task.n_panels; k++) {
             const int order = task.panels[k].order;
             const T* own = at + row * state_entries(order) * lanes;
-            const T *means = own + (order - 1) * lanes, *variances = own + (state_entries(order) - 1) * lanes;
-            for (int f = 0; f < lanes; f++) {
-                m += means[f];
-                v += variances[f] > T(0) ? variances[f] : T(0);
-            }
+            const Lanes<T> variances = load(own + (state_entries(order) - 1) * lanes);
+            m += sum_lanes<T, lanes>(load(own + (order - 1) * lanes));
+            v += sum_lanes<T, lanes>(variances > T(0) ? variances : broadcast<Lanes<T>>(T(0)));
             at += kBlock * state_entries(order) * lanes;
         }
         mean[i] = m;

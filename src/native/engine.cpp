@@ -26,6 +26,18 @@ constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by r
 
 double clip(double value, double low, double high) { return std::min(std::max(value, low), high); }
 
+// Several sums at a time: one alone waits for each addition.
+bool all_finite(const double* values, int64_t count) {
+    double sums[8] = {};  // not a number when any of the values is, or is infinite
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int k = 0; k < 8; k++) sums[k] += values[i + k] * 0.0;
+    for (; i < count; i++) sums[0] += values[i] * 0.0;
+    double sum = 0.0;
+    for (const double part : sums) sum += part;
+    return sum == 0.0;
+}
+
 // Sizes of a padded row.
 int64_t lanes_of(bool float64) { return float64 ? state_lanes<double> : state_lanes<float>; }
 
@@ -274,10 +286,8 @@ double Engine::information(size_t k) const {
 
 void Engine::solve(size_t k, size_t j, bool learn, double damping) {
     const int64_t size = (columns_[j].n_codes - 1) * width_ * width_;
-    double sum = 0.0;  // not a number, or infinite, when any of them is
-    for (int64_t i = 0; i < size; i++) sum += gram_[static_cast<size_t>(i)] * 0.0;
-    for (int64_t i = 0; i < size / width_; i++) sum += rhs_[static_cast<size_t>(i)] * 0.0;
-    if (sum != 0.0) throw Failed{"sums over rows are not finite"};
+    if (!all_finite(gram_.data(), size) || !all_finite(rhs_.data(), size / width_))
+        throw Failed{"sums over rows are not finite"};
     for (const double jitter : kJitters)
         if (try_solve(k, j, learn && damping == 0.0, damping, jitter)) return;
     throw Failed{"a block is not positive definite"};
@@ -617,6 +627,7 @@ void Engine::take_back(size_t k, size_t j) {
     clear(k);
     for (size_t other = 0; other < columns_.size(); other++)
         if (other != j) swap(k, static_cast<int>(other), -1, false);
+    set_working(k);  // cleared too, and sums are taken again when a next step is rejected
 }
 
 void Engine::keep(size_t k, size_t j) {

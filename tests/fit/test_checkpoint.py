@@ -25,7 +25,7 @@ SETTINGS = {
     "variational": {"order": 2, "max_iter": 3, "n_members": 2},
     "subsample": {"order": 2, "max_iter": 8, "solver": "subsample", "interactions": "spline"},
 }
-KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "variational": 45, "subsample": 55}
+KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "variational": 38, "subsample": 55}
 
 PROGRAM = """
 import os, signal, sys, warnings

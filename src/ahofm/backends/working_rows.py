@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -50,9 +50,12 @@ class KernelWorkingRows:
         self._marked = self.variance
 
     def copy(self) -> KernelWorkingRows:
-        """As they are, without states."""
+        """As they are, without states; a backend may change the arrays of the original in place."""
         other = copy(self)
         other._main, other._tried = list(self._main), None
+        derivatives = (getattr(self.derivatives, part.name).copy() for part in fields(LossDerivatives))
+        other.derivatives = LossDerivatives(*derivatives)
+        other.variance, other.uncertain = self.variance.copy(), self.uncertain.copy()
         other._states, other._fits = [None] * len(self._main), [None] * len(self._main)
         return other
 

@@ -63,6 +63,10 @@ class ColumnPosterior:
         lam = column.main.initial_lam(max(square, 1e-6))[:, np.newaxis]
         return cls(column, farthest, none, none, lam, np.zeros((column.factors.n_groups, 0)))
 
+    def with_column(self, column: ColumnPriors) -> ColumnPosterior:
+        """A main effect alone, to go on from with other priors of factors."""
+        return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
+
     def widened(self, start: Floats) -> ColumnPosterior:
         """With factors that start from those values, without uncertainty."""
         rank = start.shape[1]

@@ -14,9 +14,10 @@ HIGHEST_ORDER = 4
 RANKS = ((2_000, 4), (12_000, 8), (float("inf"), 12))
 """Factors that are enough, by rows. Measured: 12 for 8 gain 1 % on bike sharing, 20 lose 2 % on California."""
 
-MORE_FACTORS_FROM, MOST_GROWTHS = 2, 2
-"""Directions left in the residual from which on pairs get as many factors as at first again, and how often at most.
-Measured: one is left in every third fit to data where more factors do not help; two to six where they do."""
+MORE_FACTORS_FROM, MOST_GROWTHS, IDLE_FACTOR = 2, 2, 1e-3
+"""Directions left in the residual from which on pairs get as many factors as at first again, how often at most, and
+variance of a factor's term over a row's noise, below which it is idle: there is room. Measured: one is left in every
+third fit to data where more do not help, two to six where they do; adult, all idle: 36 to 14 s."""
 
 BASIS_SIZE, BASIS_SIZE_OF_MANY, BASIS_ROWS = 14, 20, 5_000
 """Functions of a column's spline: up to so many rows, and beyond."""
@@ -44,8 +45,8 @@ MANY_ROWS = 2_000
 RARE_INFORMATION = 0.1
 """Of a row, by what measurements tell: with less on average, events are rare."""
 
-FLOAT64_STATE_ROWS = 50_000
-"""Up to here row states are float64, and always above order 3, where taking out a large column costs many digits."""
+FLOAT64_STATE_ROWS = 4_000
+"""Up to here row states are float64, and above order 3, where removing a large column costs digits (half the time)."""
 
 FLOAT64_PASS_ROWS = 200_000
 """Up to here passes over rows are computed in float64, which costs little; beyond, in float32."""
@@ -231,11 +232,8 @@ START_STD = 0.3
 UNSUPPORTED_START = 0.1
 """Of eigenvalues that random signs reach. Measured: Diabetes 58.2 to 54.9 (spline_iid, order 2), no cost elsewhere."""
 
-START_HALVINGS = 20
-"""Of the terms of new factors, at most."""
-
-START_ROWS = 20_000
-"""For the covariance of residuals with products; more are thinned."""
+START_HALVINGS, START_ROWS = 20, 20_000
+"""Of the terms of new factors, at most; rows for the covariance of residuals with products, more are thinned."""
 
 # Tempering: the fraction of the partners' variance that counts
 
@@ -283,12 +281,12 @@ to .931 of the errors of order 1."""
 FOLDS, FOLDED_ROWS, HOLDOUT_PARTS = 3, 3_000, 5
 """Folds up to so many rows; beyond, validation rows are one part of so many."""
 
-SEARCH_ROWS, SEARCH_SWEEPS = 8_000, 22
-"""Rows and sweeps of candidate fits when rows are many; more of both where a row tells less than a measurement."""
+SEARCH_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW = 8_000, 22, 16
+"""Rows of candidate fits when rows are many, sweeps then and, up to 20,000 rows, where the dispersion is estimated. 12,
+20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000; 22 for 60, 12 sets of two classes: .995."""
 
-SEARCH_SWEEPS_OF_FEW = 16
-"""Of candidate fits up to 20,000 rows. 12, 20, 30 for 60 changed errors of 13 Gaussian sets, three splits, by 1.006,
-1.009, 1.000 and processor time by .61, .73, .83; 16 was taken between them and not measured itself."""
+RACED_ORDER, SURELY_BEHIND = 2, 2.0
+"""Candidates go on to higher orders with weight here; for one member, if not behind by so many standard errors."""
 
 RARE_SEARCH_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance (measured on claims)."""

@@ -11,7 +11,15 @@ from ahofm.fit import Settings, fit_model
 from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.ensemble import merged
-from ahofm.fit.stacking.weights import Scores, can_judge, folds, predict, stratified, validation_split
+from ahofm.fit.stacking.weights import (
+    Scores,
+    can_judge,
+    folds,
+    predict,
+    stacking_weights,
+    stratified,
+    validation_split,
+)
 from ahofm.kernels import Tables
 from ahofm.model import Predictor
 from tests import brute_force
@@ -412,9 +420,9 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(150, 3))
     fit_model(X, X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=150), settings=Settings(order=2, n_members=4, max_iter=3))
-    for parts in seen:
-        weights = [weight for weight, _ in parts]
-        np.testing.assert_allclose(weights, [0.8 / 3] * 3 + [0.15])
+    mains, pairs = ([weight for weight, _ in parts] for parts in seen)
+    np.testing.assert_allclose(mains, [0.95 / 3] * 3)  # main effects of both candidates are the same
+    np.testing.assert_allclose(pairs, [0.8 / 3] * 3 + [0.15])
 
 
 @pytest.mark.parametrize(
@@ -447,3 +455,31 @@ def test_stratified_parts_have_events_on_both_sides(n, events):
     for rows, rest in parts:
         assert not np.intersect1d(rows, rest).size
     assert not can_judge(stratified(np.eye(1, n, 0)[0], seed=0, dispersed=False, rare=True), np.eye(1, n, 0)[0])
+
+
+def test_candidates_that_go_on():
+    """With stacking weight, or for one ensemble member close to the best; one alone where pairs do not help."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=1000)
+    noise = rng.normal(size=(1000, 3))
+    mains = np.broadcast_to(0.5 * y[:, np.newaxis] + 0.5 * noise[:, :1], (1000, 3))  # the same for all candidates
+    pairs = y[:, np.newaxis] + noise * [0.2, 0.201, 3.0]
+    response = Response(Gaussian(), y, np.ones(1000), None)
+    scores = Scores((1, 2), np.stack([mains, pairs], axis=2)[:, np.newaxis], response)
+    assert scores.worth_going_on(3) == {0, 1}
+    assert scores.worth_going_on(1) == {0, 1}
+    behind = Scores((1, 2), np.stack([mains, pairs * [1.0, 1.5, 1.0]], axis=2)[:, np.newaxis], response)
+    assert behind.worth_going_on(1) == {0}
+    useless = Scores((1, 2), np.stack([mains, mains + np.array([0.5, 0.4, 0.6])], axis=2)[:, np.newaxis], response)
+    assert useless.worth_going_on(3) == {1}
+
+
+def test_shared_main_effects_go_to_a_candidate_that_is_fitted_anyway():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=600)
+    mains = np.broadcast_to(0.6 * y[:, np.newaxis], (600, 2))
+    pairs = y[:, np.newaxis] + rng.normal(size=(600, 2)) * [4.0, 0.2]
+    response = Response(Gaussian(), y, np.ones(600), None)
+    scores = Scores((1, 2), np.stack([mains, pairs], axis=2)[:, np.newaxis], response)
+    weights = stacking_weights(scores, (1, 2), 3)
+    assert {candidate for by_order in weights.values() for candidate, _ in by_order} == {1}

@@ -61,12 +61,17 @@ class Runner:
         self.damped = 0
         self._found = False
 
-    def __call__(self, staged_fits: Sequence[StagedFit], name: str | None = None) -> list[list[Fit]]:
+    def __call__(
+        self, staged_fits: Sequence[StagedFit], name: str | None = None, highest: int | None = None, first: int = 0
+    ) -> list[list[Fit]]:
         """Results of every staged fit; of stages that were not reached there are none.
 
-        Once somebody has asked to stop, what has not begun has none at all, unless it would be the first to have any.
-        With a name the fits are saved, and all else that the fits have learned is forgotten.
+        Once the fit is to stop, what has not begun has none at all, unless it would be the first to have any. With a
+        name the fits are saved, and all else that they have learned is forgotten. With ``highest`` they end after the
+        stage of that order, and may go on in another call: they are saved then. ``first`` is the number of the first of
+        them among all of that name.
         """
+        places = [None if name is None else f"{name} {first + k}" for k in range(len(staged_fits))]
         few = all(
             staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
         )
@@ -77,30 +82,26 @@ class Runner:
             staged.stop = self.stopped
         with one_blas_thread():  # the same bits whatever the number of threads
             if n_parallel == 1:
-                return [self._run(staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
+                return [self._run(*given, highest) for given in zip(staged_fits, places, strict=True)]
             with ThreadPoolExecutor(n_parallel, thread_name_prefix="ahofm-member") as pool:
-                futures = [pool.submit(self._run, staged, _place(name, k)) for k, staged in enumerate(staged_fits)]
+                given = zip(staged_fits, places, strict=True)
+                futures = [pool.submit(self._run, staged, place, highest) for staged, place in given]
                 with self.interruptible():
                     while wait(futures, timeout=0.1).not_done:  # a thread that only waits does not see an interrupt
                         pass
                 return [future.result() for future in futures]
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
-    def _run(self, staged: StagedFit, place: str | None) -> list[Fit]:
-        if place is not None and self.saved is not None:
-            found = self.saved.get(place, StageResult, Predictor, staged.response.family)
-            if found is not None:
-                staged.fits, staged.settled, family, damped = found
-                staged.complete = self._found = True
-                staged.response = replace(staged.response, family=family)
-                self.damped += damped
-                return staged.fits
+    def _run(self, staged: StagedFit, place: str | None, highest: int | None = None) -> list[Fit]:
+        if staged.forgotten or self._restored(staged, place):
+            return staged.fits
         if self.stopped() and (self._found or self.reason is Reason.INTERRUPTED):
-            return []
+            return staged.fits
         fits: list[Fit] = []
         with self.interruptible():  # in the calling thread: fits on threads see the reason instead
             fraction = staged.response.n_rows / self._n_rows
-            job, done = staged.job, 0.0
+            job = staged.job
+            done = sum(job.cost(factors, job.sweeps(order)) for order, factors in job.stages[: len(staged.fits)])
 
             def report(sweep: Sweep) -> bool:
                 nonlocal job, done
@@ -110,7 +111,10 @@ class Runner:
                 before, done = done, job.done(sweep.order, sweep.number)
                 return self.report(sweep.value, sweep.change, fraction, done - before)
 
-            fits = staged.run(report)
+            fits = staged.run(report, highest)
+            if len(fits) < len(staged.orders) and highest is not None:
+                self._found = self._found or bool(fits)
+                return fits
             with self._lock:
                 self.damped += staged.damped
                 self._done += job.total - done
@@ -128,6 +132,19 @@ class Runner:
         if self.reason is None and self.deadline.over:
             self.reason = Reason.TIME
         return self.reason is not None
+
+    def _restored(self, staged: StagedFit, place: str | None) -> bool:
+        """Whether a fit was saved; it is taken from there."""
+        if place is None or self.saved is None:
+            return False
+        found = self.saved.get(place, StageResult, Predictor, staged.response.family)
+        if found is None:
+            return False
+        staged.fits, staged.settled, family, damped = found
+        staged.response = replace(staged.response, family=family)
+        self.damped += damped
+        staged.forgotten = staged.complete = self._found = True
+        return True
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -156,7 +173,3 @@ class Runner:
             if any(wishes) and self.reason is None:
                 self.reason = Reason.CALLBACK
             return self.stopped()
-
-
-def _place(name: str | None, k: int) -> str | None:
-    return None if name is None else f"{name} {k}"

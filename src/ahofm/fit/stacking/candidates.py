@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
 from ahofm.fit.settings import Settings
@@ -13,7 +15,10 @@ from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, a
 from ahofm.tuning import (
     FAST_INTERACTIONS,
     FEWEST_VALIDATION_ROWS,
+    LEAST_NOISE_TEMPERING,
+    LEAST_SIGNAL_TEMPERING,
     MANY_ROWS,
+    NOISE_TEMPERING,
     RANDOM_WALK_TEMPERING,
     SPLINE_IID_TEMPERING,
     SPLINE_TEMPERING,
@@ -133,3 +138,24 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
 
 def _is_smooth(book: Codebook) -> bool:
     return not isinstance(book.kind, (Categorical, SplineIID, RandomWalk))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same whatever is left."""
+
+    tempering: float
+
+    def __call__(self, left: float) -> float:
+        """The tempering."""
+        return self.tempering
+
+
+def with_noise(left: float) -> float:
+    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
+    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
+
+
+def against_noise(most: float, left: float) -> float:
+    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
+    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))

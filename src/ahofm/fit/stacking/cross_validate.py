@@ -23,10 +23,19 @@ from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
-from ahofm.fit.stacking.problem import TrainingProblem, fold_count, search_settings
-from ahofm.fit.stacking.weights import Scores, Split, can_judge, predict, stratified, validation_split
+from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
+from ahofm.fit.stacking.weights import (
+    Scores,
+    Split,
+    can_judge,
+    predict,
+    predict_at,
+    stratified,
+    validation_split,
+)
 from ahofm.model import Validated
-from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, VARIANCE_ROWS
+from ahofm.orders import Orders
+from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 
 
 @dataclass
@@ -92,29 +101,23 @@ def _cross_validate(
     """Plain candidates first, then the weighted ones; ``found`` gets what is complete."""
     shorter = search_settings(problem.settings, problem.response.n_rows, dispersed=problem.response.family.dispersed)
     plain = [candidate for candidate in candidates if not candidate.weighted]
-    staged_fits = _staged_fits(replace(problem, settings=shorter), plain, parts, 0)
-    fits = runner(staged_fits, "search")
-    found.fits = fits[: len(plain)]
-    if runner.reason is not None:
-        return
     rows = np.concatenate([rest for _, rest in parts])
-    response = replace(problem.response.take(rows), family=staged_fits[0].response.family)
-    scores = Scores((1, *problem.ranks), _predicted(problem, parts, fits), response)
-    if len(plain) == len(candidates):
-        found.scores = scores
-        return
-    precise = weighted(problem, rows, scores, runner)
-    staged_fits = _staged_fits(
-        replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain)
-    )
-    if precise is None:
-        runner.expect(-sum(staged.job.total for staged in staged_fits))
-        found.scores = scores if runner.reason is None else None
-        return
-    fits = runner(staged_fits, "search again")
+    race = _Race(problem, parts, problem.response.take(rows), runner)
+    found.fits = race.run(_staged_fits(replace(problem, settings=shorter), plain, parts, 0))[: len(plain)]
+    precise = None
+    if runner.reason is None and len(plain) < len(candidates):
+        precise = weighted(problem, rows, race.scores, runner)
+        staged_fits = _staged_fits(
+            replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain)
+        )
+        if precise is None:
+            runner.expect(-sum(staged.job.total for staged in staged_fits))
+        elif runner.reason is None:
+            race.run(staged_fits)
     if runner.reason is None:
-        predicted = np.concatenate([scores.predicted, _predicted(problem, parts, fits)], axis=2)
-        found.problem, found.scores = precise, replace(scores, predicted=predicted)
+        found.fits = race.finish()[: len(plain)]
+    if runner.reason is None:
+        found.problem, found.scores = precise or problem, race.scores
 
 
 def _staged_fits(
@@ -125,15 +128,65 @@ def _staged_fits(
     return [own.staged_fit(candidate, first + k, 0) for own in some for k, candidate in enumerate(candidates)]
 
 
-def _predicted(problem: TrainingProblem, parts: Sequence[Split], found: Sequence[list[Fit]]) -> Floats:
-    """For the validation rows: (rows, linear predictors, candidates, orders)."""
-    predicted, count = [], len(found) // len(parts)
-    for fold, (_, rest) in enumerate(parts):
-        columns = [column[rest] for column in problem.table]
-        own = found[fold * count : (fold + 1) * count]
-        by_candidate = [[predict(part, problem.books, columns, problem.backend) for part in staged] for staged in own]
-        predicted.append(np.array(by_candidate).transpose(2, 3, 0, 1))
-    return np.concatenate(predicted)
+class _Race:
+    """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use."""
+
+    def __init__(self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: Runner) -> None:
+        """Without any fits. The response is of the validation rows."""
+        self._problem, self._response, self._runner = problem, response, runner
+        self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
+        self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
+        self._places = [
+            [book.places(column[rest]) for book, column in zip(problem.books, problem.table, strict=True)]
+            for _, rest in parts
+        ]
+
+    @property
+    def scores(self) -> Scores:
+        """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
+        stages = max(len(parts[0]) for parts in self._predicted)
+        orders = (1, *self._problem.ranks)[:stages]
+        predicted = [
+            [np.concatenate([own[min(stage, len(own) - 1)] for own in parts]) for stage in range(stages)]
+            for parts in self._predicted
+        ]
+        tops = tuple(orders[len(parts[0]) - 1] for parts in self._predicted)
+        response = replace(self._response, family=self._staged_fits[0][0].response.family)
+        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tops)
+
+    def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
+        """Some more candidates up to ``RACED_ORDER``; the fits to the first part come first."""
+        first, count = len(self._staged_fits) * len(self._places), len(staged_fits) // len(self._places)
+        self._staged_fits += [list(staged_fits[k::count]) for k in range(count)]
+        self._predicted += [[[] for _ in self._places] for _ in range(count)]
+        return self._run(staged_fits, RACED_ORDER, first)
+
+    def finish(self) -> list[list[Fit]]:
+        """Candidates that may be of use go on to the end."""
+        all_fits = [staged for part in zip(*self._staged_fits, strict=True) for staged in part]
+        if all(staged.forgotten for staged in all_fits):
+            return [staged.fits for staged in all_fits]
+        going = self.scores.worth_going_on(member_count(self._problem.settings, self._problem.data.n_rows))
+        for candidate, parts in enumerate(self._staged_fits):
+            for staged in parts:
+                before = staged.job.total
+                staged.ranks = staged.ranks if candidate in going else Orders(staged.ranks).up_to(RACED_ORDER)
+                self._runner.expect(staged.job.total - before)
+        return self._run(all_fits)
+
+    def _run(self, staged_fits: Sequence[StagedFit], highest: int | None = None, first: int = 0) -> list[list[Fit]]:
+        """Fits, and linear predictors of the validation rows by stages that are new."""
+        fits = self._runner(staged_fits, "search", highest, first)
+        if self._runner.reason is not None:
+            return fits
+        for candidate, parts in enumerate(self._staged_fits):
+            for part, staged in enumerate(parts):
+                own = self._predicted[candidate][part]
+                own += [
+                    predict_at(fit, self._problem.books, self._places[part], self._problem.backend)
+                    for fit in staged.fits[len(own) :]
+                ]
+        return fits
 
 
 def weighted(

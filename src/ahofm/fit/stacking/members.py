@@ -116,7 +116,13 @@ def fit_members(
     """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
     copies = copies_of(wanted, weights[max(weights)], len(plan.members))
-    jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
+    highest = {
+        candidate: max(below for part in weights.values() for other, below in part if other == candidate)
+        for candidate in wanted
+    }
+    jobs = [  # main effects have one start
+        (candidate, copy) for candidate in wanted for copy in range(copies[candidate] if highest[candidate] > 1 else 1)
+    ]
     known = [(first.candidate, first.fits)] if first.complete and (first.candidate, 0) in jobs else []
     if known:
         jobs.remove((first.candidate, 0))
@@ -124,10 +130,7 @@ def fit_members(
         return Members(known, first.settled)
     if runner.reason is None:
         with runner.interruptible():
-            tops = [
-                max(below for part in weights.values() for other, below in part if other == candidate)
-                for candidate, _ in jobs
-            ]
+            tops = [highest[candidate] for candidate, _ in jobs]
             runner.expect(-plan.spared(tops))
             name = "member"
             if first.fits:  # a checkpoint tells those apart that another budget has

@@ -21,8 +21,8 @@ from ahofm.fit.cost.schedule import Job, Schedule, pass_cost
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.staged_fit import StagedFit, Tempering, against_noise, constant, with_noise
-from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit, Tempering
+from ahofm.fit.stacking.candidates import Candidate, Constant, against_noise, with_noise
 from ahofm.fit.stacking.weights import validation_split
 from ahofm.orders import Orders
 from ahofm.priors.column import ColumnPriors
@@ -131,6 +131,11 @@ class TrainingProblem:
         unit = response.mean_of(data.inner.pearson(response.y, inner))
         return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
 
+    @cached_property
+    def _main_stages(self) -> dict[tuple[Tempering, bool, type], MainStage]:
+        """Main effects before interactions, which fits of these rows with the same tempering and priors share."""
+        return {}
+
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
         """Priors of all columns, the same for all parts of the rows: made once."""
         key = type(candidate), candidate.interactions
@@ -144,18 +149,18 @@ class TrainingProblem:
     def tempering(self, candidate: Candidate) -> Tempering:
         """What was asked for; otherwise by the noise when rows are few, and by the candidate when they are many."""
         if self.settings.tempering != "auto":
-            return constant(float(self.settings.tempering))
+            return Constant(float(self.settings.tempering))
         if self.response.rare:
-            return constant(1.0)
+            return Constant(1.0)
         if self.n_rows < MANY_ROWS:
             return with_noise
         if candidate.interactions == "spline" and self.refined:
             return (
                 partial(against_noise, REFINED_SPLINE_TEMPERING)
                 if self.response.quadratic
-                else constant(REFINED_SPLINE_TEMPERING)
+                else Constant(REFINED_SPLINE_TEMPERING)
             )
-        return constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.with_many)
+        return Constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.with_many)
 
     def staged_fit(
         self, candidate: Candidate, number: int, copy: int, *, growing: bool = False, highest: int | None = None
@@ -168,13 +173,14 @@ class TrainingProblem:
         ranks = {order: candidate.times * rank for order, rank in ranks.items()}
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
+        tempering = self.tempering(candidate)
         return StagedFit(
             self._columns(candidate),
             self.codes,
             self.response,
             self.additive(candidate),
             ranks,
-            self.tempering(candidate),
+            tempering,
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
             SerialExecutor(),
@@ -183,6 +189,7 @@ class TrainingProblem:
             surfaces=not self.refined,
             backend=self.backend,
             precision=precision,
+            main_stage=self._main_stages.setdefault((tempering, candidate.joint, type(candidate)), MainStage()),
         )
 
 
@@ -266,8 +273,8 @@ class Plan:
         return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
 
     def spared(self, tops: Sequence[int]) -> float:
-        """Cost that is saved where ensemble members end at these orders."""
-        return sum(self._member(self._highest) - self._member(top) for top in tops)
+        """Cost that is saved where the ensemble members are these, each up to an order."""
+        return len(self.members) * self._member(self._highest) - sum(self._member(top) for top in tops)
 
     @property
     def _highest(self) -> int:
@@ -282,8 +289,8 @@ class Plan:
 
 
 def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:
-    """With fewer sweeps, where a row tells as much as a measurement: candidates are compared, not kept."""
-    if not dispersed:
+    """With fewer sweeps: candidates are compared, not kept. Rows that tell less than a measurement need more."""
+    if not dispersed and n_rows > FEW_ROWS:
         return settings
-    most = SEARCH_SWEEPS_OF_FEW if n_rows <= FEW_ROWS else SEARCH_SWEEPS
+    most = SEARCH_SWEEPS_OF_FEW if dispersed and n_rows <= FEW_ROWS else SEARCH_SWEEPS
     return replace(settings, max_iter=min(settings.max_iter or most, most))

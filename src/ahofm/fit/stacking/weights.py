@@ -27,6 +27,7 @@ from ahofm.tuning import (
     SEARCH_ROWS,
     STACKING_STEPS,
     SURE_GAIN,
+    SURELY_BEHIND,
     TELLING_ROWS,
     WORST_LOSS,
 )
@@ -49,11 +50,15 @@ class Scores:
     predicted : array of shape (rows, linear predictors, candidates, orders)
     response : Response
         What the rows say.
+    tops : tuple of int, optional
+        Highest order that each candidate has been fitted at, where that is not the last one for all: predictions at
+        higher ones are the same, and have no weight.
     """
 
     orders: tuple[int, ...]
     predicted: Floats
     response: Response
+    tops: tuple[int, ...] | None = None
 
     def losses(self) -> Floats:
         """Mean losses above their floor, (candidates, orders)."""
@@ -86,6 +91,22 @@ class Scores:
         """
         return self._mixture(self.supported(order))
 
+    def worth_going_on(self, count: int) -> set[int]:
+        """Candidates that may be of use at higher orders than these, given so many ensemble members.
+
+        Where interactions are not supported so far, the best candidate alone: triples may have no pairs. Otherwise
+        those with stacking weight or, for a single member, those that may be the best one.
+        """
+        order = max(self.orders)
+        best = int(self.losses()[:, -1].argmin())
+        if self.supported(order) < order:
+            return {best}
+        if count == 1:
+            losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
+            behind = [self._error_of(own - losses[best]) for own in losses]
+            return {k for k, (mean, error) in enumerate(behind) if mean <= SURELY_BEHIND * error}
+        return {candidate for candidate, own in self._mixture(order) if own == order} | {best}
+
     def gains(self) -> tuple[Gain, ...]:
         """What these rows say of each order, compared with the one below it."""
         below = zip(self.orders[1:], self.orders[:-1], strict=True)
@@ -104,8 +125,11 @@ class Scores:
 
     def _difference(self, lower: int, higher: int) -> tuple[float, float]:
         """What the mean loss falls by from one order to another, and the standard error of that."""
+        return self._error_of(self._values(self._mixture(lower)) - self._values(self._mixture(higher)))
+
+    def _error_of(self, gain: Floats) -> tuple[float, float]:
+        """Mean of a number per row, and its standard error."""
         weight = self.response.weight
-        gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
         mean = float(np.average(gain, weights=weight))
         variance = float(np.average((gain - mean) ** 2, weights=weight))
         rows = float(weight.sum() ** 2 / (weight @ weight))
@@ -130,7 +154,7 @@ class Scores:
 
         A small ridge shrinks them to equal weights of the candidates at the highest order.
         """
-        members = [(candidate, d) for candidate in range(self.predicted.shape[2]) for d in self.orders if d <= order]
+        members = self._members(order)
         columns = [self._of(candidate, d) for candidate, d in members]
         columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
         top = max(d for _, d in members)
@@ -140,6 +164,22 @@ class Scores:
         weights /= weights.sum()
         found = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
         return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST_WEIGHT}
+
+    def _members(self, order: int) -> list[tuple[int, int]]:
+        """Every (candidate, order) up to one that predicts on its own; main effects that are the same count once."""
+        count = self.predicted.shape[2]
+        tops = self.tops or (max(self.orders),) * count
+        alike = [self.same_main_effects(candidate) for candidate in range(count)]
+        return [
+            (candidate, d)
+            for candidate in range(count)
+            for d in self.orders
+            if d <= min(order, tops[candidate]) and (d > 1 or candidate == 0 or not alike[candidate])
+        ]
+
+    def same_main_effects(self, candidate: int) -> bool:
+        """Whether a candidate's main effects are those of the first one."""
+        return bool(np.array_equal(self._of(candidate, 1), self._of(0, 1)))
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
         """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
@@ -180,7 +220,25 @@ def stacking_weights(
     -------
     dict of order d to dict of (candidate, order up to d) to weight
     """
-    return {order: _weights_at(scores, order, count, fitted) for order in orders}
+    found = {order: _weights_at(scores, order, count, fitted) for order in orders}
+    return found if scores is None else _carried(found, scores)
+
+
+def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
+    """The same with main effects that candidates share given to one that is fitted anyway: a fit less."""
+    top = weights[max(weights)]
+    alike = [candidate for candidate in range(scores.predicted.shape[2]) if scores.same_main_effects(candidate)]
+    own = {candidate: sum(weight for (other, _), weight in top.items() if other == candidate) for candidate in alike}
+    highest = {candidate: max((d for other, d in top if other == candidate), default=1) for candidate in alike}
+    carrier = max(alike, key=lambda candidate: (highest[candidate] > 1, own[candidate], -candidate))
+    found: dict[int, StackingWeights] = {}
+    for order, by_member in weights.items():
+        moved: dict[tuple[int, int], float] = {}
+        for (candidate, below), weight in by_member.items():
+            place = (carrier, 1) if below == 1 and candidate in alike else (candidate, below)
+            moved[place] = moved.get(place, 0.0) + weight
+        found[order] = moved
+    return found
 
 
 def _weights_at(scores: Scores | None, order: int, count: int, fitted: int) -> StackingWeights:
@@ -279,7 +337,13 @@ def predict(
     fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]], backend: Backend | None = None
 ) -> Floats:
     """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
-    places = [book.places(column) for book, column in zip(books, columns, strict=True)]
+    return predict_at(fit, books, [book.places(column) for book, column in zip(books, columns, strict=True)], backend)
+
+
+def predict_at(
+    fit: Fit, books: Sequence[Codebook], places: Sequence[NDArray[Any]], backend: Backend | None = None
+) -> Floats:
+    """The same at values whose places on the columns are known."""
     return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
 
 

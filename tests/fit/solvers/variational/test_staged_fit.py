@@ -9,12 +9,13 @@ import pytest
 from ahofm import AHOFMRegressor, Spline
 from ahofm.backends import CpuBackend, Response
 from ahofm.columns import Codes
-from ahofm.families import Huber, Poisson
+from ahofm.families import Gaussian, Huber, Poisson
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational import staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
+from ahofm.fit.stacking.candidates import Candidate
 from ahofm.priors import column
 from ahofm.rows import ArraySource, SerialExecutor
 from tests.fit.solvers.variational.samples import small_problem
@@ -268,9 +269,9 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
     y = np.sin(3 * X[:, 0]) + X[:, 1] + rng.normal(size=300)
     run, orders, shares = Runner.__call__, {}, []
 
-    def listening(self, staged_fits, name=None):
-        orders[name] = [max(one.ranks, default=1) for one in staged_fits]
-        return run(self, staged_fits, name)
+    def listening(self, staged_fits, name=None, *given):
+        orders.setdefault(name, [max(one.ranks, default=1) for one in staged_fits])
+        return run(self, staged_fits, name, *given)
 
     monkeypatch.setattr(Runner, "__call__", listening)
     model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
@@ -280,3 +281,49 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
     assert next(choice for choice in model.model_.choices if choice.name == "rank").value == "none"
     assert shares == sorted(shares)
     assert 0.7 < shares[-1] <= 1.0
+
+
+def assert_equal_fits(fits, others):
+    for fit, other in zip(fits, others, strict=True):
+        for one, partner in zip(fit, other, strict=True):
+            assert one.intercept == partner.intercept
+            assert one.noise == partner.noise
+            for part in ("coef", "centring", "values"):
+                for own, theirs in zip(getattr(one, part), getattr(partner, part), strict=True):
+                    np.testing.assert_array_equal(own, theirs)
+
+
+@pytest.mark.parametrize("family", [Gaussian(), Poisson()])
+def test_main_effects_of_another_candidate_are_taken_over(family):
+    found = []
+    for first in ("random_walk", "spline"):
+        problem, _ = small_problem(family, "spline")
+        for wanted in dict.fromkeys((first, "spline")):
+            staged = problem.staged_fit(Candidate(wanted, 0.7, 0.7), 0, 0)
+            seen = []
+            staged.run(lambda sweep, seen=seen: bool(seen.append(sweep.order)))
+        found.append((staged.fits, 1 in seen))
+    (shared, swept_again), (own, swept) = found
+    assert swept
+    assert not swept_again
+    assert_equal_fits(shared, own)
+
+
+def test_a_fit_goes_on_from_an_order():
+    _, whole = small_problem(Poisson(), "spline_iid")
+    _, parts = small_problem(Poisson(), "spline_iid")
+    assert len(parts.run(lambda _: False, 2)) == 2
+    assert_equal_fits(parts.run(lambda _: False), whole.run(lambda _: False))
+
+
+def test_no_more_factors_while_some_are_idle(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (800, 4))
+    y = X[:, 0] + np.sin(3 * X[:, 1]) * X[:, 2] + np.cos(3 * X[:, 2]) * X[:, 3] + 0.1 * rng.normal(size=800)
+    monkeypatch.setattr(staged_fit, "MORE_FACTORS_FROM", 0)
+    ranks = []
+    for idle in (0.0, np.inf):
+        monkeypatch.setattr(staged_fit, "IDLE_FACTOR", idle)
+        model = AHOFMRegressor(order=2, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
+        ranks.append(next(choice.value for choice in model.model_.choices if choice.name == "rank"))
+    assert ranks == ["12 at order 2", "4 at order 2"]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, RandomWalk, Spline
-from ahofm.fit.solvers.variational.staged_fit import against_noise, constant, with_noise
+from ahofm.fit.stacking.candidates import Constant, against_noise, with_noise
 from ahofm.fit.stacking.problem import TrainingProblem
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 1.0, 2.0])
 def test_shares(left):
-    assert constant(0.7)(left) == 0.7
+    assert Constant(0.7)(left) == 0.7
     assert 0.25 <= with_noise(left) <= 1.0
     assert 0.1 <= against_noise(0.5, left) <= 0.5
 

@@ -102,11 +102,13 @@ class VariationalState:
         """Whether the backend does whole sweeps by itself."""
         return self._sweeper is not None
 
-    def copy(self) -> VariationalState:
-        """As it is now, without the rows' states."""
+    def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:
+        """As it is now, without the rows' states; main effects alone may go on with other priors of factors."""
         self.pull()
-        linear_predictors = [LinearPredictor(linear_predictor.frozen()) for linear_predictor in self.linear_predictors]
-        return replace(self, rows=self.rows.copy(), linear_predictors=linear_predictors, _sweeper=None)
+        found = [LinearPredictor(own.frozen()) for own in self.linear_predictors]
+        for own in found if columns is not None else []:
+            own.blocks = [block.with_column(column) for block, column in zip(own.blocks, columns or (), strict=True)]
+        return replace(self, rows=self.rows.copy(), linear_predictors=found, _sweeper=None)
 
     def begin(self) -> None:
         """Leave sweeps to the backend, from copies of the posteriors, once row states are built."""
@@ -182,10 +184,7 @@ class VariationalState:
         self.rows.set_columns(k, own.posterior.ranks, [own.moments(j) for j in range(len(own.blocks))])
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
-        """Visit all columns once, then main effects jointly, smoothing parameters of pairs, and the dispersion.
-
-        The dispersion falls no lower than ``floor``.
-        """
+        """All columns once, main effects jointly, smoothing parameters of pairs, the dispersion: at least ``floor``."""
         if self._sweeper is not None:
             self._backend_sweep(self._sweeper[0], floor, learn=learn, learn_mains=True, backwards=backwards)
             return

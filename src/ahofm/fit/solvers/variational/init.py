@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.backends import WorkingRows
-from ahofm.columns import Codes
+from ahofm.columns import Codes, known_codes
 from ahofm.columns.basis import Floats
+from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.kernels.symmetric import symmetric
+from ahofm.orders import factors_of
 from ahofm.priors.column import ColumnPriors
-from ahofm.tuning import START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
+from ahofm.tuning import IDLE_FACTOR, START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
 
 
 def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: np.random.Generator) -> list[Floats]:
@@ -26,60 +29,76 @@ def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: 
     return factors
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues and eigenvectors of the residual's covariance with products of functions.
+
+    The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
+    ``C = sum_i gradient_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
+    itself.
+
+    Attributes
+    ----------
+    values : array of shape (m,)
+        Ascending.
+    vectors : array of shape (m, m)
+    noise : float
+        The highest eigenvalue that gradients of random sign reach, on average.
+    """
+
+    values: Floats
+    vectors: Floats
+    noise: float
+
+    @classmethod
+    def of(cls, columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> Spectrum:
+        """At gradients (n,): of the loss by each row's linear predictor, negative, over the sum of working weights.
+
+        For least squares these are the weighted residuals.
+        """
+        stacked = _stacked(columns)
+        ends = _ends(stacked)
+        gradient, codes = _thinned(gradient, codes)
+        values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
+        noise = _noise(stacked, codes, gradient, ends, np.random.default_rng(0))  # the same for all fits
+        return cls(values, vectors, noise)
+
+    @property
+    def n_found(self) -> int:
+        """How many eigenvalues are more than random signs reach."""
+        return int((self.values > self.noise).sum())
+
+
 def spectral_factors(
     columns: Sequence[ColumnPriors],
-    codes: Codes,
-    gradient: Floats,
+    spectrum: Spectrum,
     rank: int,
     std: float,
     rng: np.random.Generator,
     *,
     most: float,
-    reweighted: bool,
 ) -> list[Floats]:
-    """Pairwise factors from the residual's covariance with products of functions: (codes, rank) per column.
+    """Pairwise factors from leading eigenvectors: (codes, rank) per column.
 
-    The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
-    ``C = sum_i gradient_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
-    itself. Eigenvalues that gradients of random sign reach as well start small.
+    Eigenvalues that gradients of random sign reach as well start small.
 
     Parameters
     ----------
-    gradient : array of shape (n,)
-        Negative gradient of the loss by each row's linear predictor, over the sum of working weights; for least squares
-        the weighted residuals.
     std : float
         Standard deviation of the residual; a tenth of it is added at random.
     most : float
         No eigenvalue counts for more.
-    reweighted : bool
-        Whether rows get random weights, so that another start differs.
     """
     stacked = _stacked(columns)
-    ends = _ends(stacked)
-    gradient, codes = _thinned(gradient, codes)
-    if reweighted:
-        gradient = gradient * rng.exponential(size=len(gradient))
-    values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
-    noise = _noise(stacked, codes, gradient, ends, rng)
-    values = np.minimum(np.where(values > noise, values, UNSUPPORTED_START * values), most)
+    ends, values = _ends(stacked), spectrum.values
+    values = np.minimum(np.where(values > spectrum.noise, values, UNSUPPORTED_START * values), most)
     count = min(rank, len(values))
-    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    values, vectors = values[::-1][:count], spectrum.vectors[:, ::-1][:, :count]
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
     factors = random_factors(columns, rank, 0.1 * std, rng)
     for j, part in enumerate(stacked):
         factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
     return factors
-
-
-def found_pairs(columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> int:
-    """How many eigenvalues of the residual's covariance with products are more than random signs reach."""
-    rng = np.random.default_rng(0)  # asking changes nothing of what follows
-    stacked = _stacked(columns)
-    ends = _ends(stacked)
-    gradient, codes = _thinned(gradient, codes)
-    values = np.linalg.eigvalsh(_covariance(stacked, codes, gradient, ends))
-    return int((values > _noise(stacked, codes, gradient, ends, rng)).sum())
 
 
 def _stacked(columns: Sequence[ColumnPriors]) -> list[Floats]:
@@ -140,3 +159,61 @@ def harmless(
             break
         scale *= 0.5
     return [scale ** (1.0 / order) * part for part in factors]
+
+
+def add_factors(
+    state: VariationalState,
+    columns: Sequence[ColumnPriors],
+    order: int,
+    rank: int,
+    rng: np.random.Generator,
+    spectrum: Callable[[int], Spectrum],
+    *,
+    surfaces: bool,
+) -> None:
+    """More factors of an order for all linear predictors.
+
+    Parameters
+    ----------
+    state : VariationalState
+    columns : sequence of ColumnPriors
+    order, rank : int
+    rng : Generator
+    spectrum : function of k
+        Of the residuals of linear predictor k, for pairs.
+    surfaces : bool
+        Whether pairs of smooth columns have smoothing parameters of their own.
+    """
+    state.end()
+    response = state.response
+    for k, linear_predictor in enumerate(state.linear_predictors):
+        std = _initial_std(state, k)
+        if order == 2:
+            most = np.inf if response.quadratic else 1.0
+            new = spectral_factors(columns, spectrum(k), rank, std, rng, most=most)
+        else:
+            new = random_factors(columns, rank, std, rng)
+        if not response.quadratic:
+            most = 0.2 * std if order > 2 else np.inf
+            new = harmless(columns, state.rows, k, order, new, most)
+        linear_predictor.widen(order, new)
+        if order == 2 and surfaces and linear_predictor.posterior.surfaces is None:
+            linear_predictor.begin_surfaces(state.information(k), response.total)
+
+
+def has_idle_factors(state: VariationalState) -> bool:
+    """Whether pairs have factors in every linear predictor that next to nothing is left of: more find no more."""
+    state.pull()
+    for k, own in enumerate(state.linear_predictors):
+        squares = np.array([block.column.mass @ factors_of(known_codes(block.mean)) ** 2 for block in own.blocks])
+        row_variance = state.response.total / state.information(k)
+        if float(symmetric(squares, 2).min()) >= IDLE_FACTOR * row_variance:
+            return False
+    return True
+
+
+def _initial_std(state: VariationalState, k: int) -> float:
+    """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
+    if state.response.quadratic:
+        return float(np.sqrt(2.0 * state.rows.loss()))
+    return float(np.clip(state.rows.eta_std(k), 0.1, 1.0))

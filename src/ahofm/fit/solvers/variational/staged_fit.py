@@ -3,15 +3,14 @@
 Mean-field variational Bayes by coordinate ascent over columns. eta is affine in all functions of one column, so given
 the posterior of the others, a column's posterior is one exact solve; its variances then enter the problems of the
 others. That prunes: a factor that the rows do not support has partners of small mean and large variance.
-
-Tempering is the fraction of the partners' variance that counts, as in a power posterior: 1 is mean-field variational
-Bayes, 0 takes partners as known. More of it prunes more. What is best depends on the fraction of the loss that remains.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +29,7 @@ from ahofm.backends import (
 from ahofm.columns import Codes
 from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
-from ahofm.fit.solvers.variational.init import found_pairs, harmless, random_factors, spectral_factors
+from ahofm.fit.solvers.variational.init import Spectrum, add_factors, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
 from ahofm.kernels import BlockSums
@@ -42,31 +41,10 @@ from ahofm.tuning import (
     FAMILY_SWEEPS,
     HARMFUL,
     LARGEST_VALUE,
-    LEAST_NOISE_TEMPERING,
-    LEAST_SIGNAL_TEMPERING,
     MORE_FACTORS_FROM,
     MOST_GROWTHS,
-    NOISE_TEMPERING,
     SETTLED,
 )
-
-Tempering: TypeAlias = Callable[[float], float]
-"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
-
-
-def constant(tempering: float) -> Tempering:
-    """The same whatever is left."""
-    return lambda _: tempering
-
-
-def with_noise(left: float) -> float:
-    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
-    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
-
-
-def against_noise(most: float, left: float) -> float:
-    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
-    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))
 
 
 @dataclass(frozen=True)
@@ -84,8 +62,24 @@ class Sweep:
     grown: int = 0
 
 
+Tempering: TypeAlias = Callable[[float], float]
+"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
+
 Report: TypeAlias = Callable[[Sweep], bool]
 """Told of every sweep; the fit ends with what it has when it returns True."""
+
+
+@dataclass
+class MainStage:
+    """Main effects of some rows before interactions follow: the same for all candidates of one tempering, fitted once.
+
+    The first staged fit that asks for them fits them; others that ask meanwhile wait.
+    """
+
+    state: VariationalState | None = None
+    settled: bool = False
+    spectra: dict[int, Spectrum] = field(default_factory=dict)  # of the residuals, by linear predictor
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
@@ -119,6 +113,8 @@ class StagedFit:
         Asked between columns whether to end there, e.g. because the time is over.
     complete : bool
         Whether all stages came to their end.
+    main_stage : MainStage
+        Shared with other fits of the same rows.
     """
 
     columns: Sequence[ColumnPriors]
@@ -140,6 +136,8 @@ class StagedFit:
     precision: Precision = "float64"
     stop: Callable[[], bool] = never
     complete: bool = False
+    main_stage: MainStage = field(default_factory=MainStage)
+    forgotten: bool = False
     _sweeps: int = field(init=False, default=0)
     _state: VariationalState = field(init=False)
 
@@ -159,23 +157,25 @@ class StagedFit:
         """Number of steps without sufficient decrease."""
         return self._state.damped
 
-    def run(self, report: Report) -> list[Fit]:
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Of all stages."""
+        return 1, *self.ranks
+
+    def run(self, report: Report, highest: int | None = None) -> list[Fit]:
         """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it.
 
-        So does a stage that is stopped before its factors have been weighed against their uncertainty.
+        So does a stage that is stopped before its factors have been weighed against their uncertainty. With ``highest``
+        it ends after the stage of that order; another call goes on from there.
         """
-        self._state = VariationalState.start(self._rows(), self.response, self.additive, self.columns)
-        self._state.stop = self.stop
-        for order in (1, *self.ranks):
-            before = self._state.copy()
+        for order in self.orders[len(self.fits) :]:
+            if highest is not None and order > highest:
+                break
+            before = self._state.copy() if self.fits else None
             try:
-                if order > 1:
-                    self._add_factors(order)
-                stopped = self._stage(order, report) if self.ranks else self._converged(report)
-                if order == 2 and self.growing and not stopped:
-                    stopped = self._grow(report)
+                stopped = self._order(order, report) if self.fits else self._main_effects(report)
             except FailedError:
-                if not self.fits:
+                if before is None:
                     raise
                 self._state = before
                 self.fits.append(self.fits[-1])
@@ -195,9 +195,36 @@ class StagedFit:
         self._state = self._state.copy()  # the rows' states take memory that other fits need
         return self.fits
 
+    def _order(self, order: int, report: Report) -> bool:
+        """The stage of interactions of an order; whether somebody asked to stop."""
+        self._add_factors(order)
+        stopped = self._stage(order, report)
+        return self._grow(report) if order == 2 and self.growing and not stopped else stopped
+
+    def _start(self) -> VariationalState:
+        state = VariationalState.start(self._rows(), self.response, self.additive, self.columns)
+        state.stop = self.stop
+        return state
+
+    def _main_effects(self, report: Report) -> bool:
+        """The first stage, as another fit of these rows has found it or anew; whether somebody asked to stop."""
+        if not self.ranks:
+            self._state = self._start()
+            return self._converged(report)
+        shared = self.main_stage
+        with shared.lock:
+            if shared.state is not None:
+                self._state, self.settled = shared.state.copy(self.columns), shared.settled
+                return False
+            self._state = self._start()
+            stopped = self._stage(1, report)
+            if not stopped:
+                shared.state, shared.settled = self._state.copy(self.columns), self.settled
+            return stopped
+
     def forget(self) -> None:
-        """Everything but the fits."""
-        self.posteriors = []
+        """Everything but the fits: nothing can go on from them."""
+        self.posteriors, self.forgotten = [], True
         del self._state
 
     def fit(self) -> Fit:
@@ -213,8 +240,8 @@ class StagedFit:
 
     def so_far(self) -> list[Fit]:
         """The fits of complete stages and, of the one at work, the fit as it is; none before it has begun."""
-        finished = len(self.fits) == 1 + len(self.ranks)
-        if finished or not hasattr(self, "_state") or self._unripe((1, *self.ranks)[len(self.fits)]):
+        finished = len(self.fits) == len(self.orders)
+        if finished or not hasattr(self, "_state") or self._unripe(self.orders[len(self.fits)]):
             return self.fits
         return [*self.fits, self.fit()]
 
@@ -247,8 +274,11 @@ class StagedFit:
     def _grow(self, report: Report) -> bool:
         """More factors for pairs while there is something left for them; whether somebody asked to stop."""
         for times in range(1, MOST_GROWTHS + 1):
+            if has_idle_factors(self._state):
+                break
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
-            if max(found_pairs(self.columns, self.codes, gradient) for gradient in gradients) < MORE_FACTORS_FROM:
+            found = [Spectrum.of(self.columns, self.codes, gradient) for gradient in gradients]
+            if max(spectrum.n_found for spectrum in found) < MORE_FACTORS_FROM:
                 break
             before = self._state.copy()
             try:
@@ -263,30 +293,20 @@ class StagedFit:
         return False
 
     def _add_factors(self, order: int) -> None:
-        self._state.end()
-        response, rank = self._state.response, self.ranks[order]
-        for k, linear_predictor in enumerate(self._state.linear_predictors):
-            std = self._initial_std(k)
-            if order == 2:
-                gradient, most = self._state.rows.gradient(k), np.inf if response.quadratic else 1.0
-                new = spectral_factors(
-                    self.columns, self.codes, gradient, rank, std, self.rng, most=most, reweighted=self.reweighted
-                )
-            else:
-                new = random_factors(self.columns, rank, std, self.rng)
-            if not response.quadratic:
-                most = 0.2 * std if order > 2 else np.inf
-                new = harmless(self.columns, self._state.rows, k, order, new, most)
-            linear_predictor.widen(order, new)
-            if order == 2 and self.surfaces and linear_predictor.posterior.surfaces is None:
-                linear_predictor.begin_surfaces(self._state.information(k), response.total)
+        spectrum = partial(self._spectrum, first=len(self.fits) == 1)
+        add_factors(self._state, self.columns, order, self.ranks[order], self.rng, spectrum, surfaces=self.surfaces)
 
-    def _initial_std(self, k: int) -> float:
-        """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
-        rows = self._state.rows
-        if rows.response.quadratic:
-            return float(np.sqrt(2.0 * rows.loss()))
-        return float(np.clip(rows.eta_std(k), 0.1, 1.0))
+    def _spectrum(self, k: int, first: bool) -> Spectrum:
+        """Of the residual's covariance with products of functions; that of main effects is made once for all fits."""
+        gradient = self._state.rows.gradient(k)
+        if self.reweighted:
+            gradient = gradient * self.rng.exponential(size=len(gradient))
+        if self.reweighted or not first:
+            return Spectrum.of(self.columns, self.codes, gradient)
+        with self.main_stage.lock:
+            if k not in self.main_stage.spectra:
+                self.main_stage.spectra[k] = Spectrum.of(self.columns, self.codes, gradient)
+            return self.main_stage.spectra[k]
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
         """Sweep until the loss settles; whether somebody asked to stop."""
@@ -320,9 +340,7 @@ class StagedFit:
             if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
                 break
         if not state.response.quadratic and not stopped:
-            self._build(
-                used
-            )  # linear predictors of the posterior as it is, without the rounding of all that was removed
+            self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
         if judged and not stopped and not state.risen(began, ends=True) <= HARMFUL:
             raise FailedError("new factors raise the loss")
         self.settled = change < schedule.tol
