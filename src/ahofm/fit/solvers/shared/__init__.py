@@ -1,0 +1,1 @@
+"""Several classes with shared curves: every class weighs the same factors by loadings of its own."""
