@@ -11,7 +11,8 @@ def eta_of_row(rows, tables):
     total = tables.intercept + sum(tables.main[r] for r in rows)
     for order, table in tables.factors.items():
         for f in range(table.shape[1]):
-            total += sum(prod(table[r, f] for r in subset) for subset in combinations(rows, order))
+            own = sum(prod(table[r, f] for r in subset) for subset in combinations(rows, order))
+            total += own if tables.loadings is None else tables.loadings[order][f] * own
     return total
 
 

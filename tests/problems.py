@@ -16,9 +16,13 @@ def random_codes(rng, n, sizes):
 
 
 def random_tables(rng, n_codes, ranks, scale=1.0):
-    """ranks: order -> rank."""
+    """ranks: order -> rank. Loadings have any sign."""
     factors = {order: scale * rng.normal(size=(n_codes, rank)) for order, rank in ranks.items()}
-    return Tables(float(rng.normal()), rng.normal(size=n_codes), factors)
+    return Tables(float(rng.normal()), rng.normal(size=n_codes), factors, random_loadings(rng, ranks))
+
+
+def random_loadings(rng, ranks):
+    return {order: rng.choice([-1.0, 1.0], rank) * rng.uniform(0.3, 3.0, rank) for order, rank in ranks.items()}
 
 
 def random_target(rng, loss, n, n_eta):

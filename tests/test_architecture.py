@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ahofm"
 FLOW = [
     "_native",
     "writing",
+    "orders",
     "columns",
     "kernels",
     "rows",

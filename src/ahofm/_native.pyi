@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
-_LinearPredictor = tuple[float, _Floats, _Floats | None, list[tuple[int, _Floats, _Floats | None]]]
+_LinearPredictor = tuple[float, _Floats, _Floats | None, list[tuple[int, _Floats, _Floats, _Floats | None]]]
 
 def instruction_sets() -> list[str]: ...
 def compiler() -> str: ...

@@ -35,7 +35,7 @@ struct Table {
     }
 };
 
-// (intercept, main, main_sums or None, [(order, table, sums or None), ...]) as the passes want it.
+// (intercept, main, main_sums or None, [(order, table, loadings, sums or None), ...]) as the passes want it.
 struct Predictors {
     std::vector<Doubles> kept;  // what was converted lives as long as the pointers to it
     std::vector<DoublesOut> written;
@@ -73,16 +73,18 @@ struct Predictors {
     }
 
     ahofm::Factors group(nb::handle entry, int64_t n_codes, bool with_sums) {
-        const nb::tuple item = tuple_of(entry, 3, "factors", "(order, table, sums or None)");
+        const nb::tuple item = tuple_of(entry, 4, "factors", "(order, table, loadings, sums or None)");
         const int64_t order = order_of(item[0], "order of a factor table");
         within(order, 2, kHighestOrder, "order of a factor table");
         kept.push_back(doubles(item[1], "factor table"));
-        const Doubles& table = kept.back();
+        const Doubles table = kept.back();
         expect_dimensions(table, 2, "a factor table", "(codes, rank)");
         const int64_t rank = within(length(table, 1), 0, kMostFunctions, "rank of a factor table");
         expect_shape(table, {n_codes, rank}, "factor table");
-        return {static_cast<int>(order), rank, table.data(),
-                with_sums ? sums(item[2], {n_codes, rank}, "factor sums") : nullptr};
+        kept.push_back(doubles(item[2], "loadings"));
+        expect_shape(kept.back(), {rank}, "loadings");
+        return {static_cast<int>(order), rank, table.data(), kept.back().data(),
+                with_sums ? sums(item[3], {n_codes, rank}, "factor sums") : nullptr};
     }
 };
 

@@ -66,7 +66,7 @@ class ColumnPass {
                                      nullptr, nullptr);
             for (int r = 0; r < n; r++) {
                 const T* top = panel.state + (static_cast<int64_t>(r) * panel.order + panel.order - 1) * panel.lanes;
-                for (int64_t f = 0; f < panel.used; f++) u_[r * padded_ + at + f] = top[f];
+                for (int64_t f = 0; f < panel.used; f++) u_[r * padded_ + at + f] = panel.loadings[f] * top[f];
             }
             at += panel.used;
         }

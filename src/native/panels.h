@@ -39,9 +39,10 @@ struct Panel {
     int64_t first;  // first factor of the group in this panel
     int64_t used;   // lanes that are factors, not padding
     Factors* group;
-    T* table;  // (codes, lanes)
-    T* bins;   // (codes, lanes)
-    T* state;  // (rows, order, lanes): e_1 .. e_order of each row, over the columns seen so far
+    T* table;     // (codes, lanes)
+    T* loadings;  // (lanes,), 0 in the padding
+    T* bins;      // (codes, lanes)
+    T* state;     // (rows, order, lanes): e_1 .. e_order of each row, over the columns seen so far
     bool careful;
 };
 
@@ -52,8 +53,8 @@ class Panels {
   public:
     Panels(Predictor* predictors, int n_eta, int64_t n_codes, int below, bool with_bins)
         : size_(count(predictors, n_eta)), list_(size_), tables_(n_codes * lanes(predictors, n_eta)),
-          bins_(with_bins ? n_codes * lanes(predictors, n_eta) : 0) {
-        T *table = tables_.get(), *bins = bins_.get();
+          loadings_(lanes(predictors, n_eta)), bins_(with_bins ? n_codes * lanes(predictors, n_eta) : 0) {
+        T *table = tables_.get(), *loadings = loadings_.get(), *bins = bins_.get();
         Panel<T>* panel = list_.get();
         for (int k = 0; k < n_eta; k++)
             for (int q = 0; q < predictors[k].n_factors; q++) {
@@ -61,9 +62,13 @@ class Panels {
                 for (int64_t first = 0; first < group.rank; first += panel++->lanes) {
                     const int lanes = width(group.rank - first);
                     const int64_t used = group.rank - first < lanes ? group.rank - first : lanes;
-                    *panel = {group.order - below, lanes, k, first, used, &group, table, bins, nullptr, false};
+                    *panel = {
+                        group.order - below, lanes, k, first, used, &group, table, loadings, bins, nullptr, false};
                     copy(group, first, used, lanes, n_codes, table);
+                    for (int f = 0; f < lanes; f++)
+                        loadings[f] = f < used ? static_cast<T>(group.loadings[first + f]) : T(0);
                     table += n_codes * lanes;
+                    loadings += lanes;
                     if (with_bins) bins += n_codes * lanes;
                 }
             }
@@ -124,7 +129,7 @@ class Panels {
 
     int size_;
     Buffer<Panel<T>> list_;
-    Buffer<T> tables_, bins_;
+    Buffer<T> tables_, loadings_, bins_;
 };
 
 // Whether one column is so much larger than the others together that removing it again would cost digits: the error of

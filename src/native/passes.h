@@ -37,6 +37,7 @@ struct Factors {
     int order;
     int64_t rank;
     const double* table;
+    const double* loadings;  // (rank,): weights of the factors' terms
     double* sums;
 };
 
@@ -113,7 +114,7 @@ struct CurvePanel {
     int order;
     int predictor;
     const double* table;    // (rows of all columns, kCurveLanes)
-    const double* weights;  // (kCurveLanes,): of each function's terms, for shares; nullptr otherwise
+    const double* weights;  // (kCurveLanes,): loadings of the factors, over the order for shares
 };
 
 struct CurveTask {

@@ -75,8 +75,11 @@ inline void horner(const CurveVector* c, CurveVector t, int degree, CurveVector 
 
 // Degree < 0: each column has its own.
 template <int Order, int Degree>
-void add_panel(const double* table, const Cells& cells, int64_t n, double* eta) {
+void add_panel(const CurvePanel& panel, const Cells& cells, int64_t n, double* eta) {
     constexpr int count = CurveShape::count;
+    const double* table = panel.table;
+    CurveVector weights[count];
+    __builtin_memcpy(weights, panel.weights, sizeof(weights));
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
     const int* degrees = cells.degrees;
@@ -92,16 +95,19 @@ void add_panel(const double* table, const Cells& cells, int64_t n, double* eta) 
                 e[1][v] += phi[v];
             }
         }
-        CurveVector top = e[Order][0];
-        for (int v = 1; v < count; v++) top += e[Order][v];
+        CurveVector top = weights[0] * e[Order][0];
+        for (int v = 1; v < count; v++) top += weights[v] * e[Order][v];
         eta[r] += sum_lanes<double, CurveShape::lanes>(top);
     }
 }
 
 // Any order: e_1 .. e_order in memory.
-inline void add_panel_general(const double* table, int order, const Cells& cells, int64_t n, double* eta,
-                              double* state) {
+inline void add_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, double* eta, double* state) {
     constexpr int count = CurveShape::count;
+    const double* table = panel.table;
+    const int order = panel.order;
+    CurveVector weights[count];
+    __builtin_memcpy(weights, panel.weights, sizeof(weights));
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
     CurveVector* e = reinterpret_cast<CurveVector*>(state);
@@ -117,7 +123,7 @@ inline void add_panel_general(const double* table, int order, const Cells& cells
             }
         }
         CurveVector top = CurveVector{};
-        for (int v = 0; v < count; v++) top += e[(order - 1) * count + v];
+        for (int v = 0; v < count; v++) top += weights[v] * e[(order - 1) * count + v];
         eta[r] += sum_lanes<double, CurveShape::lanes>(top);
     }
 }
@@ -331,11 +337,11 @@ class CurvePass {
     template <int Degree>
     void add_of_degree(const CurvePanel& panel, const Cells& cells, int64_t n, double* eta) {
         switch (panel.order) {
-            case 2: return add_panel<2, Degree>(panel.table, cells, n, eta);
-            case 3: return add_panel<3, Degree>(panel.table, cells, n, eta);
-            case 4: return add_panel<4, Degree>(panel.table, cells, n, eta);
-            case 5: return add_panel<5, Degree>(panel.table, cells, n, eta);
-            default: return add_panel_general(panel.table, panel.order, cells, n, eta, state_.get());
+            case 2: return add_panel<2, Degree>(panel, cells, n, eta);
+            case 3: return add_panel<3, Degree>(panel, cells, n, eta);
+            case 4: return add_panel<4, Degree>(panel, cells, n, eta);
+            case 5: return add_panel<5, Degree>(panel, cells, n, eta);
+            default: return add_panel_general(panel, cells, n, eta, state_.get());
         }
     }
 

@@ -49,13 +49,14 @@ inline T add_columns(const T* table, const uint32_t* offsets, int columns, const
     return sum;
 }
 
-// State takes in the tile's columns; after the last tile eta gets e_Order, summed over factors.
+// State takes in the tile's columns; after the last tile eta gets e_Order times the loadings, summed over factors.
 template <class T, int Lanes, int Order, bool WithMain>
 void forward(const Panel<T>& panel, const Block& block, const T* main, double* eta) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
     const uint32_t* offsets = block.offsets;
+    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
     Vector* state = reinterpret_cast<Vector*>(panel.state + block.state_row * Order * Lanes);
     for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
         Vector e[Order + 1][S::count];
@@ -66,8 +67,8 @@ void forward(const Panel<T>& panel, const Block& block, const T* main, double* e
         for (int t = 1; t <= Order; t++)
             for (int v = 0; v < S::count; v++) state[(t - 1) * S::count + v] = e[t][v];
         if (block.last_tile && eta != nullptr) {
-            Vector top = e[Order][0];
-            for (int v = 1; v < S::count; v++) top += e[Order][v];
+            Vector top = loadings[0] * e[Order][0];
+            for (int v = 1; v < S::count; v++) top += loadings[v] * e[Order][v];
             eta[r] += sum_lanes<T, S::lanes>(top);
         }
     }
@@ -82,13 +83,15 @@ void backward(const Panel<T>& panel, const Block& block, const double* g, T* mai
     T* bins = panel.bins;
     const uint32_t* offsets = block.offsets;
     const int columns = block.columns;
+    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
     const Vector* state = reinterpret_cast<const Vector*>(panel.state + block.state_row * Order * Lanes);
     for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
         const T g_r = static_cast<T>(g[r]);
-        const Vector weight = broadcast<Vector>(g_r);
-        Vector ge[Order][S::count];
-        for (int t = 1; t < Order; t++)
-            for (int v = 0; v < S::count; v++) ge[t][v] = weight * state[(t - 1) * S::count + v];
+        Vector ge[Order][S::count];  // of e_0 .. e_{Order-1}
+        for (int v = 0; v < S::count; v++) {
+            ge[0][v] = broadcast<Vector>(g_r) * loadings[v];
+            for (int t = 1; t < Order; t++) ge[t][v] = ge[0][v] * state[(t - 1) * S::count + v];
+        }
         AHOFM_UNROLL
         for (int j = 0; j < columns; j++) {
             const int64_t at = static_cast<int64_t>(offsets[j]) * Lanes;
@@ -99,7 +102,7 @@ void backward(const Panel<T>& panel, const Block& block, const double* g, T* mai
             } else {
                 const Vector* phi = reinterpret_cast<const Vector*>(table + at);
                 for (int v = 0; v < S::count; v++) {
-                    Vector gu = weight;
+                    Vector gu = ge[0][v];
                     for (int t = 1; t < Order; t++) gu = ge[t][v] - phi[v] * gu;
                     bin[v] += gu;
                 }
@@ -115,6 +118,7 @@ void forward_general(const Panel<T>& panel, const Block& block, const T*, double
     using Vector = typename S::Vector;
     const uint32_t* offsets = block.offsets;
     const int order = panel.order;
+    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
     Vector* e =
         reinterpret_cast<Vector*>(panel.state + block.state_row * order * Lanes);  // e_t at vector (t - 1) * count
     for (int r = 0; r < block.rows; r++, offsets += block.stride, e += order * S::count) {
@@ -129,7 +133,7 @@ void forward_general(const Panel<T>& panel, const Block& block, const T*, double
         }
         if (block.last_tile && eta != nullptr) {
             Vector top = Vector{};
-            for (int v = 0; v < S::count; v++) top += e[(order - 1) * S::count + v];
+            for (int v = 0; v < S::count; v++) top += loadings[v] * e[(order - 1) * S::count + v];
             eta[r] += sum_lanes<T, S::lanes>(top);
         }
     }
@@ -145,11 +149,12 @@ void backward_careful(const Panel<T>& panel, const Block& block, const double* g
     const uint32_t* offsets = block.offsets;
     const int order = panel.order, columns = block.columns;
     const int step = order * S::count;
+    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
     Buffer<T> memory(static_cast<int64_t>(columns + 1) * order * Lanes);
     Vector* after = reinterpret_cast<Vector*>(memory.get());  // (order, count), then `before` of each column
     for (int r = 0; r < block.rows; r++, offsets += block.stride) {
-        const Vector weight = broadcast<Vector>(static_cast<T>(g[r]));
         for (int v = 0; v < S::count; v++) {
+            const Vector weight = broadcast<Vector>(static_cast<T>(g[r])) * loadings[v];
             Vector* before = after + step;
             for (int t = 0; t < order; t++)
                 before[t * S::count + v] = after[t * S::count + v] = broadcast<Vector>(T(t == 0));
@@ -172,13 +177,14 @@ void backward_careful(const Panel<T>& panel, const Block& block, const double* g
     }
 }
 
-// The moment form's last step, with phi as the rows saw it (rounded to T).
+// The moment form's last step, with phi and loadings as the rows saw them (rounded to T).
 template <class T>
 void remove_own_moment(const Panel<T>& panel, int64_t n_codes, const double* g_per_code) {
     double* sums = panel.group->sums + panel.first;
     for (int64_t c = 0; c < n_codes; c++)
         for (int64_t f = 0; f < panel.used; f++)
-            sums[c * panel.group->rank + f] -= static_cast<double>(panel.table[c * panel.lanes + f]) * g_per_code[c];
+            sums[c * panel.group->rank + f] -= static_cast<double>(panel.loadings[f]) *
+                                               static_cast<double>(panel.table[c * panel.lanes + f]) * g_per_code[c];
 }
 
 template <class T>

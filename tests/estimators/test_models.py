@@ -1,5 +1,6 @@
 """What is fitted is the model it says, and it does not depend on what it should not."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.metrics import r2_score
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear
 from ahofm.families import FAMILIES, Family, Gaussian, Multinomial
-from ahofm.model import Model, Terms
+from ahofm.model import Model
 from tests.fit.fits import simulated
 
 X, Y, TRUTH = simulated(300)
@@ -34,8 +35,9 @@ def by_subsets(model, X):
         phi.append(book.evaluate(column) @ coef + np.outer(known, level))
     eta, start = terms.intercept + sum(part[:, 0] for part in phi), 1
     for order, rank in model.ranks.items():
-        for f in range(start, start + rank):
-            eta = eta + sum(np.prod([phi[j][:, f] for j in s], axis=0) for s in combinations(range(len(phi)), order))
+        for f, loading in enumerate(terms.loadings[order], start):
+            own = sum(np.prod([phi[j][:, f] for j in s], axis=0) for s in combinations(range(len(phi)), order))
+            eta = eta + loading * own
         start += rank
     return eta
 
@@ -141,7 +143,7 @@ def test_factors_may_come_in_any_order():
     model = AHOFMRegressor(order=3, rank={2: 4, 3: 3}, **EXACT).fit(X, Y).model_
     (terms,) = model.linear_predictors
     turn = [0, 3, 1, 2, 4, 7, 5, 6]
-    turned = Terms(terms.intercept, tuple(c[:, turn] for c in terms.coef), tuple(v[turn] for v in terms.centring))
+    turned = replace(terms, coef=tuple(c[:, turn] for c in terms.coef), centring=tuple(v[turn] for v in terms.centring))
     other = Model(**{**vars_of(model), "linear_predictors": (turned,)})
     np.testing.assert_allclose(other.eta(X), model.eta(X), rtol=1e-12, atol=1e-12)
 

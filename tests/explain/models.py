@@ -1,6 +1,6 @@
 """Random models with few codes a column, and the decomposition of their linear predictors by brute force."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
 
@@ -9,13 +9,16 @@ import numpy as np
 from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.columns.table import Table
 from ahofm.families import Gaussian
-from ahofm.model import Model, Reason, Terms, Trace
+from ahofm.model import Model, Predictor, Reason, Trace
 
 KINDS = [Spline(n_basis=5), RandomWalk(), SplineIID(n_basis=5), Categorical(), Cyclic(n_basis=5), Linear(), None]
 
 
-def random_model(seed, ranks, n_columns=4, *, centred=False, family=None):
-    """A model of columns of random kinds, text and missing values among them, with random coefficients."""
+def random_model(seed, ranks, n_columns=4, *, centred=False, family=None, loaded=True):
+    """A model of columns of random kinds, text and missing values among them, with random coefficients.
+
+    ``loaded``: loadings of any sign and size, others in every linear predictor; else they are one.
+    """
     rng = np.random.default_rng(seed)
     n, kinds, columns = 60, [], []
     for j in range(n_columns):
@@ -38,12 +41,14 @@ def random_model(seed, ranks, n_columns=4, *, centred=False, family=None):
             mass = book.mass[:-1] / book.mass.sum()
             level[j] = -mass @ (book.basis @ coef[j])[:-1]
     family = family or Gaussian()
-    terms = [
-        Terms(0.7 + k, tuple(c * (1 + k) for c in coef), tuple(v * (1 + k) for v in level)) for k in range(family.n_eta)
-    ]
+    predictors = []
+    for k in range(family.n_eta):
+        own = Predictor.of(ranks, 0.7 + k, [c * (1 + k) for c in coef], [v * (1 + k) for v in level])
+        loadings = {order: rng.normal(size=rank) * 10.0 ** rng.uniform(-1, 1, rank) for order, rank in ranks.items()}
+        predictors.append(replace(own, loadings=loadings) if loaded else own)
     smoothing_parameters = {order: np.ones(n_columns) for order in (1, *ranks)}
     trace = Trace("none", Reason.CONVERGED, ())
-    return Model(encoder, family, ranks, tuple(terms), None, smoothing_parameters, float(n), trace)
+    return Model(encoder, family, tuple(predictors), None, smoothing_parameters, float(n), trace)
 
 
 @dataclass(frozen=True)

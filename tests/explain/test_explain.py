@@ -87,7 +87,8 @@ def test_shapley_values_of_high_orders(order):
     for j in range(6):
         sets = [s for s in combinations(range(6), order) if j in s]
         phi = purify(model, 0).values(brute.table.take(rows))
-        value = phi[j, :, 0] + sum(np.prod(phi[list(s), :, 1:], axis=0).sum(axis=1) for s in sets) / order
+        loading = model.linear_predictors[0].loadings[order]
+        value = phi[j, :, 0] + sum(np.prod(phi[list(s), :, 1:], axis=0) @ loading for s in sets) / order
         assert close(found.values[:, j], value)
 
 
@@ -171,7 +172,7 @@ def test_the_search_finds_what_enumeration_finds(order, k, centred):
     sizes = (2, 3) if order is None else (order,)
     values = {}
     for size in sizes:
-        part, w = pure.slices[size], pure.weights[size]
+        part, w = pure.orders.slices[size], pure.loadings[size]
         for s in combinations(range(12), size):
             values[s] = w @ np.prod(pure.moments[list(s)][:, part, part], axis=0) @ w
     best = sorted(values.items(), key=lambda item: -item[1])[:k]
@@ -207,13 +208,13 @@ def test_factors_make_the_interactions(ranks):
             term = effect(model, s, grid)
             assert close(own, np.array([term.value[(at,) * order] for at in range(3)]))
         assert (np.diff(found.share) <= 1e-12).all()
-        assert len(found.to_frame()) == sum(len(own) for own in found.grid) * len(pure.weights[order])
+        assert len(found.to_frame()) == sum(len(own) for own in found.grid) * pure.orders[order]
 
 
 def test_factors_of_pairs_do_not_depend_on_a_rotation():
     from dataclasses import replace  # noqa: PLC0415
 
-    model = random_model(6, {2: 3}, centred=True)
+    model = random_model(6, {2: 3}, centred=True, loaded=False)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     terms = model.linear_predictors[0]
     coef = tuple(np.hstack([c[:, :1], c[:, 1:] @ turn]) for c in terms.coef)

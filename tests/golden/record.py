@@ -1,11 +1,13 @@
 """What is kept of a golden fit, and how far two of them are apart.
 
 Only what users can see is kept, so that a restructuring leaves this file alone: predictions, their parts of every
-order, the tensors of the model's file (coefficients among them), and what the fit says of itself.
+order, the tensors of the model's file (coefficients among them), and what the fit says of itself. A factor's weight may
+lie in its loading or in its functions: coefficients are kept as they are with loadings of one.
 """
 
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +56,10 @@ def recorded(fit):
     found["parts"] = np.stack([_parts(model, X, k) for k in range(found["eta"].shape[1])], axis=1)
     below = [model.at_order(order).eta(X, offset) for order in range(1, model.order) if model.lower]
     found["below"] = np.stack(below, axis=-1) if below else np.zeros(0)
-    tensors = _tensors(model)
-    coef = {name: array for name, array in tensors.items() if name.startswith("model.linear_predictors.")}
+    plain = tuple(predictor.unloaded() for predictor in model.linear_predictors)
+    tensors = _tensors(replace(model, linear_predictors=plain))
+    of_model = {name: array for name, array in tensors.items() if name.startswith("model.linear_predictors.")}
+    coef = {name: array for name, array in of_model.items() if ".loadings." not in name}
     whole = sum(array.size for array in coef.values()) <= MOST_NUMBERS
     found["model"] = np.concatenate([array.ravel() if whole else _norm(array) for _, array in sorted(coef.items())])
     smoothing_parameters = sorted(name for name in tensors if name.startswith("model.smoothing_parameters."))

@@ -25,7 +25,9 @@ def linear_predictor(with_sums):
     """One linear predictor of several orders, as the passes over codes take it."""
     rng, rows = np.random.default_rng(1), sum(SIZES)
     tables = [(order, rng.normal(size=(rows, rank))) for order, rank in ORDERS]
-    factors = [(order, table, np.zeros_like(table) if with_sums else None) for order, table in tables]
+    factors = [
+        (order, table, -np.ones(table.shape[1]), np.zeros_like(table) if with_sums else None) for order, table in tables
+    ]
     return (0.5, rng.normal(size=rows), np.zeros(rows) if with_sums else None, factors)
 
 

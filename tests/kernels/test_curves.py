@@ -20,6 +20,7 @@ from ahofm.kernels import (
     column_curves,
 )
 from tests.brute_force import eta_of_row
+from tests.problems import random_loadings
 
 KINDS = [
     Spline(),
@@ -60,7 +61,7 @@ def random_predictor(rng, books, ranks, scale=1.0):
     coefs = [scale * rng.normal(size=(book.size, width)) for book in books]
     levels = [scale * rng.normal(size=width) for _ in books]
     columns = tuple(column_curves(*parts) for parts in zip(books, coefs, levels, strict=True))
-    return Curves(float(rng.normal()), ranks, columns), coefs, levels
+    return Curves(float(rng.normal()), ranks, columns, random_loadings(rng, ranks)), coefs, levels
 
 
 def functions(book, values, coef, level):
@@ -74,8 +75,10 @@ def brute_force(books, columns, linear_predictors):
     for k, (curves, coefs, levels) in enumerate(linear_predictors):
         phi = np.stack([functions(*parts) for parts in zip(books, columns, coefs, levels, strict=True)], axis=1)
         for i, row in enumerate(phi):
-            factors = {order: row[:, part] for order, part in curves.slices.items()}
-            tables = SimpleNamespace(intercept=curves.intercept, main=row[:, 0], factors=factors)
+            factors = {order: row[:, part] for order, part in curves.orders.slices.items()}
+            tables = SimpleNamespace(
+                intercept=curves.intercept, main=row[:, 0], factors=factors, loadings=curves.loadings
+            )
             eta[i, k] = eta_of_row(range(len(books)), tables)
     return eta
 
@@ -138,10 +141,12 @@ def test_shares_of_columns(ranks, kinds, isa):
     rng = np.random.default_rng(5)
     books, columns = learned(rng, kinds, n=33)
     linear_predictors = tuple(random_predictor(rng, books, ranks)[0] for _ in range(2))
-    weights = [{order: rng.normal(size=rank) for order, rank in ranks.items()} for _ in linear_predictors]
     places = places_of(books, columns)
-    expected = ReferenceCurves(linear_predictors).shares(places, weights)
-    assert_close(NativeCurves(linear_predictors, isa).shares(places, weights), expected, tolerance=1e-10)
+    expected = ReferenceCurves(linear_predictors).shares(places)
+    assert_close(NativeCurves(linear_predictors, isa).shares(places), expected, tolerance=1e-10)
+    intercepts = np.array([curves.intercept for curves in linear_predictors])
+    eta = ReferenceCurves(linear_predictors).eta(places)
+    assert_close(expected.sum(axis=2) + intercepts, eta, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 1000, 1025])
@@ -255,6 +260,7 @@ def number_curves(**change):
         (lambda: Curves(0.0, {2: -1}, (number_curves(),)), "got order 2 of rank -1"),
         (lambda: Curves(0.0, {2: 3}, ()), "columns is empty"),
         (lambda: Curves(0.0, {2: 4}, (number_curves(),)), "column 0 has 4 functions, but intercept and ranks need 5"),
+        (lambda: Curves(0.0, {2: 3}, (number_curves(),), {2: np.ones(2)}), "loadings have shapes"),
         (lambda: NativeCurves(()), "linear predictors is empty"),
         (lambda: NativeCurves((two_columns(),), "mmx"), "instruction_set must be one of"),
         (lambda: ReferenceCurves((two_columns(), one_column())), "linear predictor 1 has 1 columns"),

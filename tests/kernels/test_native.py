@@ -1,5 +1,7 @@
 """What only the compiled kernel promises: precision at size, refusal of what could crash it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,7 +47,7 @@ def test_large_intercepts_and_offsets_stay_exact():
     rng = np.random.default_rng(0)
     chunk = random_chunk(rng, 100, (3, 3))
     tables = random_tables(rng, 6, {2: 2})
-    shifted = Tables(tables.intercept + 1e9, tables.main, tables.factors)
+    shifted = replace(tables, intercept=tables.intercept + 1e9)
     difference = NativeKernel().eta(chunk, [shifted]) - NativeKernel().eta(chunk, [tables])
     np.testing.assert_allclose(difference, 1e9, rtol=0, atol=1e-5)
 
@@ -92,6 +94,8 @@ def test_overflow_is_huge_not_wrong():
         ({"main": np.zeros(3)}, ValueError, r"main has shape \(3\), expected \(4\)"),
         ({"sums": np.zeros((4, 2))}, ValueError, r"factor sums has shape \(4, 2\), expected \(4, 3\)"),
         ({"order": 1}, ValueError, "must be at least 2"),
+        ({"loadings": np.ones(2)}, ValueError, r"loadings has shape \(2\), expected \(3\)"),
+        ({"loadings": None}, TypeError, "loadings must be"),
         ({"y": np.zeros(2)}, ValueError, r"y has shape \(2\), expected \(3\)"),
         ({"y": np.zeros(3, int)}, TypeError, "y must be float32 or float64"),
         ({"y": None}, ValueError, "a target is needed"),
@@ -105,12 +109,17 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
     """The wrapper cannot reach all of these; the module must not rely on it."""
     given = {
         "isa": "baseline", "codes": [np.zeros(3, np.uint8)] * 2, "sizes": [2, 2], "main": np.zeros(4), "order": 2,
-        "table": np.zeros((4, 3)), "sums": np.zeros((4, 3)), "loss": "gaussian", "y": np.zeros(3),
-        "weight": None, "offset": None,
+        "table": np.zeros((4, 3)), "loadings": np.ones(3), "sums": np.zeros((4, 3)), "loss": "gaussian",
+        "y": np.zeros(3), "weight": None, "offset": None,
     }  # fmt: skip
     given.update(change)
     linear_predictors = [
-        (0.0, given["main"], np.zeros(len(given["main"])), [(given["order"], given["table"], given["sums"])])
+        (
+            0.0,
+            given["main"],
+            np.zeros(len(given["main"])),
+            [(given["order"], given["table"], given["loadings"], given["sums"])],
+        )
     ]
     with pytest.raises(error, match=message):
         _native.value_and_gradient(
@@ -130,7 +139,9 @@ def test_the_compiled_module_keeps_what_it_converts_and_writes_only_where_it_is_
     """Single precision is read by way of a copy, which must outlive the pass; nothing is written into a copy."""
     codes, sizes, out = [np.arange(3, dtype=np.uint8)], [50_000], np.empty((3, 1))
     main, table = np.ones(50_000, np.float32), np.ones((50_000, 9), np.float32)
-    _native.eta("baseline", True, codes, sizes, [(0.0, main, None, [(2, table, None)])], None, out)
+    _native.eta(
+        "baseline", True, codes, sizes, [(0.0, main, None, [(2, table, np.ones(9, np.float32), None)])], None, out
+    )
     np.testing.assert_array_equal(out, 1.0)
     with pytest.raises(TypeError):
         _native.eta("baseline", True, codes, sizes, [(0.0, main, None, [])], None, out.astype(np.float32))
@@ -142,7 +153,7 @@ def test_the_compiled_module_checks_column_calls():
     codes, sizes, linear_predictor = (
         [np.zeros(3, np.uint8)] * 2,
         [2, 2],
-        [(0.0, np.zeros(4), None, [(2, np.zeros((4, 3)), None)])],
+        [(0.0, np.zeros(4), None, [(2, np.zeros((4, 3)), np.ones(3), None)])],
     )
     with pytest.raises(ValueError, match="column 2 is out of range"):
         _native.column("baseline", False, codes, sizes, linear_predictor, 2, None, None, np.zeros((3, 4)), None, None)
@@ -159,7 +170,12 @@ def test_arrays_at_any_address():
     moved = Chunk(
         Codes(tuple(map(unaligned, chunk.codes.columns)), chunk.codes.sizes), unaligned(chunk.y.astype(np.float64))
     )
-    elsewhere = Tables(tables.intercept, unaligned(tables.main), {2: unaligned(tables.factors[2])})
+    elsewhere = Tables(
+        tables.intercept,
+        unaligned(tables.main),
+        {2: unaligned(tables.factors[2])},
+        {2: unaligned(tables.loadings[2])},
+    )
     plain = Chunk(chunk.codes, chunk.y)
     for kernel in (NativeKernel(), NativeKernel("float64", "baseline")):
         np.testing.assert_array_equal(kernel.eta(moved, [elsewhere]), kernel.eta(plain, [tables]))

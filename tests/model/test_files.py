@@ -116,6 +116,17 @@ def rich_model():
     return fit(table(), Multinomial(3), ("x", "y", "z"), columns=COLUMNS, order=3, rank={3: 1, 2: 2})
 
 
+def plain_model():
+    """The same with loadings of one, as earlier versions had them."""
+
+    def plain(predictors):
+        return tuple(predictor.unloaded() for predictor in predictors)
+
+    model = rich_model()
+    lower = tuple(replace(part, linear_predictors=plain(part.linear_predictors)) for part in model.lower)
+    return replace(model, linear_predictors=plain(model.linear_predictors), lower=lower)
+
+
 @cache
 def small_model(family=None, classes=None):
     return fit(table()[["spline", "text"]], family or Gaussian(), classes)
@@ -170,6 +181,21 @@ def test_settings_are_of_every_family():
     assert {type(family) for family in FAMILY_SETTINGS} == set(FAMILIES.values())
 
 
+def without_loadings(content, tensors, where="model"):
+    """As versions before 4 had it: ranks of the model, and functions that loadings of one go with."""
+    parts = content["linear_predictors"]
+    content["ranks"] = {
+        order: len(tensors[f"{where}.linear_predictors.0.loadings.{order}"]) for order in parts[0]["loadings"]
+    }
+    for k, part in enumerate(parts):
+        for order in part["loadings"]:
+            assert (tensors.pop(f"{where}.linear_predictors.{k}.loadings.{order}") == 1.0).all()
+        del part["loadings"], part["neutral"]
+        part["type"] = "Terms"
+    for k, lower in enumerate(content.get("lower", ())):
+        without_loadings(lower, tensors, f"{where}.lower.{k}")
+
+
 def test_files_of_version_1_are_read(tmp_path):
     """Without what later versions know: gains of orders, the Pearson dispersion, concurvity and tests of a band."""
     rng = np.random.default_rng(0)
@@ -182,9 +208,10 @@ def test_files_of_version_1_are_read(tmp_path):
     content = json.loads(metadata["model"])
     for name in ("gains", "pearson_dispersion"):
         del content[name]
-    for name in ("concurvity", "tests", "widths"):
+    for name in ("concurvity", "tests", "widths", "loadings"):
         del content["band"][name]
     tensors = {name: array for name, array in tensors.items() if not name.startswith("model.band.concurvity")}
+    without_loadings(content, tensors)
     text = json.dumps(content)
     old = {"format": "ahofm", "version": "1", "model": text, "sha256": _digest(text, tensors)}
     (tmp_path / "old").write_bytes(save_tensors(tensors, old))
@@ -360,7 +387,7 @@ def opened(model):
 @cache
 def saved_bytes(model):
     with TemporaryDirectory() as folder:
-        save({"rich": rich_model, "small": small_model}[model](), path := Path(folder) / "model")
+        save({"rich": rich_model, "plain": plain_model, "small": small_model}[model](), path := Path(folder) / "model")
         return path.read_bytes()
 
 
@@ -425,6 +452,18 @@ DATA = Path(__file__).parent / "data"
 PREDICTED = [1.5754996273882762, 0.26708484837293156, 2.6098464811255724, 3.292787786943594]
 
 COEF = "linear_predictors.0.coef.0"
+LOADINGS, NUMBERS = ("linear_predictors", 0, "loadings"), {"type": "numbers"}
+
+
+def loadings_of(new):
+    def change(tensors, metadata, tree):
+        for order in tree["linear_predictors"][0]["loadings"]:
+            del tensors[f"model.linear_predictors.0.loadings.{order}"]
+        tree["linear_predictors"][0]["loadings"] = dict.fromkeys(new, NUMBERS)
+        tensors |= {f"model.linear_predictors.0.loadings.{order}": array for order, array in new.items()}
+
+    return change
+
 
 CORRUPTIONS = {
     "another format": (metadata_at("format", "pt"), "not one of ahofm"),
@@ -455,12 +494,17 @@ CORRUPTIONS = {
     "no weight": (at("total", 0.0), "no training weight"),
     "negative weight": (at("total", -1.0), "no training weight"),
     "unknown reason": (at("trace", "reason", "BORED"), "reason should be Reason"),
-    "key no integer": (at("ranks", {"two": 2}), "invalid literal"),
-    "key with a sign": (at("ranks", {"+2": 2}), "keys that are not integers"),
-    "ranks of order 1": (at("ranks", {"1": 3}), "orders of at least 2"),
-    "rank 0": (at("ranks", {"2": 0, "3": 1}), "ranks of at least 1"),
-    "huge rank": (at("ranks", {"2": 10**30}), "expected"),
-    "ranks in another order": (at("ranks", {"3": 2, "2": 2}), "expected"),
+    "key no integer": (at(*LOADINGS, {"two": NUMBERS}), "invalid literal"),
+    "key with a sign": (at(*LOADINGS, {"+2": NUMBERS}), "keys that are not integers"),
+    "loadings of order 1": (loadings_of({"1": np.ones(3)}), "orders start at 2"),
+    "loadings of none": (loadings_of({"3": np.ones(1), "2": np.ones(0)}), "ranks of at least 1"),
+    "more loadings": (loadings_of({"2": np.ones(7), "3": np.ones(3)}), "expected"),
+    "loadings of two dimensions": (loadings_of({"3": np.ones((1, 1)), "2": np.ones(2)}), "loadings have shapes"),
+    "a loading that is NaN": (loadings_of({"3": np.ones(1), "2": np.array([np.nan, 1.0])}), "NaN or infinities"),
+    "loadings in another order": (at(*LOADINGS, {"3": NUMBERS, "2": NUMBERS}), "differ in their ranks"),
+    "no loadings": (at(*LOADINGS, {}), "expected"),
+    "ranks of version 3": (at("ranks", {"2": 2, "3": 1}), "lacks, or should not have, ranks"),
+    "functions at unseen levels": (at(*LOADINGS[:2], "neutral", [NUMBERS]), "neutral.0 is missing"),
     "bad family setting": (at("family", {"type": "Tweedie", "power": 3.0, "open": False}), "power must be"),
     "other family": (at("family", {"type": "Gaussian", "link": "identity"}), "linear predictor"),
     "more classes": (at("family", "n_classes", 10**12), "linear predictor"),
@@ -640,7 +684,8 @@ def test_any_json_anywhere(data, tmp_path_factory):
 
 def test_files_of_the_first_version_are_read(tmp_path):
     """They lack what later versions brought."""
-    tensors, metadata, tree = opened("rich")
+    tensors, metadata, tree = opened("plain")
+    without_loadings(tree, tensors)
     assert tree.pop("missing") == []
     metadata |= {"version": "1", "model": json.dumps(tree)}
     path = tmp_path / "old.ahofm"
@@ -650,6 +695,43 @@ def test_files_of_the_first_version_are_read(tmp_path):
     path.write_bytes(save_tensors(tensors, sealed(metadata, tensors)))
     with pytest.raises(ModelFileError, match="lacks, or should not have, missing"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        (None, "should have ranks"),
+        ([2], "should have ranks"),
+        ({"2": 2}, "other ranks"),
+        ({"2": 10**30}, "other ranks"),
+        ({"2": "6", "3": 3}, "unsupported operand"),
+        ({"2": -1, "3": 10}, "negative dimensions"),
+        ({"two": 6, "3": 3}, "invalid literal"),
+        ({"1": 6, "3": 3}, "orders start at 2"),
+    ],
+    ids=str,
+)
+def test_damaged_ranks_of_version_3(tmp_path, ranks, message):
+    tensors, metadata, tree = opened("plain")
+    without_loadings(tree, tensors)
+    tree["ranks"] = ranks
+    metadata |= {"version": "3", "model": json.dumps(tree)}
+    path = tmp_path / "old.ahofm"
+    path.write_bytes(save_tensors(tensors, sealed(metadata, tensors)))
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
+
+
+def test_loadings_come_back(tmp_path):
+    model = small_model()
+    predictor = model.linear_predictors[0]
+    signed = replace(predictor, loadings={order: -own - 0.5 for order, own in predictor.loadings.items()})
+    loaded = replace(model, linear_predictors=(signed,))
+    back = round_trip(loaded, tmp_path)
+    assert_same(back, loaded)
+    assert all((own < 0.0).all() for own in back.linear_predictors[0].loadings.values())
+    assert back.ranks == model.ranks != {}
+    assert back.eta(table()[["spline", "text"]]).tobytes() == loaded.eta(table()[["spline", "text"]]).tobytes()
 
 
 def test_cells_that_mean_missing_are_kept(tmp_path):

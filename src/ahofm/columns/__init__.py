@@ -2,7 +2,7 @@
 
 from ahofm.columns.basis import Basis, Penalty
 from ahofm.columns.categorical import Categorical
-from ahofm.columns.codebook import Codebook
+from ahofm.columns.codebook import Codebook, known_codes
 from ahofm.columns.codes import Codes
 from ahofm.columns.cyclic import Cyclic
 from ahofm.columns.encode import ConstantColumnWarning, Encoder
@@ -33,4 +33,5 @@ __all__ = [
     "Spline",
     "SplineIID",
     "Support",
+    "known_codes",
 ]

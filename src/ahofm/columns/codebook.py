@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,13 @@ from ahofm.columns.codes import code_type
 from ahofm.columns.kind import ColumnKind, Support
 from ahofm.columns.piecewise import Pieces
 from ahofm.columns.table import is_numeric, missing_in
+
+_Values = TypeVar("_Values")
+
+
+def known_codes(values: _Values) -> _Values:
+    """Rows of an array (codes, ...) of one column without the neutral code, which is the last: a view."""
+    return values[:-1]  # type: ignore[index,no-any-return]
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,33 @@ class Codebook:
     def neutral_code(self) -> int:
         """The code without effect."""
         return self.n_codes - 1
+
+    def at_codes(self, coef: Floats, centring: Floats, neutral: Floats | float = 0.0) -> Floats:
+        """Evaluate functions at the codes.
+
+        Parameters
+        ----------
+        coef : array of shape (size, width)
+            Coefficients of the basis, for each of some functions.
+        centring : array of shape (width,)
+            Added at every code but the neutral one.
+        neutral : array of shape (width,), optional
+            The functions at the neutral code, zero by default.
+
+        Returns
+        -------
+        array of shape (n_codes, width)
+            Values of the functions.
+        """
+        values = np.asarray(self.basis @ coef)
+        known_codes(values)[:] += centring
+        values[self.neutral_code] = neutral
+        return values
+
+    @property
+    def share(self) -> Floats:
+        """Share of the training weight at each code: (n_codes,)."""
+        return np.asarray(self.mass / max(self.mass.sum(), np.finfo(float).tiny))
 
     @property
     def missing_code(self) -> int:

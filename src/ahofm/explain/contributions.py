@@ -145,7 +145,7 @@ def contributions(
         raise ValueError(f"max_order must be an integer of at least 1, got {max_order!r}")
     pure = purify(model, k)
     top = min(int(max_order or pure.order), pure.order)
-    orders = [order for order in range(1, top + 1) if order == 1 or order in pure.slices]
+    orders = [order for order in range(1, top + 1) if order in pure.orders.all]
     count = sum(comb(len(pure.active), order) for order in orders)
     if count > max_terms:
         fewer = sum(comb(len(pure.active), order) for order in orders[:-1])
@@ -159,19 +159,15 @@ def contributions(
     if is_dask(X):
         own = partial(_rows_of_terms, max_order=max_order, max_terms=max_terms, linear_predictor=linear_predictor)
         lazy = mapped(own, model, X, width=len(sets) + 1)
-        return Contributions(names, pure.curves.intercept, lazy[:, :-1], lazy[:, -1])
+        return Contributions(names, pure.intercept, lazy[:, :-1], lazy[:, -1])
     table = model.encoder.check(X)
     values = np.empty((table.n_rows, len(sets)))
     for start in range(0, table.n_rows, _ROWS):
         rows = slice(start, min(start + _ROWS, table.n_rows))
         phi = pure.values(table.take(np.arange(rows.start, rows.stop)))
         for at, subset in enumerate(sets):
-            if len(subset) == 1:
-                values[rows, at] = phi[subset[0], :, 0]
-            else:
-                part = pure.slices[len(subset)]
-                values[rows, at] = np.prod(phi[list(subset), :, part], axis=0) @ pure.weights[len(subset)]
-    eta, intercept = model.eta(table)[:, k], pure.curves.intercept
+            values[rows, at] = pure.term(phi[list(subset)])
+    eta, intercept = model.eta(table)[:, k], pure.intercept
     rest = eta - intercept - values.sum(axis=1) if top < pure.order else np.zeros(table.n_rows)
     return Contributions(names, intercept, values, rest)
 
@@ -221,9 +217,8 @@ def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_th
         names = tuple(model.encoder.names)
         lazy = mapped(partial(_rows_of_shares, linear_predictor=linear_predictor), model, X, width=len(names))
         data = tuple(X[name] if hasattr(X, "columns") else X[:, j] for j, name in enumerate(names))
-        return Shapley(names, pure.curves.intercept, lazy, data)
+        return Shapley(names, pure.intercept, lazy, data)
     table = model.encoder.check(X)
-    weights = {order: own / order for order, own in pure.weights.items()}
     places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
-    values = NativeCurves((pure.curves,)).shares(places, [weights], n_threads)[:, 0]
-    return Shapley(tuple(model.encoder.names), pure.curves.intercept, values, table.columns)
+    values = NativeCurves((pure.curves,)).shares(places, n_threads)[:, 0]
+    return Shapley(tuple(model.encoder.names), pure.intercept, values, table.columns)

@@ -189,11 +189,7 @@ def _value(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], term
     functions = {j: pure.of_column(j, values) for j, values in zip(columns, raw, strict=True)}
     total = np.zeros(len(raw[0]))
     for term in terms:
-        if len(term) == 1:
-            total += functions[term[0]][:, 0]
-        elif len(term) in pure.slices:
-            part = pure.slices[len(term)]
-            total += np.prod([functions[j][:, part] for j in term], axis=0) @ pure.weights[len(term)]
+        total += pure.term(np.stack([functions[j] for j in term]))
     return total
 
 
@@ -227,9 +223,9 @@ def _band(
 
 def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:
     """The mean where other columns, and other linear predictors, say nothing."""
-    intercepts = np.array([purify(model, other).curves.intercept for other in range(model.family.n_eta)])
+    intercepts = np.array([purify(model, other).intercept for other in range(model.family.n_eta)])
     eta = np.tile(intercepts, (len(value), 1))
-    eta[:, k] = pure.curves.intercept + value
+    eta[:, k] = pure.intercept + value
     mean = model.family.mean(eta)
     return np.asarray(mean[:, k] if mean.ndim == 2 else mean)
 

@@ -1,22 +1,9 @@
-"""A linear predictor as a sum of terms that do not overlap: functions of mean zero, so that no term hides a part of
-another.
-
-    eta = intercept + sum_j main_j + sum_d sum_f weight_df e_d(psi_1f, ..., psi_pf)
-
-Means are those over the columns' own distributions in training. A model fitted with ``center=True`` is of this form.
-For others, ``phi = c + psi`` with the mean c, and what an order-d factor says about a set S of k < d columns is
-
-    prod_{j in S} psi_j * e_{d-k}(c of the others)
-    e_{d-k}(c of the others) = sum_m (-1)^m e_{d-k-m}(c) h_m(c of S)      h_m complete homogeneous
-
-h_m is the coefficient of z^m in ``prod_{j in S} (1 + c_j z + (c_j z)^2 + ...)``. Evaluated at k (d - k) + 1 values of z
-that is a sum of products over S again: factors ``psi_j (1 + c_j z + ... + (c_j z)^(d-k))`` of order k, with weights.
-"""
+"""A linear predictor as a sum of terms that do not overlap, with what explaining needs of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -24,45 +11,45 @@ import numpy as np
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.kernels import Curves, LevelCurves, NumberCurves
+from ahofm.kernels import Curves
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Model
-from ahofm.model.shares import symmetric
-
-_CENTRED = 1e-8
-"""Means below this share of a function's root mean square are rounding."""
+from ahofm.model import Model, Predictor
+from ahofm.orders import Orders
 
 
 @dataclass(frozen=True)
 class Pure:
-    """One linear predictor in pure terms.
+    """One linear predictor in pure terms, and the columns it is of.
 
     Attributes
     ----------
-    curves : Curves
-        Its functions, all of mean zero.
-    weights : dict of order to array of shape (rank,)
-        Of each factor's terms; 1 unless lower-order parts had to be moved.
+    predictor : Predictor
+        Its functions all have mean zero.
     books : tuple of Codebook
-    maps : tuple of pairs of arrays of shape (old width,) and (width, old width), or None
-        How a column's functions come from the model's: without their means, as linear combinations. None: they are the
-        model's.
     """
 
-    curves: Curves
-    weights: Mapping[int, Floats]
+    predictor: Predictor
     books: tuple[Codebook, ...]
-    maps: tuple[tuple[Floats, Floats], ...] | None = None
+
+    @property
+    def intercept(self) -> float:
+        """The mean of the linear predictor, if columns were independent."""
+        return self.predictor.intercept
+
+    @property
+    def orders(self) -> Orders:
+        """Which functions of a column are its main effect and its factors of each order."""
+        return self.predictor.orders
+
+    @property
+    def loadings(self) -> Mapping[int, Floats]:
+        """Weights (rank,) of the factors' terms, by order."""
+        return self.predictor.loadings
 
     @property
     def order(self) -> int:
         """Highest order."""
-        return max(self.curves.ranks, default=1)
-
-    @property
-    def slices(self) -> dict[int, slice]:
-        """Which functions of a column are the factors of each order; 0 is the main effect."""
-        return self.curves.slices
+        return self.orders.highest
 
     @property
     def active(self) -> list[int]:
@@ -70,14 +57,19 @@ class Pure:
         return [j for j, book in enumerate(self.books) if book.size > 0]
 
     @cached_property
+    def curves(self) -> Curves:
+        """The linear predictor at true values."""
+        return self.predictor.curves(self.books)
+
+    @cached_property
     def masses(self) -> tuple[Floats, ...]:
         """Share of the training weight at each code of a column."""
-        return tuple(masses_of(book) for book in self.books)
+        return tuple(book.share for book in self.books)
 
     @cached_property
     def at_codes(self) -> tuple[Floats, ...]:
         """Functions at the codes of training: (codes, width) per column."""
-        return tuple(map(_at_codes, self.curves.columns, self.books))
+        return tuple(self.predictor.at_codes(j, book) for j, book in enumerate(self.books))
 
     @cached_property
     def moments(self) -> Floats:
@@ -117,10 +109,25 @@ class Pure:
         """
         return self.curves.columns[j].evaluate(self.books[j].places(np.asarray(values)))
 
+    def term(self, functions: Floats) -> Floats:
+        """Evaluate the term of a set of columns.
 
-def masses_of(book: Codebook) -> Floats:
-    """Share of the training weight at each code."""
-    return np.asarray(book.mass / max(book.mass.sum(), np.finfo(float).tiny))
+        Parameters
+        ----------
+        functions : array of shape (columns of the set, n, width)
+            Their functions, as ``values`` and ``of_column`` give them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The main effect of one column, the interaction of several; zero where the model has none of that order.
+        """
+        main, factors = self.orders.split(functions)
+        if len(functions) == 1:
+            return np.asarray(main[0])
+        if len(functions) not in factors:
+            return np.zeros(main.shape[1])
+        return np.asarray(np.prod(factors[len(functions)], axis=0) @ self.loadings[len(functions)])
 
 
 @one_blas_thread()
@@ -146,69 +153,5 @@ def purify(model: Model, k: int) -> Pure:
     >>> bool(np.allclose([mass @ values for mass, values in zip(pure.masses, pure.at_codes)], 0.0))
     True
     """
-    curves, books = model.curves[k], model.encoder.codebooks
-    values = [_at_codes(curve, book) for curve, book in zip(curves.columns, books, strict=True)]
-    masses = [masses_of(book) for book in books]
-    means = np.array([mass @ own for mass, own in zip(masses, values, strict=True)])
-    squares = np.array([mass @ own**2 for mass, own in zip(masses, values, strict=True)])
-    if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
-        return Pure(curves, {order: np.ones(rank) for order, rank in curves.ranks.items()}, tuple(books))
-    intercept = curves.intercept + float(means[:, 0].sum())
-    to_main = np.zeros((len(books), curves.width))
-    to_main[:, 0] = 1.0
-    made: dict[
-        int, list[tuple[Floats, Floats]]
-    ] = {}  # order: (weights (F,), scales of the old functions (p, F, width))
-    for order, part in curves.slices.items():
-        c, eye = means[:, part], np.eye(curves.width)[part]
-        intercept += float(symmetric(c, order).sum())
-        for j in range(len(books)):
-            to_main[j, part] = symmetric(np.delete(c, j, axis=0), order - 1)
-        made.setdefault(order, []).append((np.ones(c.shape[1]), np.broadcast_to(eye, (len(books), *eye.shape))))
-        for lower in range(2, order):
-            for weights, scales in _moved_down(c, order, lower):
-                made.setdefault(lower, []).append((weights, scales[:, :, np.newaxis] * eye))
-    orders = sorted(made)
-    maps = []
-    for j in range(len(books)):
-        parts = [scales[j] for order in orders for _, scales in made[order]]
-        maps.append((means[j], np.vstack([to_main[j], *parts])))
-    columns = [_mapped(curve, *own) for curve, own in zip(curves.columns, maps, strict=True)]
-    by_order = {order: np.concatenate([own for own, _ in made[order]]) for order in orders}
-    ranks = {order: len(own) for order, own in by_order.items()}
-    return Pure(Curves(intercept, ranks, tuple(columns)), by_order, tuple(books), tuple(maps))
-
-
-def _moved_down(c: Floats, order: int, lower: int) -> list[tuple[Floats, Floats]]:
-    """What order-d factors with means c (p, F) say about sets of fewer columns: weights (F,) and scales (p, F)."""
-    rest = order - lower
-    largest = np.maximum(np.abs(c).max(axis=0), np.finfo(float).tiny)
-    count = lower * rest + 1
-    nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
-    extract = np.linalg.inv(np.vander(nodes, increasing=True))  # (powers, nodes)
-    powers = [(-largest) ** m * symmetric(c, rest - m) for m in range(rest + 1)]
-    found = []
-    for q, node in enumerate(nodes):
-        steps = (c / largest * node)[np.newaxis] ** np.arange(rest + 1)[:, np.newaxis, np.newaxis]
-        weights = sum((extract[m, q] * power for m, power in enumerate(powers)), np.zeros(c.shape[1]))
-        found.append((weights, steps.sum(axis=0)))
-    return found
-
-
-def _mapped(curve: NumberCurves | LevelCurves, means: Floats, to: Floats) -> NumberCurves | LevelCurves:
-    """The functions without their means, and linear combinations (new, old) of them."""
-    return LevelCurves((curve.values - means) @ to.T) if isinstance(curve, LevelCurves) else mapped(curve, means, to)
-
-
-def mapped(curve: NumberCurves, means: Floats, to: Floats) -> NumberCurves:
-    """Functions of a number without their means, and linear combinations (new, old) of them."""
-    values = curve.values.copy()
-    values[:, 0] -= means
-    return replace(curve, values=values @ to.T, missing=(curve.missing - means) @ to.T)
-
-
-def _at_codes(curve: NumberCurves | LevelCurves, book: Codebook) -> Floats:
-    if isinstance(curve, LevelCurves):
-        return curve.values
-    missing = np.full(book.n_codes - book.support.size, np.nan)
-    return curve.evaluate(np.concatenate([np.asarray(book.support.values, dtype=np.float64), missing]))
+    books = model.encoder.codebooks
+    return Pure(model.linear_predictors[k].pure(books), tuple(books))

@@ -21,6 +21,7 @@ from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
 from ahofm.model.shares import symmetric
+from ahofm.orders import MAIN
 
 
 @dataclass(frozen=True)
@@ -122,19 +123,19 @@ def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
     """Variance of each order, of each main effect, and of all that each column is in."""
     by_order = _by_order(pure)
     orders = {1: float(by_order[1].sum())}
-    for order, part in pure.slices.items():
-        weight = np.outer(pure.weights[order], pure.weights[order])
-        orders[order] = float((weight * symmetric(pure.moments[:, part, part], order)).sum())
+    for order, part in pure.orders.slices.items():
+        loading = np.outer(pure.loadings[order], pure.loadings[order])
+        orders[order] = float((loading * symmetric(pure.moments[:, part, part], order)).sum())
     return orders, by_order[1], np.maximum(sum(by_order.values()), 0.0)
 
 
 def _by_order(pure: Pure) -> dict[int, Floats]:
     """For each order the variance of all its terms that a column is in: (columns,)."""
-    found = {1: np.ascontiguousarray(pure.moments[:, 0, 0])}
-    for order, part in pure.slices.items():
+    found = {1: np.ascontiguousarray(pure.moments[:, MAIN, MAIN])}
+    for order, part in pure.orders.slices.items():
         own = pure.moments[:, part, part]
-        weight = np.outer(pure.weights[order], pure.weights[order])
-        found[order] = np.asarray((weight * own * _without_each(own, order - 1)).sum(axis=(1, 2)))
+        loading = np.outer(pure.loadings[order], pure.loadings[order])
+        found[order] = np.asarray((loading * own * _without_each(own, order - 1)).sum(axis=(1, 2)))
     return found
 
 
@@ -213,7 +214,7 @@ def top_interactions(
     pure = purify(model, linear_predictor_of(model, linear_predictor))
     best: list[tuple[float, tuple[int, ...]]] = []
     for one in orders_of(model, order):
-        if one in pure.slices:
+        if one in pure.orders:
             best = _search(pure, one, int(k), best)
     return _named(model, pure, sorted(best, key=lambda item: (-item[0], len(item[1]), item[1])))
 
@@ -229,12 +230,12 @@ def _search(
     pure: Pure, order: int, k: int, best: list[tuple[float, tuple[int, ...]]]
 ) -> list[tuple[float, tuple[int, ...]]]:
     """The k best of those given and of all sets of an order."""
-    part, columns = pure.slices[order], pure.active
+    part, columns = pure.orders.slices[order], pure.active
     if order > len(columns):
         return best
     rows, cols = np.triu_indices(part.stop - part.start)
     own = pure.moments[columns][:, part, part][:, rows, cols]  # symmetric: half of it, off the diagonal twice
-    start = (np.outer(pure.weights[order], pure.weights[order]) * 2.0)[rows, cols]
+    start = (np.outer(pure.loadings[order], pure.loadings[order]) * 2.0)[rows, cols]
     start[rows == cols] *= 0.5
     strongest = np.argsort(-np.abs(own) @ np.abs(start), kind="stable")
     columns, own = [columns[at] for at in strongest], own[strongest]

@@ -16,6 +16,7 @@ from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.shares import symmetric
+from ahofm.orders import main_of
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def marginals(
     for j, values in zip(found, grids, strict=True):
         others = [other for other in found if other != j]
         phi = pure.of_column(j, values)
-        means.append(np.zeros(len(values)) if alone else phi[:, 0])
+        means.append(np.zeros(len(values)) if alone else main_of(phi))
         sets = [tuple(others)] if alone else _sets(others)
         square = np.zeros(len(values))
         for subset in sets:
@@ -144,16 +145,16 @@ def _sets(columns: list[int]) -> list[tuple[int, ...]]:
 
 def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: bool) -> Floats:
     """Mean square, over the columns of a set, of the terms of that set without and with one more column."""
-    width = pure.moments.shape[1]
-    own = np.zeros((len(phi), width))  # coefficients of the products over the set, function by function
+    slices, size = pure.orders.slices, len(subset)
+    own = np.zeros((len(phi), pure.orders.width))  # coefficients of the products over the set, function by function
     if not alone:
-        if len(subset) == 1:
-            own[:, 0] = 1.0
-        elif len(subset) in pure.slices:
-            own[:, pure.slices[len(subset)]] = pure.weights[len(subset)]
-    if len(subset) + 1 in pure.slices:
-        part = pure.slices[len(subset) + 1]
-        own[:, part] += phi[:, part] * pure.weights[len(subset) + 1]
+        if size == 1:
+            main_of(own)[:] = 1.0
+        elif size in slices:
+            own[:, slices[size]] = pure.loadings[size]
+    if size + 1 in slices:
+        part = slices[size + 1]
+        own[:, part] += phi[:, part] * pure.loadings[size + 1]
     return np.asarray(np.einsum("nf,fg,ng->n", own, np.prod(pure.moments[list(subset)], axis=0), own))
 
 
@@ -191,9 +192,9 @@ def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predicto
     model = model_of(fitted)
     pure = purify(model, linear_predictor_of(model, linear_predictor))
     (order,) = orders_of(model, order)
-    if order not in pure.slices:
+    if order not in pure.orders:
         raise ValueError(f"the model has no factors of order {order}")
-    part = pure.slices[order]
+    part = pure.orders.slices[order]
     turned, weights = _canonical(pure, order)
     grids = [grid_of(model, j, grid, 1) for j in pure.active]
     curves = [pure.of_column(j, values)[:, part] @ turned for j, values in zip(pure.active, grids, strict=True)]
@@ -212,12 +213,13 @@ def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predicto
 
 
 def _canonical(pure: Pure, order: int) -> tuple[Floats, Floats]:
-    """A matrix that turns the factors, and the weights that go with them."""
-    weights, rank = pure.weights[order], len(pure.weights[order])
+    """A matrix that turns the factors and takes the size of their loadings, and the signs that go with them."""
+    weights, rank = pure.loadings[order], pure.orders[order]
+    signs = np.where(weights < 0.0, -1.0, 1.0)
     if order > 2:
-        return np.eye(rank), weights
-    part = pure.slices[order]
-    turned, signs = np.zeros((rank, rank)), np.sign(weights)
+        return np.diag(np.abs(weights) ** (1.0 / order)), signs
+    part = pure.orders.slices[order]
+    turned = np.zeros((rank, rank))
     for sign in (1.0, -1.0):
         own = np.flatnonzero(signs == sign)
         if len(own):

@@ -28,8 +28,8 @@ from ahofm.rows.digest import digest_of
 from ahofm.tuning import CHECKPOINT_SECONDS
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm checkpoint", 3
-"""Version 1 knew data by some of their rows, and did not know dtypes; version 2 had other names."""
+FORMAT, VERSION = "ahofm checkpoint", 4
+"""Version 1 knew data by some of their rows, and did not know dtypes; versions 2 and 3 had other names and parts."""
 
 
 _IGNORED = ("callbacks", "checkpoint", "n_threads")
@@ -128,7 +128,7 @@ def fingerprint_of(
     One pass over the rows: of a store it reads all codes, on a cluster every worker sums up its own.
     """
     asked = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _IGNORED}
-    begun = None if earlier is None else (earlier.encoder, earlier.ranks, earlier.linear_predictors)
+    begun = None if earlier is None else (earlier.encoder, earlier.linear_predictors)
     learned = (data.encoder, data.family, data.inner, data.units, data.total)
     known = (data.table, data.codes, data.rows)
     chunks = list(data.executor.map(digest_of, data.source))

@@ -78,7 +78,7 @@ def smooth_tables(model: Model) -> list[Tables]:
     books = model.encoder.codebooks
     starts = np.cumsum([0, *(book.n_codes for book in books)])
     for tables in model.tables():
-        values = np.column_stack([tables.main, *tables.factors.values()])
+        values = tables.orders.join(tables.main, tables.factors)
         for book, start in zip(books, starts[:-1], strict=True):
             if book.size and not isinstance(book.kind, Categorical):
                 column = column_priors(book, "spline", center=True)
@@ -86,9 +86,8 @@ def smooth_tables(model: Model) -> list[Tables]:
                 roots = np.sqrt(column.mass)[:, np.newaxis]
                 own = values[start : start + len(basis)]
                 own[:] = basis @ np.linalg.lstsq(roots * basis, roots * own, rcond=None)[0]
-        ends = np.cumsum([1, *model.ranks.values()])
-        factors = {order: values[:, a:b] for order, a, b in zip(model.ranks, ends[:-1], ends[1:], strict=True)}
-        found.append(Tables(tables.intercept, np.ascontiguousarray(values[:, 0]), factors))
+        main, factors = tables.orders.split(values)
+        found.append(replace(tables, main=np.ascontiguousarray(main), factors=factors))
     return found
 
 
@@ -100,4 +99,4 @@ def _residual_fraction(used: float, rows: float) -> float:
 def _most_edf(model: Model) -> float:
     """More degrees of freedom than the fit has used, without a band to count them."""
     sizes = np.array([min(book.n_codes, COLUMN_DF) for book in model.encoder.codebooks if book.size])
-    return float(sizes.sum() * (1 + sum(model.ranks.values())))
+    return float(sizes.sum() * model.ranks.width)

@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Tables
 from ahofm.priors.column import ColumnPriors
@@ -62,7 +63,9 @@ def _projected(
     what is stiff, 1 of the rest.
     """
     roots = np.sqrt(mass)[:, np.newaxis]
-    coef: Floats = np.linalg.lstsq(roots * values[:-1], roots * functions[:-1], rcond=None)[0].astype(np.float64)
+    coef: Floats = np.linalg.lstsq(roots * known_codes(values), roots * known_codes(functions), rcond=None)[0].astype(
+        np.float64
+    )
     stiff = stiffness[: len(coef)]
     lam, which = np.ones_like(coef), np.full(coef.shape, -1, dtype=np.intp)
     for number, group in enumerate((stiff > 0.0, stiff == 0.0)):

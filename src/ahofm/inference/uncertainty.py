@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from ahofm.columns import Categorical, Codebook, Codes
+from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.fit.data import row_counts
@@ -31,6 +30,7 @@ from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
+from ahofm.orders import Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
@@ -83,9 +83,12 @@ def band_of(
         seen = np.sort(np.random.default_rng(seed).permutation(len(kept))[:MOST_ROWS])
     curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
-    linear_predictors = [_in_units(tables, scale) for tables, scale in zip(model.tables(), scales, strict=True)]
+    linear_predictors = [
+        predictor.scaled(0.0, 1.0 / scale).balanced().tables(model.encoder.codebooks)
+        for predictor, scale in zip(model.linear_predictors, scales, strict=True)
+    ]
     columns = _columns(model.encoder.codebooks)
-    mains, factors = _coordinates(columns, linear_predictors[0].width - 1, model)
+    mains, factors = _coordinates(columns, model.ranks.n_factors, model)
     thetas, roots, moved, edf, shared = [], [], [], [], []
     widths: list[float] = []
     statistics: list[dict[int, Statistic]] = []
@@ -94,7 +97,7 @@ def band_of(
     at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
     for k, (at_codes, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         theta, firm, groups = at_fit(at_codes, mains, factors, columns, model.ranks, _STIFFEST)
-        tables = tables_at(theta, mains, factors, model.ranks)
+        tables = tables_at(theta, mains, factors, model.ranks, at_codes.loadings)
         information = _information(codes.take(seen), tables, mains, factors, scale**2 * curvature[:, k])
         score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
         edf.append(_edf(information, firm, mains, factors, model.ranks))
@@ -128,6 +131,7 @@ def band_of(
         tuple(shared),
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
         tuple(widths),
+        tuple(dict(tables.loadings or {}) for tables in linear_predictors),
     )
 
 
@@ -143,15 +147,9 @@ def _information(
     return total
 
 
-def _in_units(tables: Tables, scale: float) -> Tables:
-    """A linear predictor divided by a number: each of d functions that are multiplied, by its d-th root."""
-    factors = {order: table / scale ** (1.0 / order) for order, table in tables.factors.items()}
-    return Tables(tables.intercept / scale, tables.main / scale, factors)
-
-
 def _units(scale: float, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Floats:
-    """Factors from the coordinates of such a linear predictor to those of the linear predictor itself."""
-    roots = np.concatenate([np.full(rank, scale ** (1.0 / order)) for order, rank in ranks.items()] or [np.empty(0)])
+    """Factors from the coordinates of a linear predictor divided by a number, with balanced loadings, to its own."""
+    roots = scale ** (1.0 / factors_of(Orders(ranks).of_each))
     parts = [np.array([scale])]
     for main, factor in zip(mains, factors, strict=True):
         parts += [np.full(main.shape[1], scale), np.tile(roots, factor.shape[1])]
@@ -189,7 +187,7 @@ def _coordinates(columns: Sequence[ColumnPriors | None], rank: int, model: Model
     for book, column in zip(model.encoder.codebooks, columns, strict=True):
         values = np.zeros((book.n_codes, 0 if column is None else column.start.shape[1]))
         if column is not None:
-            values[:-1] = column.start[:, smoothest(column)]
+            known_codes(values)[:] = column.start[:, smoothest(column)]
         mains.append(values)
         factors.append(values[:, :most] if rank else values[:, :0])
     return mains, factors
@@ -250,15 +248,15 @@ def _edf(
     """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
     root = _root(information, lam)
     diagonal = np.diag(scipy.linalg.cho_solve((root, True), information, check_finite=False))
-    rank = sum(ranks.values())
-    ends = list(accumulate(ranks.values(), initial=0))
-    out = {order: np.zeros(len(mains)) for order in (1, *ranks)}
+    orders = Orders(ranks)
+    rank = orders.n_factors
+    out = {order: np.zeros(len(mains)) for order in orders.all}
     start = 1
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
         out[1][j] = diagonal[start : start + main.shape[1]].sum()
         start += main.shape[1]
         block = diagonal[start : start + factor.shape[1] * rank].reshape(factor.shape[1], rank)
         start += factor.shape[1] * rank
-        for order, a, b in zip(ranks, ends[:-1], ends[1:], strict=True):
-            out[order][j] = block[:, a:b].sum()
+        for order, part in orders.factor_slices.items():
+            out[order][j] = block[:, part].sum()
     return out

@@ -18,6 +18,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.kernels.protocol import Chunk
+from ahofm.orders import Orders
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class ReferenceState:
     def __init__(self, chunk: Chunk, ranks: Mapping[int, int]) -> None:
         """No column was added yet."""
         self.chunk = chunk
-        self.orders = np.repeat([1, *ranks], [1, *ranks.values()])
+        self.orders = Orders(ranks).of_each
         self.columns: dict[int, tuple[Floats, Floats]] = {}
         self.weight = self.target = np.zeros(chunk.n_rows)
 

@@ -1,15 +1,15 @@
 """A linear predictor at true values, not at codes: what prediction evaluates.
 
-    eta(x) = intercept + sum_j main_j(x_j) + sum_d sum_f e_d(phi_{1,f}(x_1), ..., phi_{p,f}(x_p))
+    eta(x) = intercept + sum_j main_j(x_j) + sum_d sum_f loading_{d,f} e_d(phi_{1,f}(x_1), ..., phi_{p,f}(x_p))
 
-Every column has ``width`` functions: its main effect first, then its factors of each order, in the order of ``ranks``.
+Every column has ``width`` functions: its main effect and its factors, where :class:`ahofm.orders.Orders` says.
 Functions of a number are polynomials between breaks (``ahofm.columns.Pieces``), those of a level a table by code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +19,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.piecewise import turn
 from ahofm.kernels.reference import symmetric_polynomial
+from ahofm.orders import Orders
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,10 @@ class LevelCurves:
         return np.asarray(self.values[codes])
 
 
-def column_curves(book: Codebook, coef: Floats, centring: ArrayLike = 0.0) -> NumberCurves | LevelCurves:
-    """Curves of one column: ``phi(x) = book.evaluate(x) @ coef + centring``, and 0 where x is neutral.
+def column_curves(
+    book: Codebook, coef: Floats, centring: ArrayLike = 0.0, neutral: ArrayLike = 0.0
+) -> NumberCurves | LevelCurves:
+    """Curves of one column: ``phi(x) = book.evaluate(x) @ coef + centring``, and ``neutral`` where x is neutral.
 
     Parameters
     ----------
@@ -115,6 +118,8 @@ def column_curves(book: Codebook, coef: Floats, centring: ArrayLike = 0.0) -> Nu
     coef : array of shape (book.size, width)
     centring : array of shape (width,), optional
         Added at every value, also at a missing one if training had some; not at unseen levels.
+    neutral : array of shape (width,), optional
+        The functions at unseen levels, and where x is missing if training had no such rows: zero unless given.
     """
     coef = np.asarray(coef, dtype=np.float64)
     if coef.ndim != 2 or coef.shape[0] != book.size:
@@ -125,10 +130,11 @@ def column_curves(book: Codebook, coef: Floats, centring: ArrayLike = 0.0) -> Nu
     if pieces is None:
         values = np.asarray(book.basis @ coef)
         values[: book.neutral_code] += centring
+        values[book.neutral_code] = neutral
         return LevelCurves(values)
     values = np.stack([power @ coef[: pieces.size] for power in pieces.powers], axis=1)
     values[:, 0] += centring
-    missing = coef[-1] + centring if book.learns_missing else np.zeros(coef.shape[1])
+    missing = coef[-1] + centring if book.learns_missing else np.broadcast_to(neutral, coef.shape[1:])
     return NumberCurves(pieces.breaks, pieces.scales, pieces.shifts, values, missing, pieces.start, pieces.period)
 
 
@@ -139,20 +145,22 @@ class Curves:
     Attributes
     ----------
     intercept : float
-    ranks : dict of order (>= 2) to rank
+    orders : Orders, or dict of order (>= 2) to rank
     columns : tuple of NumberCurves or LevelCurves
-        Each of width ``1 + sum(ranks.values())``.
+        Each of the width of the orders.
+    loadings : dict of order to array of shape (rank,), optional
+        Weight of each factor's term, of any sign; ones by default.
     """
 
     intercept: float
-    ranks: Mapping[int, int]
+    orders: Orders
     columns: tuple[NumberCurves | LevelCurves, ...]
+    loadings: Mapping[int, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""
-        for order, rank in self.ranks.items():
-            if order < 2 or rank < 0:
-                raise ValueError(f"ranks: orders start at 2 and ranks at 0, got order {order} of rank {rank}")
+        object.__setattr__(self, "orders", Orders(self.orders))
+        object.__setattr__(self, "loadings", self.orders.checked_loadings(self.loadings or None))
         if not self.columns:
             raise ValueError("columns is empty; at least one is needed")
         for j, column in enumerate(self.columns):
@@ -162,16 +170,7 @@ class Curves:
     @property
     def width(self) -> int:
         """Functions of one column: its main effect and all its factors."""
-        return 1 + sum(self.ranks.values())
-
-    @property
-    def slices(self) -> dict[int, slice]:
-        """Which of the functions are the factors of each order."""
-        found, start = {}, 1
-        for order, rank in self.ranks.items():
-            found[order] = slice(start, start + rank)
-            start += rank
-        return found
+        return self.orders.width
 
 
 @runtime_checkable
@@ -205,22 +204,24 @@ class ReferenceCurves:
         eta = np.empty((len(columns[0]), len(self.linear_predictors)))
         for k, curves in enumerate(self.linear_predictors):
             phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
-            eta[:, k] = curves.intercept + phi[:, :, 0].sum(axis=0)
-            for order, part in curves.slices.items():
-                eta[:, k] += symmetric_polynomial(phi[:, :, part], order).sum(axis=1)
+            main, factors = curves.orders.split(phi)
+            eta[:, k] = curves.intercept + main.sum(axis=0)
+            for order, own in factors.items():
+                eta[:, k] += symmetric_polynomial(own, order) @ curves.loadings[order]
         return eta
 
-    def shares(self, columns: Sequence[NDArray[Any]], weights: Sequence[Mapping[int, Floats]]) -> Floats:
-        """What each column has in the linear predictors, (n, linear predictors, columns)."""
+    def shares(self, columns: Sequence[NDArray[Any]]) -> Floats:
+        """What each column has in linear predictors, an equal part of each term: (n, linear predictors, columns)."""
         columns = check_columns(self.linear_predictors[0], columns)
         out = np.empty((len(columns[0]), len(self.linear_predictors), len(columns)))
         for k, curves in enumerate(self.linear_predictors):
             phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
+            main, factors = curves.orders.split(phi)
             for j in range(len(columns)):
-                out[:, k, j] = phi[j, :, 0]
-                for order, part in curves.slices.items():
-                    others = symmetric_polynomial(np.delete(phi, j, axis=0)[:, :, part], order - 1)
-                    out[:, k, j] += (phi[j, :, part] * others) @ weights[k][order]
+                out[:, k, j] = main[j]
+                for order, own in factors.items():
+                    others = symmetric_polynomial(np.delete(own, j, axis=0), order - 1)
+                    out[:, k, j] += (own[j] * others) @ (curves.loadings[order] / order)
         return out
 
 

@@ -22,7 +22,7 @@ INSTRUCTION_SETS: tuple[str, ...] = tuple(_native.instruction_sets())
 """Usable on this machine, narrowest first."""
 
 
-_LinearPredictor: TypeAlias = tuple[float, Floats, Floats | None, list[tuple[int, Floats, Floats | None]]]
+_LinearPredictor: TypeAlias = tuple[float, Floats, Floats | None, list[tuple[int, Floats, Floats, Floats | None]]]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _zeros_like(tables: Tables) -> Tables:
 def _given(tables: Tables, sums: Tables | None) -> _LinearPredictor:
     """A linear predictor as the compiled module takes it: values, and where their sums go."""
     factors = [
-        (order, _doubles(table), None if sums is None else sums.factors[order])
+        (order, _doubles(table), _doubles(tables.loading(order)), None if sums is None else sums.factors[order])
         for order, table in tables.factors.items()
     ]
     return float(tables.intercept), _doubles(tables.main), None if sums is None else sums.main, factors

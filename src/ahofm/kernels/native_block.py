@@ -14,6 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.kernels.block import BlockSums, ColumnMoments
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.protocol import Chunk
+from ahofm.orders import Orders
 
 MAX_BLOCK_ORDER: int = _native.MAX_STATE_ORDER
 """Highest order of a factor."""
@@ -48,7 +49,7 @@ class NativeState:
         """No column was added yet."""
         self._instruction_set, self._chunk = instruction_set, chunk
         self._ranks = list(ranks.items())
-        self._width = 1 + sum(ranks.values())
+        self._width = Orders(ranks).width
         numbers = _native.state_size(self._ranks, precision == "float64")
         blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
         self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)

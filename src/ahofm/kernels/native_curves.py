@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,23 +62,21 @@ class NativeCurves:
         """
         return self._run(columns, self._layout[1], (len(self.linear_predictors),), n_threads)
 
-    def shares(
-        self, columns: Sequence[NDArray[Any]], weights: Sequence[Mapping[int, Floats]], n_threads: int | None = None
-    ) -> Floats:
+    def shares(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
         """What each column has in the linear predictors, (n, linear predictors, columns).
 
-        Its main effect, and from every factor its function times e_{order - 1} of the other columns, times a weight.
+        Its main effect, and of every term of several columns an equal part: from a factor of order d its function times
+        e_{d-1} of the other columns, times the loading over d.
 
         Parameters
         ----------
         columns : sequence of arrays of shape (n,)
-        weights : one dict of order to array of shape (rank,) per linear predictor
         n_threads : int, optional
             All cores by default.
         """
         linear_predictors = [
-            (intercept, main, [(order, panels, _lanes(own[order], len(panels))) for order, panels, _ in groups])
-            for (intercept, main, groups), own in zip(self._layout[1], weights, strict=True)
+            (intercept, main, [(order, panels, weights / order) for order, panels, weights in groups])
+            for intercept, main, groups in self._layout[1]
         ]
         return self._run(columns, linear_predictors, (len(linear_predictors), len(columns)), n_threads)
 
@@ -120,10 +118,10 @@ class NativeCurves:
         places = [_place(column) for column in self.linear_predictors[0].columns]
         linear_predictors: list[_LinearPredictor] = []
         for curves in self.linear_predictors:
-            table = np.concatenate([_table(column) for column in curves.columns])
-            panels = [(order, _panels(table[:, part])) for order, part in curves.slices.items()]
-            groups = [(order, own, np.zeros((len(own), _native.CURVE_LANES))) for order, own in panels]
-            linear_predictors.append((float(curves.intercept), contiguous(table[:, 0]), groups))
+            main, factors = curves.orders.split(np.concatenate([_table(column) for column in curves.columns]))
+            panels = [(order, _panels(own)) for order, own in factors.items()]
+            groups = [(order, own, _lanes(curves.loadings[order], len(own))) for order, own in panels]
+            linear_predictors.append((float(curves.intercept), contiguous(main), groups))
         return places, linear_predictors
 
 

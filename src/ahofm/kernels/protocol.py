@@ -2,7 +2,7 @@
 
 A linear predictor is given by its values at the codes (``Tables``):
 
-    eta = intercept + sum_j main[c_j] + sum_d sum_f e_d(factors[d][c_1, f], ..., factors[d][c_p, f])
+    eta = intercept + sum_j main[c_j] + sum_d sum_f loadings[d][f] e_d(factors[d][c_1, f], ..., factors[d][c_p, f])
 
 with c_j the table row of the row's code in column j and e_d the elementary symmetric polynomial. Whatever a solver
 needs of the rows are sums over them, per code; sums of chunks add.
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
+from ahofm.orders import Orders
 
 
 @dataclass(frozen=True)
@@ -66,23 +67,37 @@ class Tables:
     main : array of shape (codes,)
         Order 1.
     factors : dict of order (>= 2) to array of shape (codes, rank)
+    loadings : dict of order to array of shape (rank,), optional
+        Weight of each factor's term, of any sign; ones by default. Derivatives have none.
     """
 
     intercept: float
     main: Floats
     factors: Mapping[int, Floats]
+    loadings: Mapping[int, Floats] | None = None
+
+    @property
+    def orders(self) -> Orders:
+        """Orders of the factors and their ranks."""
+        return Orders({order: int(table.shape[1]) for order, table in self.factors.items()})
 
     @property
     def width(self) -> int:
         """Functions of one column: its main effect and all its factors."""
-        return 1 + sum(int(table.shape[1]) for table in self.factors.values())
+        return self.orders.width
+
+    def loading(self, order: int) -> Floats:
+        """Loadings of the factors of an order: (rank,)."""
+        if self.loadings is None:
+            return np.ones(self.factors[order].shape[1])
+        return np.asarray(self.loadings[order], dtype=np.float64)
 
     def __iadd__(self, other: Tables) -> Tables:
         """Sum, entry by entry, in the memory of the first."""
         np.add(self.main, other.main, out=self.main)
         for order, table in self.factors.items():
             np.add(table, other.factors[order], out=table)
-        return Tables(self.intercept + other.intercept, self.main, self.factors)
+        return Tables(self.intercept + other.intercept, self.main, self.factors, self.loadings)
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,8 @@ class Kernel(Protocol):
     def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
         """Derivatives u of eta by the values of one column's functions: (n, width).
 
-        1 for the main effect, e_{d-1} of the other columns for a factor of order d; factors in the order of the tables.
+        1 for the main effect, e_{d-1} of the other columns times the loading for a factor of order d; factors in the
+        order of the tables.
         """
         ...
 
@@ -161,3 +177,4 @@ def check_tables(chunk: Chunk, linear_predictors: Sequence[Tables]) -> None:
                 raise ValueError(f"factors have order {order}; order 1 is `main`, factors start at 2")
             if np.ndim(table) != 2 or np.shape(table)[0] != n_codes:
                 raise ValueError(f"factors of order {order} have shape {np.shape(table)}, expected ({n_codes}, rank)")
+        tables.orders.checked_loadings(tables.loadings)

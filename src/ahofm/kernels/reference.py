@@ -25,7 +25,7 @@ class ReferenceKernel:
         for k, tables in enumerate(linear_predictors):
             eta[:, k] = tables.intercept + tables.main[at].sum(axis=0)
             for order, table in tables.factors.items():
-                eta[:, k] += symmetric_polynomial(table[at], order).sum(axis=1)
+                eta[:, k] += symmetric_polynomial(table[at], order) @ tables.loading(order)
         return eta if chunk.offset is None else eta + chunk.offset
 
     def value_and_gradient(self, chunk: Chunk, linear_predictors: Sequence[Tables], loss: str) -> Sums:
@@ -49,7 +49,8 @@ class ReferenceKernel:
                 np.add.at(main, rows, g[:, k])
                 for order, table in tables.factors.items():
                     others = table[np.delete(at, j, axis=0)]
-                    np.add.at(factors[order], rows, g[:, [k]] * symmetric_polynomial(others, order - 1))
+                    u = symmetric_polynomial(others, order - 1) * tables.loading(order)
+                    np.add.at(factors[order], rows, g[:, [k]] * u)
             gradient.append(Tables(float(g[:, k].sum()), main, factors))
         return tuple(gradient)
 
@@ -57,8 +58,11 @@ class ReferenceKernel:
         """Derivatives u of eta by the values of one column's functions."""
         check_tables(chunk, [tables])
         others = np.delete(_table_rows(chunk), column, axis=0)
-        parts = [symmetric_polynomial(table[others], order - 1) for order, table in tables.factors.items()]
-        return np.hstack([np.ones((chunk.n_rows, 1)), *parts])
+        parts = {
+            order: symmetric_polynomial(table[others], order - 1) * tables.loading(order)
+            for order, table in tables.factors.items()
+        }
+        return tables.orders.join(np.ones(chunk.n_rows), parts)
 
     def column_sums(self, chunk: Chunk, tables: Tables, column: int, g: Floats, h: Floats) -> ColumnSums:
         """Per-code sums of ``g u`` and ``h u u'`` for one column."""

@@ -6,7 +6,7 @@ from ahofm.model.coordinates import Coordinates, coordinates, eigenvalues
 from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Negligible
-from ahofm.model.terms import Lower, Terms
+from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "Model",
     "ModelFileError",
     "Negligible",
+    "Predictor",
     "Reason",
     "Record",
-    "Terms",
     "Trace",
     "check_offset",
     "check_weight",

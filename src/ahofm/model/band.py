@@ -22,6 +22,7 @@ from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Chunk, NativeKernel, Tables
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.orders import Orders, factors_of
 
 _ROWS = 2_000
 """At a time: derivatives take memory."""
@@ -61,6 +62,8 @@ class Band:
         What multiplies the standard deviations of rows. Over the rows of training, variances by V add up to its own
         degrees of freedom. These are more than the fit's, because V keeps variance for what was shrunk away in every
         term, and a row has them all: variances are made to add up to the mean of the two. Empty in files of version 1.
+    loadings : tuple of dicts of order to array of shape (rank,), one per linear predictor
+        Weights of the factors' terms; they are certain. Empty: ones, as in files before version 4.
     """
 
     mains: tuple[Floats, ...]
@@ -73,18 +76,23 @@ class Band:
     concurvity: tuple[Floats, ...] = ()
     tests: Mapping[int, float] = field(default_factory=dict)
     widths: tuple[float, ...] = ()
+    loadings: tuple[Mapping[int, Floats], ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
         """Standard errors of each row's linear predictors: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
-            tables = tables_at(theta, self.mains, self.factors, self.ranks)
+            tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k))
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
                 found[rows, k] = self.of(jacobian(chunk, tables, self.mains, self.factors), k)[1]
         return found * (self.widths or 1.0)
+
+    def loadings_of(self, k: int) -> Mapping[int, Floats]:
+        """Loadings (rank,) by order of a linear predictor."""
+        return self.loadings[k] if self.loadings else Orders(self.ranks).ones()
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of terms with derivatives (n, P) by the coordinates of linear predictor k.
@@ -122,21 +130,20 @@ class Band:
     @one_blas_thread()
     def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
         """Derivatives (n, P) of the term of some columns at codes (n,) of each: a main effect, an interaction."""
-        starts, rank, order = starts_of(self.mains, self.factors, self.ranks), sum(self.ranks.values()), len(columns)
+        starts, orders, order = starts_of(self.mains, self.factors, self.ranks), Orders(self.ranks), len(columns)
         out = np.zeros((len(codes[0]), starts[-1]))
         if order == 1:
             j = columns[0]
             out[:, starts[j] : starts[j] + self.mains[j].shape[1]] = self.mains[j][codes[0]]
             return out
-        if order not in self.ranks:
+        if order not in orders:
             return out
-        before = sum(own for other, own in self.ranks.items() if other < order)
-        part = slice(before, before + self.ranks[order])
+        part, loading = orders.factor_slices[order], self.loadings_of(k)[order]
         own = [self.factors[j][at] for j, at in zip(columns, codes, strict=True)]
         values = [v @ self._block(self.thetas[k], j, starts)[:, part] for v, j in zip(own, columns, strict=True)]
         for at, j in enumerate(columns):
-            others = np.prod([value for other, value in enumerate(values) if other != at], axis=0)
-            block = np.zeros((len(out), self.factors[j].shape[1], rank))
+            others = loading * np.prod([value for other, value in enumerate(values) if other != at], axis=0)
+            block = np.zeros((len(out), self.factors[j].shape[1], orders.n_factors))
             block[:, :, part] = own[at][:, :, np.newaxis] * others[:, np.newaxis]
             out[:, starts[j] + self.mains[j].shape[1] : starts[j + 1]] = block.reshape(len(out), -1)
         return out
@@ -149,22 +156,26 @@ class Band:
 
 def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> list[int]:
     """First coordinate of every column, and their number; 0 is the intercept."""
-    rank = sum(ranks.values())
+    rank = Orders(ranks).n_factors
     sizes = (main.shape[1] + factor.shape[1] * rank for main, factor in zip(mains, factors, strict=True))
     return list(accumulate(sizes, initial=1))
 
 
-def tables_at(theta: Floats, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Tables:
+def tables_at(
+    theta: Floats,
+    mains: Sequence[Floats],
+    factors: Sequence[Floats],
+    ranks: Mapping[int, int],
+    loadings: Mapping[int, Floats] | None = None,
+) -> Tables:
     """The linear predictor with those coordinates, at the codes."""
-    starts = starts_of(mains, factors, ranks)
-    main, rest = [], []
+    starts, orders = starts_of(mains, factors, ranks), Orders(ranks)
+    found = []
     for main_values, values, start, end in zip(mains, factors, starts[:-1], starts[1:], strict=True):
         middle = start + main_values.shape[1]
-        main.append(main_values @ theta[start:middle])
-        rest.append(values @ theta[middle:end].reshape(values.shape[1], sum(ranks.values())))
-    stacked, ends = np.vstack(rest), list(accumulate(ranks.values(), initial=0))
-    by_order = {order: stacked[:, a:b] for order, a, b in zip(ranks, ends[:-1], ends[1:], strict=True)}
-    return Tables(float(theta[0]), np.concatenate(main), by_order)
+        rest = values @ theta[middle:end].reshape(values.shape[1], orders.n_factors)
+        found.append(np.column_stack([main_values @ theta[start:middle], rest]))
+    return Tables(float(theta[0]), *orders.split(np.vstack(found)), loadings)
 
 
 def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats]) -> Floats:
@@ -175,7 +186,7 @@ def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Seq
         codes = chunk.codes.columns[j]
         parts.append(main[codes])
         if tables.width > 1:
-            others = kernel.leave_one_out(chunk, tables, j)[:, 1:]
+            others = factors_of(kernel.leave_one_out(chunk, tables, j))
             parts.append((factor[codes][:, :, np.newaxis] * others[:, np.newaxis]).reshape(chunk.n_rows, -1))
     return np.hstack(parts)
 
@@ -188,5 +199,6 @@ def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: 
     for main, factor, a, b in zip(mains, factors, starts[:-1], starts[1:], strict=True):
         parts.append(main.T @ slopes.main[a:b])
         if tables.factors:
-            parts.append((factor.T @ np.hstack([own[a:b] for own in slopes.factors.values()])).ravel())
+            own = tables.orders.joined_factors({order: part[a:b] for order, part in slopes.factors.items()})
+            parts.append((factor.T @ own).ravel())
     return np.concatenate(parts)

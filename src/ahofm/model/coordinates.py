@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from ahofm.columns import Codebook
+from ahofm.columns import Codebook, known_codes
 from ahofm.columns.basis import Floats, Sparse
 
 _RANK_TOLERANCE = 1e-7
@@ -63,14 +63,14 @@ class Coordinates:
         """Values at the codes of coefficients (q, ...)."""
         values = self.values @ coef
         if self.shifted:
-            values[:-1] += self.centring @ coef
+            known_codes(values)[:] += self.centring @ coef
         return np.asarray(values)
 
     def adjoint(self, slopes: Floats) -> Floats:
         """Derivatives by the coefficients, from those by the values at the codes."""
         by_coef = self.values.T @ slopes
         if self.shifted:
-            by_coef = by_coef + np.multiply.outer(self.centring, slopes[:-1].sum(axis=0))
+            by_coef = by_coef + np.multiply.outer(self.centring, known_codes(slopes).sum(axis=0))
         return np.asarray(by_coef)
 
 
@@ -88,10 +88,10 @@ def coordinates(book: Codebook, *, center: bool) -> Coordinates:
         root, centring = root @ subspace, centring[1:]
     elif center:
         subspace, centring = _centred(book, basis, share)
-        units = _units(np.abs(basis[:-1] @ subspace + centring).max(axis=0))
+        units = _units(np.abs(known_codes(basis) @ subspace + centring).max(axis=0))
         subspace, centring, root = subspace / units, centring / units, root / np.maximum(units, _SMALLEST_UNIT)
     data = basis @ subspace
-    data[:-1] += centring
+    known_codes(data)[:] += centring
     within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root)
     to_basis = subspace @ within
     return Coordinates(basis @ to_basis, to_basis, centring @ within, penalty)
@@ -173,7 +173,7 @@ def _is_identity(book: Codebook) -> bool:
 
 def _sparse_indicators(book: Codebook, share: Floats, center: bool) -> Coordinates:
     """Indicators scaled to unit mean square; centred by a level, which leaves one direction without effect."""
-    scale = 1.0 / np.sqrt(share[:-1])
+    scale = 1.0 / np.sqrt(known_codes(share))
     to_basis = sp.diags_array(scale, format="csr")
-    centring = -np.sqrt(share[:-1]) if center else np.zeros(book.size)
+    centring = -np.sqrt(known_codes(share)) if center else np.zeros(book.size)
     return Coordinates(sp.csr_array(book.basis @ to_basis), to_basis, centring, scale**2)

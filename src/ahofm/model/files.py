@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "3", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "4", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. What was learned is stored, not how to learn it again: every later version
@@ -36,11 +36,11 @@ from ahofm.columns.table import is_numeric
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model
-from ahofm.model.terms import Lower, Terms
+from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 3
+FORMAT, VERSION = "ahofm", 4
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
@@ -48,14 +48,17 @@ _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Band, Lower, Terms, Choice, Gain, Encoder, Codebook, Support, Trace, Record}.union(*_CHOICES.values())
+_PARTS = {Model, Band, Lower, Predictor, Choice, Gain, Encoder, Codebook, Support, Trace, Record}.union(
+    *_CHOICES.values()
+)
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
 _ADDED: dict[int, dict[type, frozenset[str]]] = {
     2: {
         Model: frozenset({"missing", "gains", "pearson_dispersion"}),
         Band: frozenset({"concurvity", "tests", "widths"}),
-    }
+    },
+    4: {Predictor: frozenset({"neutral"}), Band: frozenset({"loadings"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
@@ -122,6 +125,8 @@ def load(path: str | os.PathLike[str]) -> Model:
         parts = json.loads(text)
         if int(version) < 3:
             parts, tensors = _renamed(parts, tensors)
+        if int(version) < 4:
+            _add_loadings(parts, "model", tensors)
         model: Model = _unpack(_completed(parts, int(version)), Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
@@ -157,6 +162,23 @@ def _renamed(model: Any, tensors: Tensors) -> tuple[Any, Tensors]:
 
     found = renamed(model, "model", "model")
     return found, {places.get(place, place): tensor for place, tensor in tensors.items()}
+
+
+def _add_loadings(model: Any, where: str, tensors: Tensors) -> None:
+    """To a model of version 3 or earlier, whose factors have none: loadings of one, which also say its ranks."""
+    if not isinstance(model, dict) or not isinstance(model.get("ranks"), dict):
+        raise ValueError(f"{where} should have ranks")
+    ranks = model.pop("ranks")
+    for k, terms in enumerate(model["linear_predictors"]):
+        place = f"{where}.linear_predictors.{k}"
+        if terms["type"] != "Terms" or "loadings" in terms:
+            raise ValueError(f"{place} should be Terms, not {str(terms)[:60]}")
+        if tensors[f"{place}.centring.0"].shape != (1 + sum(ranks.values()),):
+            raise ValueError(f"{place} has coefficients of other ranks than {str(ranks)[:60]}")
+        terms["type"], terms["loadings"] = "Predictor", {order: {"type": "numbers"} for order in ranks}
+        tensors |= {f"{place}.loadings.{order}": np.ones(rank) for order, rank in ranks.items()}
+    for k, lower in enumerate(model.get("lower", ())):
+        _add_loadings(lower, f"{where}.lower.{k}", tensors)
 
 
 def _completed(value: Any, version: int) -> Any:
@@ -308,7 +330,7 @@ def _check(model: Model) -> None:
     smoothing_parameters = [
         row.shape == (len(names),) and (row >= 0.0).all() for row in model.smoothing_parameters.values()
     ]
-    if model.smoothing_parameters.keys() != {1, *model.ranks} or not all(smoothing_parameters):
+    if model.smoothing_parameters.keys() != set(model.ranks.all) or not all(smoothing_parameters):
         raise ValueError("smoothing parameters are not one number of at least 0 per order and column")
     if model.classes is not None and len(model.classes) != max(2, model.family.n_eta):
         raise ValueError(f"{len(model.classes)} class labels are not one per class")

@@ -15,40 +15,39 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ahofm.columns import Codebook
-from ahofm.columns.basis import Floats
+from ahofm.columns.basis import Floats, Sparse
+from ahofm.families.links import quiet
 from ahofm.kernels import Tables
 from ahofm.model.coordinates import Coordinates, coordinates
+from ahofm.model.predictor import Predictor
+from ahofm.orders import MAIN, Orders, factors_of
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Coefficients <-> tables.
+    """Coefficients <-> tables, and <-> the linear predictor in the columns' bases.
 
     Attributes
     ----------
     mains, factors : tuple of Coordinates
         Per column, for its main effect and for its factors.
-    ranks : dict of order (>= 2) to rank
+    orders : Orders
     """
 
     mains: tuple[Coordinates, ...]
     factors: tuple[Coordinates, ...]
-    ranks: Mapping[int, int]
+    orders: Orders
 
     @classmethod
     def of(cls, codebooks: Sequence[Codebook], ranks: Mapping[int, int], *, center: bool = True) -> Layout:
         """The layout for a table's columns."""
         mains = tuple(coordinates(book, center=True) for book in codebooks)
         factors = mains if center or not ranks else tuple(coordinates(book, center=False) for book in codebooks)
-        return cls(mains, factors, dict(ranks))
-
-    @cached_property
-    def total_rank(self) -> int:
-        """Factors of all orders together."""
-        return sum(self.ranks.values())
+        return cls(mains, factors, Orders(ranks))
 
     @cached_property
     def code_starts(self) -> tuple[int, ...]:
@@ -58,7 +57,7 @@ class Layout:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First coefficient of each column, and the number of coefficients."""
-        sizes = (a.size + b.size * self.total_rank for a, b in zip(self.mains, self.factors, strict=True))
+        sizes = (a.size + b.size * self.orders.n_factors for a, b in zip(self.mains, self.factors, strict=True))
         return tuple(accumulate(sizes, initial=1))
 
     @property
@@ -66,38 +65,54 @@ class Layout:
         """Number of coefficients of one linear predictor."""
         return self.starts[-1]
 
-    @cached_property
-    def order_slices(self) -> Mapping[int, slice]:
-        """Which of a column's factors belong to each order."""
-        ends = list(accumulate(self.ranks.values(), initial=0))
-        return {order: slice(a, b) for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
-
     def main(self, theta: NDArray[Any], column: int) -> NDArray[Any]:
         """Main effect of a column in the vector: a view, (q,)."""
         start = self.starts[column]
         return theta[start : start + self.mains[column].size]
 
     def factor(self, theta: NDArray[Any], column: int) -> NDArray[Any]:
-        """Factors of a column in the vector: a view, (r, total rank)."""
+        """Factors of a column in the vector: a view, (r, factors of all orders)."""
         start = self.starts[column] + self.mains[column].size
-        return theta[start : self.starts[column + 1]].reshape(self.factors[column].size, self.total_rank)
+        return theta[start : self.starts[column + 1]].reshape(self.factors[column].size, self.orders.n_factors)
 
     def tables(self, theta: Floats) -> Tables:
         """Every function at every code."""
-        values = np.empty((self.code_starts[-1], 1 + self.total_rank))
+        values = np.empty((self.code_starts[-1], self.orders.width))
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):
             rows = slice(self.code_starts[j], self.code_starts[j + 1])
-            values[rows, 0] = main.at_codes(self.main(theta, j))
-            if self.total_rank:
-                values[rows, 1:] = factor.at_codes(self.factor(theta, j))
-        by_order = {order: values[:, 1:][:, part] for order, part in self.order_slices.items()}
-        return Tables(float(theta[0]), values[:, 0], by_order)
+            values[rows, MAIN] = main.at_codes(self.main(theta, j))
+            if self.orders:
+                factors_of(values[rows])[:] = factor.at_codes(self.factor(theta, j))
+        return Tables(float(theta[0]), *self.orders.split(values))
+
+    def predictor(self, theta: Floats) -> Predictor:
+        """The linear predictor in the columns' bases."""
+        coef, centring = [], []
+        for j, (main, factors) in enumerate(zip(self.mains, self.factors, strict=True)):
+            own, rest = self.main(theta, j), self.factor(theta, j)
+            with quiet():  # coefficients of tiny values may overflow, which the fit refuses
+                coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]))
+            centring.append(np.concatenate([[main.centring @ own], factors.centring @ rest]))
+        return Predictor.of(self.orders, float(theta[0]), coef, centring)
+
+    def theta(self, predictor: Predictor) -> Floats | None:
+        """The vector that :meth:`predictor` makes a linear predictor from, or the nearest; None where loadings of one
+        cannot say the same.
+        """
+        plain, theta = predictor.unloaded(), np.zeros(self.size)
+        if plain is None:
+            return None
+        theta[0] = plain.intercept
+        for j, (main, factors) in enumerate(zip(self.mains, self.factors, strict=True)):
+            self.main(theta, j)[:] = _solved(main.to_basis, plain.coef[j][:, [MAIN]])[:, 0]
+            self.factor(theta, j)[:] = _solved(factors.to_basis, factors_of(plain.coef[j]))
+        return theta
 
     def gradient(self, sums: Tables) -> Floats:
         """Derivatives by the coefficients, from those by the tables."""
         out = np.empty(self.size)
         out[0] = sums.intercept
-        slopes = np.column_stack([np.empty((len(sums.main), 0)), *sums.factors.values()])
+        slopes = self.orders.joined_factors(sums.factors, (len(sums.main),))
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):
             rows = slice(self.code_starts[j], self.code_starts[j + 1])
             self.main(out, j)[:] = main.adjoint(sums.main[rows])
@@ -116,7 +131,13 @@ class Layout:
         out = np.zeros(self.size)
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):
             self.main(out, j)[:] = by_order[1][j] * main.penalty
-            for order, part in self.order_slices.items():
+            for order, part in self.orders.factor_slices.items():
                 penalty = by_order[order][j] * factor.penalty
                 self.factor(out, j)[:, part] = np.where(penalty > 0.0, penalty, free)[:, np.newaxis]
         return out
+
+
+def _solved(to_basis: Floats | Sparse, coef: Floats) -> Floats:
+    if sp.issparse(to_basis):  # a diagonal
+        return np.asarray(coef / to_basis.diagonal()[:, np.newaxis])
+    return np.asarray(np.linalg.lstsq(to_basis, coef, rcond=None)[0])

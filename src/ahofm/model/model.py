@@ -16,13 +16,14 @@ from sklearn.exceptions import UndefinedMetricWarning
 from ahofm.columns import Encoder
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
-from ahofm.kernels import Curves, NativeCurves, Tables, column_curves
+from ahofm.kernels import Curves, NativeCurves, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
+from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
-from ahofm.model.terms import Lower, Terms, without
 from ahofm.model.trace import Choice, Gain, Trace
+from ahofm.orders import Orders
 
 NEGLIGIBLE_FRACTION = 5e-3
 """Columns and orders below this share of the variance are negligible."""
@@ -46,8 +47,8 @@ class Model:
     encoder : Encoder
         What the columns became.
     family : Family
-    ranks : dict of order (>= 2) to rank
-    linear_predictors : tuple of Terms
+    linear_predictors : tuple of Predictor
+        One for each of the family's; all of the same orders and ranks.
     classes : tuple or None
         Labels, for a classifier.
     smoothing_parameters : dict of order to array of shape (columns,)
@@ -74,8 +75,7 @@ class Model:
 
     encoder: Encoder
     family: Family
-    ranks: Mapping[int, int]
-    linear_predictors: tuple[Terms, ...]
+    linear_predictors: tuple[Predictor, ...]
     classes: tuple[Any, ...] | None
     smoothing_parameters: Mapping[int, Floats]
     total: float
@@ -90,39 +90,38 @@ class Model:
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
-        self._check(self.ranks, self.linear_predictors)
+        self._check(self.linear_predictors)
         for part in self.lower:
-            self._check(part.ranks, part.linear_predictors)
+            self._check(part.linear_predictors)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
-    def _check(self, ranks: Mapping[int, int], linear_predictors: tuple[Terms, ...]) -> None:
-        width = 1 + sum(ranks.values())
-        if any(order < 2 or rank < 1 for order, rank in ranks.items()):
-            raise ValueError(f"ranks must map orders of at least 2 to ranks of at least 1, got {dict(ranks)}")
+    def _check(self, linear_predictors: tuple[Predictor, ...]) -> None:
         if len(linear_predictors) != self.family.n_eta:
             raise ValueError(
                 f"{self.family.name} has {self.family.n_eta} linear predictor(s), not {len(linear_predictors)}"
             )
-        for terms in linear_predictors:
-            for part in (terms.coef, terms.centring):
-                if len(part) != len(self.encoder.codebooks):
-                    raise ValueError(
-                        f"coefficients for {len(part)} columns, but there are {len(self.encoder.codebooks)}"
-                    )
-            for book, coef, centring in zip(self.encoder.codebooks, terms.coef, terms.centring, strict=True):
-                if np.shape(coef) != (book.size, width) or np.shape(centring) != (width,):
-                    raise ValueError(
-                        f"column '{book.name}': coefficients of shape {np.shape(coef)} and {np.shape(centring)}, "
-                        f"expected {(book.size, width)} and {(width,)}"
-                    )
+        orders = linear_predictors[0].orders
+        if any(rank < 1 for rank in orders.values()):
+            raise ValueError(f"loadings must be those of ranks of at least 1, got {dict(orders)}")
+        for predictor in linear_predictors:
+            if list(predictor.orders.items()) != list(orders.items()):
+                raise ValueError(
+                    f"linear predictors differ in their ranks: {dict(orders)} and {dict(predictor.orders)}"
+                )
+            predictor.check(self.encoder.codebooks)
+
+    @property
+    def ranks(self) -> Orders:
+        """Number of factors of each order (>= 2): a mapping."""
+        return self.linear_predictors[0].orders
 
     @property
     def order(self) -> int:
         """Highest order."""
-        return max(self.ranks, default=1)
+        return self.ranks.highest
 
     def at_order(self, order: int) -> Model:
         """The model without terms above an order, as the fit left it behind on its way.
@@ -145,10 +144,10 @@ class Model:
                 f"no fit of order {order} was kept: only solver='variational' fits lower orders on its way"
             )
         part = below[-1]
-        smoothing_parameters = {d: row for d, row in self.smoothing_parameters.items() if d in (1, *part.ranks)}
+        orders = part.linear_predictors[0].orders.all
+        smoothing_parameters = {d: row for d, row in self.smoothing_parameters.items() if d in orders}
         return replace(
             self,
-            ranks=part.ranks,
             linear_predictors=part.linear_predictors,
             smoothing_parameters=smoothing_parameters,
             lower=tuple(below[:-1]),
@@ -233,7 +232,7 @@ class Model:
         total = sum(part.total for part in parts)
         columns = sum(part.columns for part in parts)
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)
-        orders = {order: sum(part.orders[order] for part in parts) for order in (1, *self.ranks)}
+        orders = {order: sum(part.orders[order] for part in parts) for order in self.ranks.all}
         return Negligible(
             tuple(name for name, own in names if own <= fraction * total),
             tuple(order for order, own in orders.items() if own <= fraction * total),
@@ -245,12 +244,12 @@ class Model:
         kept = [order for order in self.ranks if order not in negligible.orders]
         gone = [name in negligible.columns for name in self.encoder.names]
         linear_predictors = tuple(
-            without(terms, self.ranks, kept, gone, 1 in negligible.orders) for terms in self.linear_predictors
+            predictor.at_orders(kept).without(gone, main_effects=1 not in negligible.orders)
+            for predictor in self.linear_predictors
         )
         smoothing_parameters = {order: row for order, row in self.smoothing_parameters.items() if order in (1, *kept)}
         return replace(
             self,
-            ranks={order: self.ranks[order] for order in kept},
             linear_predictors=linear_predictors,
             smoothing_parameters=smoothing_parameters,
             band=None,
@@ -259,7 +258,7 @@ class Model:
     @one_blas_thread()
     def tables(self) -> tuple[Tables, ...]:
         """Each linear predictor at the codes of training."""
-        return tuple(self._tables(terms) for terms in self.linear_predictors)
+        return tuple(predictor.tables(self.encoder.codebooks) for predictor in self.linear_predictors)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that ``ahofm.load`` reads."""
@@ -275,22 +274,4 @@ class Model:
     @cached_property
     def _curves(self) -> NativeCurves:
         """The linear predictors as the compiled code evaluates them."""
-        books = self.encoder.codebooks
-        columns = (tuple(map(column_curves, books, terms.coef, terms.centring)) for terms in self.linear_predictors)
-        return NativeCurves(
-            tuple(
-                Curves(terms.intercept, self.ranks, own)
-                for terms, own in zip(self.linear_predictors, columns, strict=True)
-            )
-        )
-
-    def _tables(self, terms: Terms) -> Tables:
-        blocks = []
-        for book, coef, centring in zip(self.encoder.codebooks, terms.coef, terms.centring, strict=True):
-            values = np.asarray(book.basis @ coef)
-            values[:-1] += centring
-            blocks.append(values)
-        values = np.vstack(blocks)
-        ends = np.cumsum([1, *self.ranks.values()])
-        factors = {order: values[:, a:b] for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
-        return Tables(terms.intercept, values[:, 0], factors)
+        return NativeCurves(tuple(predictor.curves(self.encoder.codebooks) for predictor in self.linear_predictors))

@@ -5,7 +5,8 @@ over the codes of column j, the moments T[a, b] = E[e_a(phi_f) e_b(phi_g)] follo
 
     T[a, b] += m_jf T[a - 1, b] + m_jg T[a, b - 1] + M_j[f, g] T[a - 1, b - 1]
 
-so that all C(p, d) interactions of an order together cost a recursion over the columns.
+so that all C(p, d) interactions of an order together cost a recursion over the columns. Pairs of factors count with the
+product of their loadings.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Variances:
 def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
     """Variances of the parts of a linear predictor given at the codes."""
     starts = np.cumsum([0, *(book.n_codes for book in books)])
-    masses = [book.mass / max(book.mass.sum(), np.finfo(float).tiny) for book in books]
+    masses = [book.share for book in books]
     rows = [slice(a, b) for a, b in pairwise(starts)]
     mains = np.array([_variance(mass, tables.main[part]) for mass, part in zip(masses, rows, strict=True)])
     orders, columns = {1: float(mains.sum())}, mains.copy()
@@ -55,11 +56,11 @@ def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
             [table[part].T @ (mass[:, np.newaxis] * table[part]) for mass, part in zip(masses, rows, strict=True)]
         )
         products = means[:, :, np.newaxis] * means[:, np.newaxis, :]
-        mean = symmetric(means, order)
-        orders[order] = float((_joint(means, moments, order) - np.outer(mean, mean)).sum())
+        mean, loading = symmetric(means, order), np.outer(tables.loading(order), tables.loading(order))
+        orders[order] = float((loading * (_joint(means, moments, order) - np.outer(mean, mean))).sum())
         for j in range(len(books)):
             others = _joint(np.delete(means, j, axis=0), np.delete(moments, j, axis=0), order - 1)
-            columns[j] += float(((moments[j] - products[j]) * others).sum())
+            columns[j] += float((loading * (moments[j] - products[j]) * others).sum())
     return Variances(orders, np.maximum(columns, 0.0))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.spline_iid import SplineIIDBasis
-from ahofm.explain.pure import Pure, mapped, purify
+from ahofm.explain.pure import Pure, purify
 from ahofm.families import Bernoulli, Family, Multinomial
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
 from ahofm.model import Model
@@ -48,36 +48,31 @@ class Packer:
 
 
 def packed_model(model: Model, packer: Packer) -> list[dict[str, Any]]:
-    """Each linear predictor: intercept, weights of its factors, functions of its columns; breaks in full precision."""
+    """Each linear predictor: intercept, loadings of its factors, functions of its columns; breaks in full precision."""
     found = []
-    for k, terms in enumerate(model.linear_predictors):
+    for k in range(len(model.linear_predictors)):
         pure = purify(model, k)
-        columns = []
-        for j, book in enumerate(model.encoder.codebooks):
-            columns.append(_column(pure, j, book, terms.coef[j], terms.centring[j], packer))
+        columns = [_column(pure, j, book, packer) for j, book in enumerate(model.encoder.codebooks)]
         orders = [
-            {"order": order, "first": part.start, "weights": pure.weights[order].tolist()}
-            for order, part in pure.slices.items()
+            {"order": order, "first": part.start, "loadings": pure.loadings[order].tolist()}
+            for order, part in pure.orders.slices.items()
         ]
-        found.append({"intercept": pure.curves.intercept, "orders": orders, "columns": columns})
+        found.append({"intercept": pure.intercept, "orders": orders, "columns": columns})
     return found
 
 
-def _column(pure: Pure, j: int, book: Codebook, coef: Floats, centring: Floats, packer: Packer) -> dict[str, Any]:
+def _column(pure: Pure, j: int, book: Codebook, packer: Packer) -> dict[str, Any]:
     curve = pure.curves.columns[j]
     if isinstance(curve, LevelCurves):
         return {"levels": packer.put(curve.values)}
     nodes = None
     if isinstance(book.functions, SplineIIDBasis):
-        mixed = book.functions
+        mixed, coef, own = book.functions, pure.predictor.coef[j], pure.predictor
         rows = [*range(mixed.smooth.size), *([book.size - 1] if book.learns_missing else [])]
-        smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], centring)
+        smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], own.centring[j], own.at_neutral(j))
         if not isinstance(smooth, NumberCurves):
             raise TypeError(f"column '{book.name}': a spline is a function of a number")
         curve, values = smooth, coef[mixed.smooth.size : mixed.size]
-        if pure.maps is not None:
-            means, to = pure.maps[j]
-            curve, values = mapped(curve, means, to), values @ to.T
         nodes = {"x": mixed.levels.tolist(), "values": packer.put(values)}
     return {
         "breaks": curve.breaks.tolist(),

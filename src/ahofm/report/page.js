@@ -62,7 +62,7 @@
     const group = p.orders.find((o) => o.order === functions.length);
     if (!group) return 0;
     let total = 0;
-    group.weights.forEach((w, f) => { let product = w; for (const own of functions) product *= own[group.first + f]; total += product; });
+    group.loadings.forEach((w, f) => { let product = w; for (const own of functions) product *= own[group.first + f]; total += product; });
     return total;
   }
 
@@ -71,7 +71,7 @@
     const functions = row.map((value, j) => phi(p, j, value)), shares = functions.map((own) => own[0]);
     for (const group of p.orders) {
       const d = group.order;
-      group.weights.forEach((w, f) => {
+      group.loadings.forEach((w, f) => {
         const values = functions.map((own) => own[group.first + f]), n = values.length;
         const after = Array.from({ length: n + 1 }, () => new Float64Array(d));
         after[n][0] = 1;

@@ -9,10 +9,11 @@ from ahofm.families import Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
 from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.solvers.variational.working import Response
-from ahofm.fit.stacking import merge
-from ahofm.fit.stacking.merge import merged
+from ahofm.fit.stacking import ensemble
+from ahofm.fit.stacking.ensemble import merged
 from ahofm.fit.stacking.weights import Scores, can_judge, folds, predict, stratified, validation_split
 from ahofm.kernels import Tables
+from ahofm.model import Predictor
 from tests import brute_force
 
 
@@ -58,48 +59,50 @@ def random_snapshot(rng, books, ranks):
 
 def snapshot_of(books, ranks, intercept, coef, level):
     values = map(values_at_codes, varying(books), coef, level)
-    return StageResult(ranks, intercept, 1.0, tuple(coef), tuple(level), tuple(values), ())
+    return StageResult(Predictor.of(ranks, intercept, coef, level), 1.0, tuple(values), ())
 
 
 def merged_one(parts, books, shift=0.0, factor=1.0, constant=0.0):
     """For a single linear predictor."""
     units = Units(0.0, 1.0, (shift,), (factor,))
-    ranks, (terms,) = merged(
+    (terms,) = merged(
         [(weight, (part,)) for weight, part in parts],
         books,
         [j for j, book in enumerate(books) if book.size],
         units,
         np.array([constant]),
     )
-    return ranks, terms
+    return terms.orders, terms
 
 
 def without_factors(books, stage_result, gone):
     """The snapshot with zeros in the place of some of its functions."""
-    kept = ~np.isin(np.arange(len(stage_result.centring[0])), gone)
-    coef, level = [part * kept for part in stage_result.coef], [part * kept for part in stage_result.centring]
-    return snapshot_of(books, stage_result.ranks, stage_result.intercept, coef, level)
+    own = stage_result.predictor
+    kept = ~np.isin(np.arange(own.orders.width), gone)
+    coef, level = [part * kept for part in own.coef], [part * kept for part in own.centring]
+    return snapshot_of(books, own.orders, own.intercept, coef, level)
 
 
-def tables_of(intercept, ranks, values):
+def tables_of(intercept, ranks, values, loadings=None):
     values = np.vstack(values)
     factors, start = {}, 1
     for order, rank in ranks.items():
         factors[order] = values[:, start : start + rank]
         start += rank
-    return Tables(intercept, values[:, 0], factors)
+    return Tables(intercept, values[:, 0], factors, loadings)
 
 
 def eta_of_snapshot(stage_result, books, codes):
     """Subset by subset; constant columns are not in it."""
     keep = [j for j, book in enumerate(books) if book.size > 0]
     inner = type(codes)(tuple(codes.columns[j] for j in keep), tuple(codes.sizes[j] for j in keep))
-    return brute_force.eta(inner, [tables_of(stage_result.intercept, stage_result.ranks, stage_result.values)])[:, 0]
+    own = stage_result.predictor
+    return brute_force.eta(inner, [tables_of(own.intercept, own.orders, stage_result.values)])[:, 0]
 
 
 def eta_of_terms(ranks, terms, books, codes):
     values = list(map(values_at_codes, books, terms.coef, terms.centring))
-    return brute_force.eta(codes, [tables_of(terms.intercept, ranks, values)])[:, 0]
+    return brute_force.eta(codes, [tables_of(terms.intercept, ranks, values, terms.loadings)])[:, 0]
 
 
 @pytest.mark.parametrize(
@@ -159,11 +162,10 @@ def test_factors_of_too_few_columns_are_dropped(encoded):
     """A factor of order 3 that only two columns have values for."""
     books, _ = encoded
     stage_result = random_snapshot(np.random.default_rng(4), books, {3: 2})
-    for coef, level in zip(stage_result.coef[2:], stage_result.centring[2:], strict=True):
+    own = stage_result.predictor
+    for coef, level in zip(own.coef[2:], own.centring[2:], strict=True):
         coef[:, 1] = level[1] = 0.0
-    stage_result = snapshot_of(
-        books, stage_result.ranks, stage_result.intercept, stage_result.coef, stage_result.centring
-    )
+    stage_result = snapshot_of(books, own.orders, own.intercept, own.coef, own.centring)
     assert merged_one([(1.0, stage_result)], books)[0] == {3: 1}
 
 
@@ -174,9 +176,10 @@ def test_predictors_share_their_ranks(encoded):
     first = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[1, 2])
     second = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[2])
     units = Units(0.0, 1.0, (0.5, -0.5), (2.0, 3.0))
-    ranks, terms = merged(
+    terms = merged(
         [(0.8, (first, second))], books, [j for j, book in enumerate(books) if book.size], units, np.array([1.0, 2.0])
     )
+    ranks = terms[0].orders
     assert ranks == {2: 2}
     for one, part, shift, factor, constant in zip(
         terms, (first, second), units.shift, units.factor, (1, 2), strict=True
@@ -401,7 +404,7 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
         seen.append(parts)
         return merged(parts, *rest)
 
-    monkeypatch.setattr(merge, "merged", spy)
+    monkeypatch.setattr(ensemble, "merged", spy)
     monkeypatch.setattr(
         "ahofm.fit.stacking.weights._weights_at",
         lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15},

@@ -113,7 +113,7 @@ def test_noise_is_that_of_rows_that_count_alike():
     times = squares.mean() / np.average(squares, weights=precise.response.weight)
     assert times > 1.5
     assert found[0].noise == pytest.approx(times * fits[0][0].noise)
-    assert found[0].coef is fits[0][0].coef
+    assert found[0].predictor is fits[0][0].predictor
 
 
 def test_who_has_a_weighted_recipe():

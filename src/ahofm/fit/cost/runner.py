@@ -14,7 +14,7 @@ from ahofm.fit.solvers.base import Callback, Saved
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit, Sweep
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Reason, Record
+from ahofm.model import Predictor, Reason, Record
 from ahofm.rows import SerialExecutor, ThreadExecutor
 from ahofm.tuning import FEWEST_ROWS_FOR_THREADS
 
@@ -79,7 +79,7 @@ class Runner:
     @one_blas_thread()  # a thread of a pool may have a number of its own
     def _run(self, staged: StagedFit, place: str | None) -> list[Fit]:
         if place is not None and self.saved is not None:
-            found = self.saved.get(place, StageResult, staged.response.family)
+            found = self.saved.get(place, StageResult, Predictor, staged.response.family)
             if found is not None:
                 staged.fits, staged.settled, family, damped = found
                 staged.response = replace(staged.response, family=family)

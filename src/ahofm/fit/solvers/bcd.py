@@ -21,6 +21,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Objective, State
 from ahofm.kernels import ColumnSums
 from ahofm.model import Layout, Reason
+from ahofm.orders import MAIN, factors_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Block:
     def quadratic(self, layout: Layout, sums: ColumnSums) -> tuple[Floats, Floats]:
         """Slope and curvature of the loss by the block's coefficients."""
         values = _dense(layout, self.column)
-        chosen = [1 + factor for factor in self.factors]
+        chosen = factors_of(np.arange(layout.orders.width))[list(self.factors)]
         rank, size = len(chosen), values.shape[1]
         parts = [np.einsum("ck,ca->ka", values, sums.g[:, chosen]).ravel()]
         pairs = np.empty((size, rank, size, rank))
@@ -54,12 +55,12 @@ class Block:
         H = pairs.reshape(size * rank, size * rank)
         if self.main:
             own = np.column_stack([np.ones(len(values)), _dense(layout, self.column, main=True)])
-            parts.insert(0, own.T @ sums.g[:, 0])
+            parts.insert(0, own.T @ sums.g[:, MAIN])
             cross = np.empty((own.shape[1], size, rank))
             for a in range(rank):
-                cross[:, :, a] = own.T @ (sums.h[:, 0, chosen[a], np.newaxis] * values)
+                cross[:, :, a] = own.T @ (sums.h[:, MAIN, chosen[a], np.newaxis] * values)
             across = cross.reshape(own.shape[1], size * rank)
-            H = np.block([[own.T @ (sums.h[:, 0, :1] * own), across], [across.T, H]])
+            H = np.block([[own.T @ (sums.h[:, MAIN, MAIN, np.newaxis] * own), across], [across.T, H]])
         return np.concatenate(parts), H
 
 
@@ -72,10 +73,10 @@ def blocks_of(layout: Layout, by: Literal["column", "factor"]) -> Iterator[Block
     """The blocks of one sweep."""
     columns = [j for j, part in enumerate(layout.mains) if part.size]
     if by == "column":
-        yield from (Block(j, True, tuple(range(layout.total_rank))) for j in columns)
+        yield from (Block(j, True, tuple(range(layout.orders.n_factors))) for j in columns)
         return
     yield from (Block(j, True, ()) for j in columns)
-    for factor in range(layout.total_rank):
+    for factor in range(layout.orders.n_factors):
         yield from (Block(j, False, (factor,)) for j in columns)
 
 

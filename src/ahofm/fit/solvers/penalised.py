@@ -24,7 +24,7 @@ from ahofm.fit.solvers.base import Objective, Saved, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.kernels import Chunk, NativeKernel
-from ahofm.model import Layout, Model, Terms
+from ahofm.model import Layout, Model
 from ahofm.rows import ArraySource, MappedSource, Source, fold
 from ahofm.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
 
@@ -50,10 +50,13 @@ def fit_penalised(
     intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
     start = random_start(objective, intercepts, data.encoder.names, settings.seed)
     reference = None
-    if earlier is not None and dict(earlier.ranks) == ranks and len(earlier.linear_predictors) == inner.n_eta:
-        reference = objective.value(start) / objective.total
+    if earlier is not None and earlier.ranks == ranks and len(earlier.linear_predictors) == inner.n_eta:
         parts = zip(earlier.linear_predictors, data.units.shift, data.units.factor, strict=True)
-        start = np.concatenate([terms.coordinates(layout, shift, factor) for terms, shift, factor in parts])
+        found = [layout.theta(part.scaled(-shift / factor, 1.0 / factor)) for part, shift, factor in parts]
+        known = [theta for theta in found if theta is not None]
+        if len(known) == len(found):
+            reference = objective.value(start) / objective.total
+            start = np.concatenate(known)
     ready = time.perf_counter()
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
@@ -70,10 +73,10 @@ def fit_penalised(
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     linear_predictors = tuple(
-        Terms.of(layout, part, shift, factor)
+        layout.predictor(part).scaled(shift, factor)
         for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
     )
-    model = Model(data.encoder, data.family, ranks, linear_predictors, classes, smoothing_parameters, data.total, trace)
+    model = Model(data.encoder, data.family, linear_predictors, classes, smoothing_parameters, data.total, trace)
     return replace(model, dispersion=_dispersion(model, data)) if data.family.dispersed else model
 
 
@@ -160,8 +163,8 @@ def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...
         for place, j in enumerate(by_name):
             rng = np.random.default_rng([seed, place, k])
             weight = 1.0 / np.sqrt(1.0 + layout.factor(lam[k], j) / objective.total)
-            for order, rank in layout.ranks.items():
-                columns = layout.order_slices[order]
+            for order, columns in layout.orders.factor_slices.items():
+                rank = layout.orders[order]
                 variance = (INTERACTION_STD**2 / (rank * comb(active, order))) ** (1.0 / order)
                 size = np.sqrt(variance / np.maximum((weight[:, columns] ** 2).sum(axis=0), 1e-300))
                 draws = rng.normal(size=(layout.factors[j].size, rank))

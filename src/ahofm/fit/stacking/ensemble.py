@@ -1,28 +1,54 @@
-"""The default fit: candidates, cross-validation, stacking weights, fits of ensemble members, and their merger."""
+"""The default fit: candidates, cross-validation, stacking weights, fits of ensemble members, and their merger.
+
+The merger is the model: a weighted sum of linear predictors, in which main effects add up and factors stand side by
+side with their weights in the loadings.
+"""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.families import Units
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import up_to
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
-from ahofm.fit.solvers.variational.posterior import Fit
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, counted_alike, cross_validate
-from ahofm.fit.stacking.merge import Members, merge
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
-from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
-from ahofm.model import Choice, Model, Reason, Trace
-from ahofm.tuning import LEAST_WEIGHT
+from ahofm.fit.stacking.weights import Scores, StackingWeights, copies_of, stacking_weights
+from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
+from ahofm.model.shares import symmetric
+from ahofm.orders import Orders
+from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
+
+
+@dataclass(frozen=True)
+class Members:
+    """Fits of the ensemble members to all rows.
+
+    Attributes
+    ----------
+    fits : sequence of (candidate, fits)
+        The number of the member's candidate, and its fit at the end of every stage that it has reached.
+    settled : bool
+        Whether the last sweeps of all members changed next to nothing.
+    """
+
+    fits: Sequence[tuple[int, list[Fit]]] = ()
+    settled: bool = False
 
 
 def fit_variational(
@@ -122,7 +148,7 @@ def fit_members(
         sweeps. Within sweeps the stages so far are.
     """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
-    copies = _copies(wanted, weights[max(weights)], len(plan.members))
+    copies = copies_of(wanted, weights[max(weights)], len(plan.members))
     jobs = [(candidate, copy) for candidate in wanted for copy in range(copies[candidate])]
     if runner.reason is None:
         with runner.interruptible():
@@ -166,17 +192,6 @@ def _fit_members(
     return found, settled
 
 
-def _copies(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
-    """Ensemble members of each candidate, at least one: more where the weight of each is larger."""
-    total = {
-        candidate: sum(weight for (other, _), weight in weights.items() if other == candidate) for candidate in wanted
-    }
-    copies = dict.fromkeys(wanted, 1)
-    while sum(copies.values()) < count:
-        copies[max(wanted, key=lambda candidate: total[candidate] / copies[candidate])] += 1
-    return copies
-
-
 def _trace(problem: TrainingProblem, members: Members, runner: Runner, seconds: Mapping[str, float]) -> Trace:
     """The history of all sweeps, and why the last ones ended."""
     ended = Reason.ENOUGH if problem.settings.max_iter is None else Reason.MAX_ITER
@@ -216,10 +231,162 @@ def _interactions(
 
 def _rank(first: Mapping[int, int], members: Members) -> Choice:
     """How many factors there were, and why more than at first."""
-    grown = max(fits[-1][0].ranks.get(2, 0) for _, fits in members.fits)
-    highest = max(max(fits[-1][0].ranks, default=1) for _, fits in members.fits)
+    grown = max(fits[-1][0].orders.get(2, 0) for _, fits in members.fits)
+    highest = max(fits[-1][0].orders.highest for _, fits in members.fits)
     ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in up_to(highest, first).items()}
     why = "of each ensemble member, before factors were dropped"
     if grown > first.get(2, grown):
         why += f"; {first[2]} at order 2 left something to explain"
     return Choice("rank", ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none", why)
+
+
+def merge(
+    problem: TrainingProblem,
+    members: Members,
+    weights: Mapping[int, StackingWeights],
+    trace: Trace,
+    choices: tuple[Choice, ...],
+    classes: tuple[Any, ...] | None,
+) -> Model:
+    """The stacked model at every order: the mean of the members, by stacking weights.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    members : Members
+    weights : dict of order to stacking weights
+        At each order d, the weight of every (candidate, order up to d). Members of one candidate share its weight.
+    trace, choices, classes
+        Go into the model as they are.
+
+    Returns
+    -------
+    Model
+        With the model of every lower order in ``lower``, and open parameters of the family estimated.
+    """
+    data, fitted = problem.data, members.fits
+    orders = [1, *problem.ranks]
+
+    def at_order(order: int) -> list[tuple[float, Fit]]:
+        parts = []
+        for (candidate, below), weight in weights[order].items():
+            own = _good([_of_order(fits, orders.index(below)) for other, fits in fitted if other == candidate])
+            parts += [(weight / len(own), fit) for fit in own]
+        parts = parts or [(1.0, _of_order(fits, orders.index(order))) for _, fits in fitted]
+        scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in parts)
+        return [(scale * weight, fit) for weight, fit in parts]
+
+    books = data.encoder.codebooks
+    constants = problem.response.constants
+    models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
+    lower = tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True))
+    last = at_order(orders[-1])
+    best = max(last, key=lambda part: part[0])[1][0]
+    noise = sum(weight * fit[0].noise for weight, fit in last) / sum(weight for weight, _ in last)
+    model = Model(
+        data.encoder,
+        data.family,
+        models[-1],
+        classes,
+        _smoothing_parameters(best, problem, models[-1][0].orders),
+        data.total,
+        trace,
+        lower,
+        choices,
+        noise * problem.dispersion_unit if data.family.dispersed else None,
+    )
+    return model if problem.response.quadratic else _checked(model, data)
+
+
+def _of_order(fits: Sequence[Fit], at: int) -> Fit:
+    """The fit after a stage; the last there is, if it was interrupted."""
+    return fits[min(at, len(fits) - 1)]
+
+
+def _good(copies: Sequence[Fit]) -> list[Fit]:
+    """Fits by one candidate without those that ended much worse than the best: a start may lead nowhere."""
+    least = min((copy[0].noise for copy in copies), default=0.0)
+    return [copy for copy in copies if copy[0].noise <= MUCH_WORSE * least]
+
+
+def _checked(model: Model, data: Data) -> Model:
+    """With the family's open parameters estimated on the raw sample; warns where linear predictors are extreme."""
+    rows, units, family = data.rows, data.units, data.family
+    y = units.centre + units.scale * rows.y
+    eta = model.eta(data.table)
+    eta = eta if rows.offset is None else eta + rows.offset * np.asarray(units.factor)
+    loss, _, curvature = family.loss(y, eta)
+    curvature = (curvature * np.square(units.factor)).max(axis=1)
+    outside = int((~np.isfinite(loss)).sum())
+    far = int((np.abs(eta).max(axis=1) > FAR_ETA).sum()) if family.logarithmic else 0
+    silent = int((curvature <= SILENT_CURVATURE * np.average(curvature, weights=rows.weight)).sum())
+    trouble = ""
+    if outside:
+        trouble = (
+            f"linear predictors leave the range of the link in {outside} row(s) of training; the log link has none"
+        )
+    elif far:
+        trouble = (
+            f"linear predictors are beyond {FAR_ETA:g} in {far} row(s) of training: columns may separate the classes, "
+            "or leave regions without events; probabilities there are 0 or 1 to rounding, "
+            "and how far is the prior's choice"
+        )
+    elif silent:
+        trouble = (
+            f"{silent} row(s) of training tell next to nothing about their linear predictors, e.g. in a region without "
+            "events; how far linear predictors go there is the prior's choice"
+        )
+    if trouble:
+        warnings.warn(trouble, RuntimeWarning, stacklevel=2)
+    return replace(model, family=family.learned(y, eta, rows.weight))
+
+
+def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, orders: Orders) -> dict[int, Floats]:
+    """First smoothing parameter of each column and order in the fit that counts most; 0 for constant columns."""
+    out = {order: np.zeros(len(problem.data.encoder.codebooks)) for order in orders.all}
+    for j, (main, factors) in zip(problem.columns, stage_result.smoothing_parameters, strict=True):
+        out[1][j] = main[0, 0]
+        for order, part in stage_result.orders.factor_slices.items():
+            if order in out:
+                out[order][j] = factors[0, part.start]
+    return out
+
+
+def merged(
+    parts: Sequence[tuple[float, Fit]],
+    books: Sequence[Codebook],
+    columns: Sequence[int],
+    units: Units,
+    constants: Floats,
+) -> tuple[Predictor, ...]:
+    """The linear predictors ``shift + factor * sum_k weight_k eta_k``, a weighted sum for each of the family's.
+
+    ``columns`` are the places of the fits' columns among the books; the others are constant.
+    What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all linear
+    predictors, are dropped.
+    """
+    masses, sizes = [books[j].share for j in columns], [book.size for book in books]
+    kept = [
+        {
+            order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
+            for order in fit[0].orders
+        }
+        for weight, fit in parts
+    ]
+    left = 1.0 - sum(weight for weight, _ in parts)
+    found = []
+    for k, (shift, factor, constant) in enumerate(zip(units.shift, units.factor, constants, strict=True)):
+        own = [
+            (weight, fit[k].predictor.keeping(which).among(columns, sizes))
+            for (weight, fit), which in zip(parts, kept, strict=True)
+        ]
+        whole = Predictor.weighted_sum(own).scaled(shift + factor * left * constant, factor)
+        found.append(whole.centred(books))  # smooth parts have mean zero over rows, not quite over codes
+    return tuple(found)
+
+
+def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:
+    """Which factors of an order have an effect: their term's mean square, in units of the target's variance."""
+    own = stage_result.orders.slices[order]
+    squares = [mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)]
+    return np.asarray(weight**2 * symmetric(np.array(squares), order) > min(LEAST_VARIANCE, 0.01 * stage_result.noise))

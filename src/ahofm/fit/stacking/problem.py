@@ -103,6 +103,18 @@ class TrainingProblem:
         smooth = [column.main_smooth for column in self._columns(CANDIDATES[0])]
         return AdditiveDesign.of(self.books, smooth, self.table, self.response.weight)
 
+    @property
+    def dispersion_unit(self) -> float:
+        """The dispersion of the target as it is, for one of 1 of the standardised target."""
+        data, response = self.data, self.response
+        if response.quadratic:
+            return data.units.scale**2
+        inner = response.shifted(np.tile(response.constants, (response.n_rows, 1)))
+        outer = np.asarray(data.units.shift) + np.asarray(data.units.factor) * inner
+        y = data.units.centre + data.units.scale * response.y
+        unit = response.mean_of(data.inner.pearson(response.y, inner))
+        return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
+
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
         """Priors of all columns, the same for all parts of the rows: made once."""
         wanted = candidate.interactions

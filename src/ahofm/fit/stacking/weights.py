@@ -15,7 +15,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.working import LossDerivatives, Response
 from ahofm.fit.stacking.candidates import CANDIDATES
-from ahofm.kernels import Curves, NativeCurves, column_curves
+from ahofm.kernels import NativeCurves
 from ahofm.model import Gain
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
@@ -278,7 +278,15 @@ def can_judge(parts: Sequence[Split], y: Floats) -> bool:
 def predict(fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]]) -> Floats:
     """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
     places = [book.places(column) for book, column in zip(books, columns, strict=True)]
-    curves = tuple(
-        Curves(one.intercept, one.ranks, tuple(map(column_curves, books, one.coef, one.centring))) for one in fit
-    )
-    return NativeCurves(curves).eta(places, 1)
+    return NativeCurves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
+
+
+def copies_of(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
+    """Ensemble members of each candidate, at least one: more where the weight of each is larger."""
+    total = {
+        candidate: sum(weight for (other, _), weight in weights.items() if other == candidate) for candidate in wanted
+    }
+    copies = dict.fromkeys(wanted, 1)
+    while sum(copies.values()) < count:
+        copies[max(wanted, key=lambda candidate: total[candidate] / copies[candidate])] += 1
+    return copies

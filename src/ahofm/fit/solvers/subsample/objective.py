@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.families import Family
 from ahofm.fit.solvers.base import column_sums, loss_sums
@@ -147,7 +148,7 @@ def uncertainty_of(
     """Slope and curvature of U at each code: what sums with variances have over sums without."""
     slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - plain.g
     ridge = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", plain.h)
-    return slope[:-1] / noise, np.maximum(ridge[:-1], 0.0) / noise
+    return known_codes(slope) / noise, np.maximum(known_codes(ridge), 0.0) / noise
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class RefinementObjective:
             for j, block in enumerate(posterior.blocks):
                 at = slice(int(self.ends[j]), int(self.ends[j + 1]) - 1)
                 known = sample.curvature(tables, k, j)
-                gram = scale * known.h[:-1]
+                gram = scale * known_codes(known.h)
                 self.information[k] = float(gram[:, 0, 0].sum())
                 lean, ridge = uncertainty_of(block, expected_sums[k][j], known, noise)
                 own += functions_of(block, at, gram, lean, ridge)
@@ -230,7 +231,12 @@ class RefinementObjective:
     def at(self, u: Floats) -> tuple[Tables, ...]:
         """The linear predictors at the codes."""
         tables = [
-            Tables(float(u[k]), table.main.copy(), {order: part.copy() for order, part in table.factors.items()})
+            replace(
+                table,
+                intercept=float(u[k]),
+                main=table.main.copy(),
+                factors={order: part.copy() for order, part in table.factors.items()},
+            )
             for k, table in enumerate(self.base)
         ]
         for (k, function, _), part in zip(self.each(), self.parts(u), strict=True):
@@ -309,33 +315,23 @@ def tables_of(posterior: Posterior, additive: AdditiveDesign) -> Tables:
     """A linear predictor at the codes of all columns."""
     stage_result = posterior.stage_result(additive, 1.0)
     assert stage_result is not None
-    parts = []
-    for block, coef, centring in zip(posterior.blocks, stage_result.coef, stage_result.centring, strict=True):
-        values = np.asarray(block.column.book.basis @ coef)
-        values[:-1] += centring
-        parts.append(values)
-    stacked = np.vstack(parts)
-    ends = np.cumsum([1, *posterior.ranks.values()])
-    factors = {
-        d: np.ascontiguousarray(stacked[:, a:b]) for d, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)
-    }
-    return Tables(posterior.intercept, stacked[:, 0].copy(), factors)
+    tables = stage_result.predictor.tables([block.column.book for block in posterior.blocks])
+    factors = {order: np.ascontiguousarray(own) for order, own in tables.factors.items()}
+    return replace(tables, main=tables.main.copy(), factors=factors)
 
 
 def _take(tables: Tables, function: Functions) -> Floats:
     if function.columns.start == 0:
         return np.asarray(tables.main[function.rows, np.newaxis])
-    return np.hstack([table[function.rows] for table in tables.factors.values()])
+    return tables.orders.joined_factors({order: table[function.rows] for order, table in tables.factors.items()})
 
 
 def _add(tables: Tables, function: Functions, values: Floats) -> None:
     if function.columns.start == 0:
         tables.main[function.rows] += values[:, 0]
         return
-    at = 0
-    for table in tables.factors.values():
-        table[function.rows] += values[:, at : at + table.shape[1]]
-        at += table.shape[1]
+    for order, part in tables.orders.factor_slices.items():
+        tables.factors[order][function.rows] += values[:, part]
 
 
 def posteriors_of(
@@ -360,7 +356,7 @@ def posteriors_of(
                 _, part = next(found)
                 coef[smooth[1]] = np.ravel(part.flat())
             mean = block.mean.copy()
-            mean[:-1] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
+            known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
             blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
         shift = float(
             additive.middle @ (coef - posterior.smooth.coef)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.cost.runner import Runner
 from ahofm.fit.cost.schedule import pass_cost
@@ -35,7 +35,9 @@ from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import BlockSums, NativeKernel
+from ahofm.model import Predictor
 from ahofm.model.shares import symmetric
+from ahofm.orders import Orders
 from ahofm.rows import ArraySource, ThreadExecutor, selected
 from ahofm.tuning import (
     DESCENTS,
@@ -168,7 +170,7 @@ def refined_fits(
     saved = runner.saved
     for at in range(len(staged.posteriors)):
         place = f"{name} stage {at}"
-        kept = None if saved is None else saved.get(place, StageResult)
+        kept = None if saved is None else saved.get(place, StageResult, Predictor)
         if kept is not None:
             fits.append(kept)
             continue
@@ -251,18 +253,17 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     )
     most = times.max(axis=0)
     kept = {
-        order: start + np.flatnonzero((most[start:end] > LEAST_OVER_NOISE) | (most[start:end] == most[start:end].max()))
-        for order, (start, end) in zip(ranks, pairwise(np.cumsum([0, *ranks.values()])), strict=True)
+        order: part.start + np.flatnonzero((most[part] > LEAST_OVER_NOISE) | (most[part] == most[part].max()))
+        for order, part in Orders(ranks).factor_slices.items()
     }
     return [_only(posterior, kept) for posterior in posteriors]
 
 
 def _variances(posterior: Posterior) -> Floats:
     """Of each factor's term, over the columns' own distributions."""
-    squares = np.array([block.column.mass @ block.mean[:-1, 1:] ** 2 for block in posterior.blocks])
-    ends = np.cumsum([0, *posterior.ranks.values()])
-    parts = [symmetric(squares[:, a:b], order) for order, (a, b) in zip(posterior.ranks, pairwise(ends), strict=True)]
-    return np.concatenate(parts)
+    orders = Orders(posterior.ranks)
+    squares = np.array([block.column.mass @ known_codes(block.mean) ** 2 for block in posterior.blocks])
+    return orders.joined_factors({order: symmetric(own, order) for order, own in orders.split(squares)[1].items()})
 
 
 def _edf(posterior: Posterior) -> Floats:

@@ -10,12 +10,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.kernels import BlockSums, ColumnMoments
+from ahofm.model import Predictor
+from ahofm.orders import MAIN, Orders, factors_of
 from ahofm.priors.base import FunctionPosterior, absent, bounded, side_by_side
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.fellner_schall import learned
@@ -75,7 +78,7 @@ class ColumnPosterior:
         """With factors that start from those values, without uncertainty."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
-        square = max(float((self.column.mass @ start[:-1] ** 2).mean()), LEAST_START_SQUARE)
+        square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)
         lam = np.tile(self.column.factors.initial_lam(square)[:, np.newaxis], rank)
         return replace(
             self,
@@ -87,7 +90,7 @@ class ColumnPosterior:
     def only(self, which: NDArray[np.intp]) -> ColumnPosterior:
         """With some of the factors."""
         assert self.factors is not None
-        columns = np.append(0, 1 + which)  # the main effect comes first
+        columns = np.append(MAIN, factors_of(np.arange(self.mean.shape[1]))[which])
         mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
         factors, lam = self.factors.only(which), self.lam[:, which]
         return replace(self, mean=mean, variance=variance, factors=factors, lam=lam)
@@ -110,10 +113,10 @@ class ColumnPosterior:
         if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
             raise FailedError("sums over rows are not finite")
         for jitter in COLUMN_JITTERS:
-            gram, rhs = sums.gram[:-1] / noise, sums.rhs[:-1] / noise
+            gram, rhs = known_codes(sums.gram) / noise, known_codes(sums.rhs) / noise
             diagonal = np.einsum("bff->bf", gram)
             if damping:
-                rhs += damping * diagonal * self.mean[:-1]
+                rhs += damping * diagonal * known_codes(self.mean)
                 diagonal *= 1.0 + damping
             diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
             try:
@@ -155,7 +158,7 @@ class ColumnPosterior:
     def margin(self, rank: int) -> TensorMargin:
         """Margin of the first factors in tensor products."""
         assert isinstance(self.column.factors, (SplinePrior, IIDPrior))
-        return self.column.factors.margin(self.mean[:-1, 1 : 1 + rank], self.column.mass)
+        return self.column.factors.margin(factors_of(known_codes(self.mean))[:, :rank], self.column.mass)
 
     def _solved(
         self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
@@ -200,22 +203,24 @@ class StageResult:
 
     Attributes
     ----------
-    ranks : dict of order to rank
-    intercept, noise : float
-        ``noise`` is the dispersion.
-    coef, centring : tuples of arrays of shape (functions, 1 + factors) and (1 + factors,), one per column
+    predictor : Predictor
+        Of the columns that vary.
+    noise : float
+        The dispersion.
     values : tuple of arrays of shape (codes, 1 + factors)
-        Means at the codes, without the smooth main effects, which ``coef`` and ``centring`` include.
+        Means at the codes, without the smooth main effects, which the linear predictor includes.
     smoothing_parameters : tuple of pairs of arrays of shape (groups, 1) and (groups, factors)
     """
 
-    ranks: Mapping[int, int]
-    intercept: float
+    predictor: Predictor
     noise: float
-    coef: tuple[Floats, ...]
-    centring: tuple[Floats, ...]
     values: tuple[Floats, ...]
     smoothing_parameters: tuple[tuple[Floats, Floats], ...]
+
+    @property
+    def orders(self) -> Orders:
+        """Orders of the interactions, and the ranks."""
+        return self.predictor.orders
 
 
 Fit: TypeAlias = tuple[StageResult, ...]
@@ -234,22 +239,19 @@ class Posterior:
 
     def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
         """The stage's result; None unless every column has been solved with all its factors."""
-        width = sum(self.ranks.values())
+        orders = Orders(self.ranks)
         parts = []
         for block in self.blocks:
-            if block.main is None or (0 if block.factors is None else block.factors.mean.shape[1]) != width:
+            if block.main is None or (0 if block.factors is None else block.factors.mean.shape[1]) != orders.n_factors:
                 return None
             parts.append(block.column.coefficients(block.main, block.factors))
         mains = additive.coefficients(self.smooth.coef, [block.column.book for block in self.blocks])
         for (coef, centring), (smooth, constant) in zip(parts, mains, strict=True):
-            coef[:, 0] += smooth
-            centring[0] += constant
+            coef[:, MAIN] += smooth
+            centring[MAIN] += constant
         return StageResult(
-            dict(self.ranks),
-            self.intercept,
+            Predictor.of(orders, self.intercept, [coef for coef, _ in parts], [centring for _, centring in parts]),
             noise,
-            tuple(coef for coef, _ in parts),
-            tuple(centring for _, centring in parts),
             tuple(block.mean for block in self.blocks),
             tuple((block.main_lam, self._lam(j)) for j, block in enumerate(self.blocks)),
         )
@@ -261,7 +263,8 @@ class Posterior:
             return lam
         rough, plain = self.surfaces.of(j)
         lam = lam.copy()
-        lam[0, : self.ranks[2]], lam[1:, : self.ranks[2]] = rough, plain
+        pairs = Orders(self.ranks).factor_slices[2]
+        lam[0, pairs], lam[1:, pairs] = rough, plain
         return lam
 
 

@@ -1,0 +1,292 @@
+"""A linear predictor: all functions of all columns, in the columns' own bases. Knows no rows.
+
+    eta = intercept + sum_j f_j(x_j) + sum_d sum_f c_df e_d(phi_1f(x_1), ..., phi_pf(x_p))
+
+with main effects f_j, factors phi_jf, loadings c_df of any sign, and e_d the elementary symmetric polynomial: the sum,
+over all sets of d columns, of the product of their functions. Linear predictors with the same curves may differ in
+their loadings.
+
+**Pure terms.** Functions of mean zero over the columns' own distributions in training, so that no term hides a part of
+another. A model fitted with ``center=True`` is of this form. For others, ``phi = m + psi`` with the mean m, and what an
+order-d factor says about a set S of k < d columns is
+
+    prod_{j in S} psi_j * e_{d-k}(m of the others)
+    e_{d-k}(m of the others) = sum_i (-1)^i e_{d-k-i}(m) h_i(m of S)      h_i complete homogeneous
+
+h_i is the coefficient of z^i in ``prod_{j in S} (1 + m_j z + (m_j z)^2 + ...)``. Evaluated at k (d - k) + 1 values of z
+that is a sum of products over S again: factors ``psi_j (1 + m_j z + ... + (m_j z)^(d-k))`` of order k, with loadings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.families.links import quiet
+from ahofm.kernels import Curves, Tables, column_curves
+from ahofm.model.shares import symmetric
+from ahofm.orders import MAIN, Orders
+
+_CENTRED = 1e-8
+"""Means below this share of a function's root mean square are rounding."""
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One linear predictor. Operations return a new one.
+
+    Attributes
+    ----------
+    intercept : float
+    coef : tuple of arrays of shape (functions of the column's basis, width)
+        One per column: its main effect and its factors, where :class:`~ahofm.orders.Orders` says.
+    centring : tuple of arrays of shape (width,)
+        Added at every value but unseen ones: the centring of functions that lack the constant.
+    loadings : dict of order (>= 2) to array of shape (rank,)
+        Weight of each factor's term; their lengths are the ranks.
+    neutral : tuple of arrays of shape (width,), or None
+        The functions at the neutral code, where unseen levels are; None: zero, as in every fitted model.
+    """
+
+    intercept: float
+    coef: tuple[Floats, ...]
+    centring: tuple[Floats, ...]
+    loadings: Mapping[int, Floats]
+    neutral: tuple[Floats, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, orders: Mapping[int, int], intercept: float, coef: Sequence[Floats], centring: Sequence[Floats]
+    ) -> Predictor:
+        """With loadings of one."""
+        return cls(float(intercept), tuple(coef), tuple(centring), Orders(orders).ones())
+
+    @cached_property
+    def orders(self) -> Orders:
+        """Orders of the interactions, and the ranks."""
+        return Orders({order: len(own) for order, own in self.loadings.items()})
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields: what follows from them is computed again."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def check(self, books: Sequence[Codebook]) -> None:
+        """Raise ValueError unless there are functions, in the bases of these columns, for all loadings."""
+        self.orders.checked_loadings(self.loadings)
+        width = self.orders.width
+        for part in (self.coef, self.centring, *(() if self.neutral is None else (self.neutral,))):
+            if len(part) != len(books):
+                raise ValueError(f"coefficients for {len(part)} columns, but there are {len(books)}")
+        for j, book in enumerate(books):
+            shapes = np.shape(self.coef[j]), np.shape(self.centring[j]), np.shape(self.at_neutral(j))
+            if shapes != ((book.size, width), (width,), (width,)):
+                raise ValueError(
+                    f"column '{book.name}': coefficients of shape {shapes[0]} and {shapes[1]}, "
+                    f"expected {(book.size, width)} and {(width,)}"
+                )
+
+    # Scaling and adding
+
+    def scaled(self, shift: float = 0.0, factor: float = 1.0) -> Predictor:
+        """The linear predictor ``shift + factor * eta``; factors keep their functions, loadings change."""
+        stretch = np.where(self.orders.of_each == 1, factor, 1.0)
+        loadings = {order: factor * own for order, own in self.loadings.items()}
+        with quiet():  # coefficients of tiny values may overflow, which a fit refuses
+            scaled = self._changed(lambda functions: functions * stretch)
+        return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings)
+
+    def plus(self, other: Predictor, weight: float = 1.0) -> Predictor:
+        """The sum with a multiple of another one: main effects add up, factors stand side by side."""
+        return Predictor.weighted_sum([(1.0, self), (weight, other)])
+
+    @staticmethod
+    def weighted_sum(parts: Sequence[tuple[float, Predictor]]) -> Predictor:
+        """The linear predictor ``sum_k weight_k eta_k``: a factor's weight goes into its loading.
+
+        Parameters
+        ----------
+        parts : sequence of (weight, Predictor)
+            At least one; all of the same columns.
+        """
+        found = sorted({order for _, part in parts for order in part.orders})
+
+        def together(arrays: Sequence[Floats]) -> Floats:
+            """Functions of one column in all parts, in the last axis."""
+            split = [part.orders.split(own) for (_, part), own in zip(parts, arrays, strict=True)]
+            main = sum(weight * main for (weight, _), (main, _) in zip(parts, split, strict=True))
+            factors = {d: np.concatenate([own[d] for _, own in split if d in own], axis=-1) for d in found}
+            return Orders({d: own.shape[-1] for d, own in factors.items()}).join(np.asarray(main), factors)
+
+        columns = range(len(parts[0][1].coef))
+        with quiet():
+            coef = tuple(together([part.coef[j] for _, part in parts]) for j in columns)
+            centring = tuple(together([part.centring[j] for _, part in parts]) for j in columns)
+            neutral = None
+            if any(part.neutral is not None for _, part in parts):
+                neutral = tuple(together([part.at_neutral(j) for _, part in parts]) for j in columns)
+        loadings = {
+            d: np.concatenate([weight * part.loadings[d] for weight, part in parts if d in part.loadings])
+            for d in found
+        }
+        intercept = float(sum(weight * part.intercept for weight, part in parts))
+        return Predictor(intercept, coef, centring, loadings, neutral)
+
+    # Restricting
+
+    def at_orders(self, kept: Sequence[int]) -> Predictor:
+        """Without the factors of orders that are not kept; main effects stay."""
+        return self.keeping({d: np.full(rank, d in kept) for d, rank in self.orders.items()})
+
+    def keeping(self, which: Mapping[int, NDArray[np.bool_]]) -> Predictor:
+        """With some of the factors, by order; orders without any are gone."""
+        columns = np.concatenate([[True], *(which[order] for order in self.orders)])
+        loadings = {order: own[which[order]] for order, own in self.loadings.items() if which[order].any()}
+        return replace(self._changed(lambda functions: functions[..., columns]), loadings=loadings)
+
+    def without(self, columns: Sequence[bool], *, main_effects: bool = True) -> Predictor:
+        """With zeros for all functions of the columns that are True, and for all main effects unless these are kept."""
+        stays = np.ones(self.orders.width)
+        stays[MAIN] = float(main_effects)
+
+        def kept(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
+            return tuple(own * (0.0 if gone else stays) for own, gone in zip(arrays, columns, strict=True))
+
+        neutral = None if self.neutral is None else kept(self.neutral)
+        return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral)
+
+    def among(self, columns: Sequence[int], sizes: Sequence[int]) -> Predictor:
+        """As one of more columns, whose bases have so many functions: its own are at those places, others are zero."""
+        width = self.orders.width
+        coef, centring = [np.zeros((size, width)) for size in sizes], [np.zeros(width) for _ in sizes]
+        neutral = None if self.neutral is None else [np.zeros(width) for _ in sizes]
+        for at, j in enumerate(columns):
+            coef[j], centring[j] = self.coef[at], self.centring[at]
+            if neutral is not None:
+                neutral[j] = self.at_neutral(at)
+        return replace(
+            self, coef=tuple(coef), centring=tuple(centring), neutral=None if neutral is None else tuple(neutral)
+        )
+
+    # Other forms of the same linear predictor
+
+    def balanced(self) -> Predictor:
+        """The same with loadings of 1 and -1: each of d functions takes the d-th root of the loading's size."""
+        sizes = {order: np.abs(own) ** (1.0 / order) for order, own in self.loadings.items()}
+        signs = {order: np.where(own < 0.0, -1.0, 1.0) for order, own in self.loadings.items()}
+        stretch = self.orders.join(1.0, sizes)
+        return replace(self._changed(lambda functions: functions * stretch), loadings=signs)
+
+    def unloaded(self) -> Predictor | None:
+        """The same with loadings of 1; None where there is none: a negative loading of an even order."""
+        flat = self.balanced()
+        if any(order % 2 == 0 and (own < 0.0).any() for order, own in flat.loadings.items()):
+            return None
+        stretch = flat.orders.join(1.0, flat.loadings)
+        return replace(flat._changed(lambda functions: functions * stretch), loadings=flat.orders.ones())
+
+    def centred(self, books: Sequence[Codebook]) -> Predictor:
+        """The same with main effects of mean zero over the codes' weights; their means are in the intercept."""
+        intercept, centring = self.intercept, []
+        neutral = None if self.neutral is None else [own.copy() for own in self.neutral]
+        for j, book in enumerate(books):
+            own = self.centring[j].copy()
+            if book.size:
+                mean = float(book.share @ (book.basis @ self.coef[j][:, MAIN])) + own[MAIN]
+                own[MAIN] -= mean
+                intercept += mean
+                if neutral is not None:
+                    neutral[j][MAIN] -= mean
+            centring.append(own)
+        moved = None if neutral is None else tuple(neutral)
+        return replace(self, intercept=float(intercept), centring=tuple(centring), neutral=moved)
+
+    def pure(self, books: Sequence[Codebook]) -> Predictor:
+        """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
+        values = [self.at_codes(j, book) for j, book in enumerate(books)]
+        shares = [book.share for book in books]
+        means = np.array([share @ own for share, own in zip(shares, values, strict=True)])
+        squares = np.array([share @ own**2 for share, own in zip(shares, values, strict=True)])
+        if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
+            return self
+        main_means, factor_means = self.orders.split(means)
+        intercept = self.intercept + float(main_means.sum())
+        unit = np.eye(self.orders.width)
+        to_main = np.tile(unit[MAIN], (len(books), 1))
+        # order: loadings (F,) and weights of the old functions (p, F, width)
+        made: dict[int, list[tuple[Floats, Floats]]] = {}
+        for order, part in self.orders.slices.items():
+            own, loading = factor_means[order], self.loadings[order]
+            intercept += float(symmetric(own, order) @ loading)
+            for j in range(len(books)):
+                to_main[j, part] = loading * symmetric(np.delete(own, j, axis=0), order - 1)
+            made.setdefault(order, []).append((loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape))))
+            for lower in range(2, order):
+                for weights, scales in _moved_down(own, order, lower):
+                    made.setdefault(lower, []).append((loading * weights, scales[:, :, np.newaxis] * unit[part]))
+        orders = sorted(made)
+        coef, centring, neutral = [], [], []
+        for j in range(len(books)):
+            to = np.vstack([to_main[j], *(scales[j] for order in orders for _, scales in made[order])])
+            coef.append(self.coef[j] @ to.T)
+            centring.append((self.centring[j] - means[j]) @ to.T)
+            neutral.append((self.at_neutral(j) - means[j]) @ to.T)
+        loadings = {order: np.concatenate([own for own, _ in made[order]]) for order in orders}
+        return Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral))
+
+    # Evaluating
+
+    def at_neutral(self, j: int) -> Floats:
+        """Functions of a column at its neutral code: (width,)."""
+        return np.zeros(self.orders.width) if self.neutral is None else self.neutral[j]
+
+    def at_codes(self, j: int, book: Codebook) -> Floats:
+        """Functions of a column at its codes: (codes, width)."""
+        return book.at_codes(self.coef[j], self.centring[j], self.at_neutral(j))
+
+    def tables(self, books: Sequence[Codebook]) -> Tables:
+        """At the codes."""
+        values = np.vstack([self.at_codes(j, book) for j, book in enumerate(books)])
+        return Tables(self.intercept, *self.orders.split(values), self.loadings)
+
+    def curves(self, books: Sequence[Codebook]) -> Curves:
+        """At true values."""
+        columns = (
+            column_curves(book, self.coef[j], self.centring[j], self.at_neutral(j)) for j, book in enumerate(books)
+        )
+        return Curves(self.intercept, self.orders, tuple(columns), self.loadings)
+
+    def _changed(self, change: Callable[[Floats], Floats]) -> Predictor:
+        """With a change of all functions, in the last axis of each array."""
+        coef, centring = tuple(map(change, self.coef)), tuple(map(change, self.centring))
+        neutral = None if self.neutral is None else tuple(map(change, self.neutral))
+        return replace(self, coef=coef, centring=centring, neutral=neutral)
+
+
+@dataclass(frozen=True)
+class Lower:
+    """The same fit, ended at a lower order: that order, and its linear predictors."""
+
+    order: int
+    linear_predictors: tuple[Predictor, ...]
+
+
+def _moved_down(means: Floats, order: int, lower: int) -> list[tuple[Floats, Floats]]:
+    """What order-d factors with means (p, F) say about sets of fewer columns: weights (F,) and scales (p, F)."""
+    rest = order - lower
+    largest = np.maximum(np.abs(means).max(axis=0), np.finfo(float).tiny)
+    count = lower * rest + 1
+    nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    extract = np.linalg.inv(np.vander(nodes, increasing=True))  # (powers, nodes)
+    powers = [(-largest) ** m * symmetric(means, rest - m) for m in range(rest + 1)]
+    found = []
+    for q, node in enumerate(nodes):
+        steps = (means / largest * node)[np.newaxis] ** np.arange(rest + 1)[:, np.newaxis, np.newaxis]
+        weights = sum((extract[m, q] * power for m, power in enumerate(powers)), np.zeros(means.shape[1]))
+        found.append((weights, steps.sum(axis=0)))
+    return found
