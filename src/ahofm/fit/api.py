@@ -12,15 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ahofm.class_tuning import CLASS_BASIS_SIZE
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
-from ahofm.families import Family, Gaussian
+from ahofm.families import Family, Gaussian, Multinomial
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
+from ahofm.fit.classes.ensemble import fit_classes
 from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.settings import ESTIMATING, Settings, check_order, check_ranks, check_settings
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.solvers.variational.posterior import FailedError
 from ahofm.fit.stacking.ensemble import fit_variational
+from ahofm.fit.stacking.problem import uses_subsample
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
@@ -79,7 +82,8 @@ def fit_model(
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     try:
         if estimates_smoothing(settings):
-            model = fit_variational(data, ranks, settings, classes, saved)
+            fit = fit_classes if shares_curves(data, settings) else fit_variational
+            model = fit(data, ranks, settings, classes, saved)
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier)
     except KeyboardInterrupt:  # before there was a model
@@ -108,7 +112,7 @@ def prepared(
         Encoder.learn(
             table,
             settings.columns,
-            default=_default(settings, n_rows),
+            default=_default(settings, n_rows, family),
             max_codes=most_codes(settings),
             sample_weight=rows.weight,
             n_threads=settings.n_threads,
@@ -116,7 +120,7 @@ def prepared(
         if earlier is None
         else earlier.encoder
     )
-    everything = settings.solver == "variational"
+    everything = settings.solver in ("variational", "shared")
     return prepare(table, rows, encoder, family, all_raw=everything, n_threads=settings.n_threads)
 
 
@@ -125,7 +129,7 @@ def _prepared_dataset(
 ) -> Data:
     """The same for rows that are coded; by the codebooks of an earlier fit, if there is one."""
     if earlier is None:
-        default = _default(settings, rows.source.n_rows)
+        default = _default(settings, rows.source.n_rows, family)
         encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
     else:
         encoder = earlier.encoder
@@ -158,6 +162,21 @@ def estimates_smoothing(settings: Settings) -> bool:
     return settings.solver in ESTIMATING
 
 
+def shares_curves(data: Data, settings: Settings) -> bool:
+    """Whether classes share curves: several of them, by default where all rows are in memory."""
+    if settings.solver == "shared" and not isinstance(data.family, Multinomial):
+        raise ValueError(
+            f"solver='shared' is for several classes, not for {data.family.name}; use 'variational' or 'auto'"
+        )
+    if settings.solver == "shared" and not data.all_raw:
+        raise ValueError(
+            f"solver='shared' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
+            "use 'subsample' or 'auto'"
+        )
+    asked = settings.solver == "shared" or (settings.solver == "auto" and not uses_subsample(settings, data.n_rows))
+    return asked and data.all_raw and isinstance(data.family, Multinomial)
+
+
 def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     """The order to fit, or the highest to try; by default no more than there are columns."""
     if settings.order is None:
@@ -169,13 +188,13 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     return settings.order
 
 
-def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
+def _default(settings: Settings, n_rows: int, family: Family) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where smoothing parameters are learned."""
-    return (
-        SplineIID(n_basis=BASIS_SIZE if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
-        if estimates_smoothing(settings)
-        else None
-    )
+    if not estimates_smoothing(settings):
+        return None
+    several = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
+    few = CLASS_BASIS_SIZE if several else BASIS_SIZE
+    return SplineIID(n_basis=few if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
 
 
 def _refuse_infinite(model: Model) -> None:

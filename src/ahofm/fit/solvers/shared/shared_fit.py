@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from ahofm.class_tuning import (
     LEARNING_FROM,
+    LEAST_CLASS_LOSS,
     LEAST_LOADING,
     LEAST_TEMPERING_LOSS,
     MAIN_CLASS_STEPS,
     MAIN_CLASS_TOL,
+    RISE,
     SHARED_TOL,
     SHARED_WARM_SWEEPS,
 )
@@ -22,12 +24,13 @@ from ahofm.fit.solvers.shared.class_rows import ClassRows
 from ahofm.fit.solvers.shared.columns import ClassColumn, CodedColumn
 from ahofm.fit.solvers.shared.factors import SharedFactors, random_curves
 from ahofm.fit.solvers.shared.main_effects import ClassMains, JointDesign
-from ahofm.fit.solvers.shared.polynomials import Polynomials
-from ahofm.priors.base import FunctionPosterior
 from ahofm.tuning import REBUILD_SWEEPS
 
 Report = Callable[[float], bool]
 """Told the mean loss after every sweep; whether to stop."""
+
+Watch = Callable[[int, "ClassState"], bool]
+"""Shown the state after so many sweeps; whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,15 @@ class Recipe:
         Whether smoothing parameters are learned; otherwise they stay, and few sweeps keep curves from following noise.
     tempering : float or None
         Degree to which the variance of partners counts in learned fits; None: by what main effects leave.
+    tol : float
+        Learned fits end after three sweeps that change the loss by less than this fraction.
     """
 
     ranks: Mapping[int, int]
     sweeps: int
     learned: bool
     tempering: float | None = None
+    tol: float = SHARED_TOL
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,8 @@ def fit_mains(problem: ClassProblem, joint: JointDesign, report: Report) -> Clas
     for step in range(MAIN_CLASS_STEPS):
         main_sweep(problem, joint, state, learn=step >= LEARNING_FROM)
         loss = rows.loss(state.eta) / rows.total
-        if report(loss) or (step > 2 * LEARNING_FROM and abs(before - loss) < MAIN_CLASS_TOL * max(loss, 0.02)):
+        settled = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
+        if report(loss) or (settled and step > 2 * LEARNING_FROM):
             break
         before = loss
     return state
@@ -112,27 +119,49 @@ def tempering_of(problem: ClassProblem, eta: Floats) -> float:
 
 
 def fit_factors(
-    problem: ClassProblem, joint: JointDesign, start: ClassState, recipe: Recipe, seed: int, report: Report
+    problem: ClassProblem,
+    joint: JointDesign,
+    start: ClassState,
+    recipe: Recipe,
+    seed: Sequence[int] | int,
+    report: Report,
+    watch: Watch | None = None,
 ) -> ClassState:
-    """Sweeps over main effects, all columns' curves and the loadings, from random curves."""
+    """Sweeps over main effects, all columns' curves and the loadings, from random curves.
+
+    Parameters
+    ----------
+    problem, joint : ClassProblem, JointDesign
+    start : ClassState
+        Main effects; it is not changed.
+    recipe : Recipe
+    seed : int or sequence of int
+    report : function of the mean loss after a sweep
+        Sweeps end when it returns True.
+    watch : function of the number of sweeps made and the state, optional
+        Likewise.
+    """
     rows, columns = problem.rows, problem.columns
-    rng = np.random.default_rng(seed)
-    curves = random_curves(columns, sum(recipe.ranks.values()), rng)
+    curves = random_curves(columns, sum(recipe.ranks.values()), np.random.default_rng(seed))
     factors = SharedFactors(recipe.ranks, columns, problem.coded, curves)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
     state = ClassState(start.mains.copy(), factors, start.eta + factors.eta())
     tempering = 0.0
     if recipe.learned:
         tempering = tempering_of(problem, start.eta) if recipe.tempering is None else recipe.tempering
-    before, small = np.inf, 0
+    before, small, bound = np.inf, 0, False
     for sweep in range(recipe.sweeps):
         learn = recipe.learned and sweep >= SHARED_WARM_SWEEPS
         if learn and sweep == SHARED_WARM_SWEEPS:
             factors.temper(tempering)
-        shared_sweep(problem, joint, state, sweep, learn=learn, bound=False)
+        shared_sweep(problem, joint, state, sweep, learn=learn, bound=bound)
         loss = rows.loss(state.eta) / rows.total
-        small = small + 1 if abs(before - loss) < SHARED_TOL * max(loss, 0.02) else 0
-        if report(loss) or (small >= 3 and sweep > SHARED_WARM_SWEEPS + 8):
+        bound = bound or loss > RISE * before
+        small = small + 1 if abs(before - loss) < recipe.tol * max(loss, LEAST_CLASS_LOSS) else 0
+        stop = report(loss)
+        if watch is not None:
+            stop = watch(sweep + 1, state) or stop
+        if stop or (recipe.learned and small >= 3 and sweep > SHARED_WARM_SWEEPS + 8):
             break
         before = loss
     return state
@@ -151,73 +180,3 @@ def shared_sweep(
     if sweep % REBUILD_SWEEPS == REBUILD_SWEEPS - 1:
         factors.rebuild()
     state.eta = state.eta + factors.loading_step(rows.work(state.eta, bound=bound))
-
-
-@dataclass(frozen=True)
-class ClassFit:
-    """What a fit has found, in the codebooks' bases.
-
-    Attributes
-    ----------
-    ranks : dict of order to rank
-    intercepts : array of shape (K,)
-    mains : tuple of (array of shape (functions, K), array of shape (K,)), one per column
-        Coefficients and centrings of main effects of all classes.
-    factors : tuple of (array of shape (functions, factors), array of shape (factors,)), one per column
-        Of the shared curves.
-    loadings : array of shape (factors, K)
-    values : tuple of arrays of shape (codes + 1, K + factors), one per column
-        Main effects and curves at the codes.
-    """
-
-    ranks: Mapping[int, int]
-    intercepts: Floats
-    mains: tuple[tuple[Floats, Floats], ...]
-    factors: tuple[tuple[Floats, Floats], ...]
-    loadings: Floats
-    values: tuple[Floats, ...]
-
-    @classmethod
-    def of(cls, problem: ClassProblem, joint: JointDesign, state: ClassState) -> ClassFit:
-        """From the state at the end."""
-        factors, n_classes = state.factors, problem.rows.n_classes
-        width = 0 if factors is None else sum(factors.ranks.values())
-        mains, shared, values = [], [], []
-        for j, column in enumerate(problem.columns):
-            main = _main(joint, state.mains, j, column, n_classes)
-            mains.append(column.in_basis(main, main=True))
-            codes, posterior = len(main.mean), None if factors is None else factors.columns[j].posterior
-            if posterior is None:
-                shared.append((np.zeros((column.priors.book.size, width)), np.zeros(width)))
-                curve = np.zeros((codes, width))
-            else:
-                shared.append(column.in_basis(posterior, main=False))
-                curve = posterior.mean
-            own = np.hstack([main.mean, curve])
-            values.append(np.vstack([own, np.zeros((1, own.shape[1]))]))
-        ranks = {} if factors is None else factors.ranks
-        loadings = np.zeros((0, n_classes)) if factors is None else factors.loadings
-        return cls(ranks, state.mains.coef[0].copy(), tuple(mains), tuple(shared), loadings, tuple(values))
-
-    def eta(self, coded: Sequence[CodedColumn]) -> Floats:
-        """Linear predictors at coded rows, (K, n)."""
-        n_classes = len(self.intercepts)
-        rows = [values[own.codes] for values, own in zip(self.values, coded, strict=True)]
-        total = self.intercepts + np.sum([own[:, :n_classes] for own in rows], axis=0)
-        start = 0
-        for order, rank in self.ranks.items():
-            part = slice(n_classes + start, n_classes + start + rank)
-            terms = Polynomials(order, [own[:, part] for own in rows]).terms
-            total = total + terms @ self.loadings[start : start + rank]
-            start += rank
-        return np.ascontiguousarray(total.T)
-
-
-def _main(joint: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_classes: int) -> FunctionPosterior:
-    """Main effects of a column in all classes."""
-    if j in mains.posteriors:
-        return mains.posteriors[j]
-    coef = mains.coef[joint.columns == j]
-    values = column.coordinates @ coef
-    none = np.zeros((0, n_classes))
-    return FunctionPosterior(values, np.zeros_like(values), coef, None, none, none)
