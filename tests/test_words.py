@@ -49,6 +49,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 def found_in(text):
     """Retired words of a text, with what to say instead."""
+    text = re.sub(r"\bPredictor\b|\bpredictor\.py\b|`predictor`", "", text)  # the class of linear predictors
     text = re.sub(r"\s+", " ", re.sub(r"`[^`\n]*(?:paper_recipe|paper-recipe)[^`\n]*`|bench-paper-recipe", "", text))
     hits = [(match.group(), list(RETIRED.values())[int(match.lastgroup[1:])]) for match in WORDS.finditer(text)]
     return hits + [(match.group(), "the new value") for match in RETIRED_VALUES.finditer(text)]

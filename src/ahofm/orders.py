@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = ["FACTORS", "MAIN", "Orders", "factors_of", "main_of"]
+
 Floats = NDArray[np.float64]
 
-MAIN = 0
-"""Which of a column's functions is its main effect."""
+MAIN, FACTORS = 0, slice(1, None)
+"""Which of a column's functions is its main effect, and which are its factors."""
 
 _Item = TypeVar("_Item", bound=np.generic)
 
@@ -157,4 +159,4 @@ def main_of(values: NDArray[_Item]) -> NDArray[_Item]:
 
 def factors_of(values: NDArray[_Item]) -> NDArray[_Item]:
     """Factors (..., n_factors) of an array (..., width) of functions: a view."""
-    return values[..., MAIN + 1 :]
+    return values[..., FACTORS]

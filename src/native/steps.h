@@ -56,7 +56,8 @@ void forward(const Panel<T>& panel, const Block& block, const T* main, double* e
     using Vector = typename S::Vector;
     const T* table = panel.table;
     const uint32_t* offsets = block.offsets;
-    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
+    Vector loadings[S::count];  // a copy, for the same reason as in `backward`
+    for (int v = 0; v < S::count; v++) loadings[v] = reinterpret_cast<const Vector*>(panel.loadings)[v];
     Vector* state = reinterpret_cast<Vector*>(panel.state + block.state_row * Order * Lanes);
     for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
         Vector e[Order + 1][S::count];
@@ -83,7 +84,8 @@ void backward(const Panel<T>& panel, const Block& block, const double* g, T* mai
     T* bins = panel.bins;
     const uint32_t* offsets = block.offsets;
     const int columns = block.columns;
-    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
+    Vector loadings[S::count];
+    for (int v = 0; v < S::count; v++) loadings[v] = reinterpret_cast<const Vector*>(panel.loadings)[v];
     const Vector* state = reinterpret_cast<const Vector*>(panel.state + block.state_row * Order * Lanes);
     for (int r = 0; r < block.rows; r++, offsets += block.stride, state += Order * S::count) {
         const T g_r = static_cast<T>(g[r]);

@@ -173,7 +173,9 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
     assert run(["info", model]) == 0
     assert "cyclic" in told(capsys)
     assert run(["info", model, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["order"] == 2
+    said = json.loads(capsys.readouterr().out)
+    assert said["order"] == 2
+    assert list(said["ranks"]) == ["2"]
 
 
 @pytest.mark.parametrize(

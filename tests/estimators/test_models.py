@@ -70,7 +70,7 @@ def test_linear_columns_are_factorization_machines(order):
     model = (
         AHOFMRegressor(order=order, rank=4, columns=Linear(outside="linear"), center=False, **EXACT).fit(X, Y).model_
     )
-    terms = model.linear_predictors[0]
+    terms = model.linear_predictors[0].unloaded()
     w = np.array([coef[0, 0] for coef in terms.coef])
     w0 = terms.intercept + sum(level[0] for level in terms.centring)
     v = np.array([coef[0, 1:] for coef in terms.coef])

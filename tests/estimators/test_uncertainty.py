@@ -1,6 +1,7 @@
 """Standard deviations, intervals, degrees of freedom, likelihoods and draws."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -48,22 +49,42 @@ def fitted():
     return AHOFMRegressor(**ONE).fit(X, y), X, y
 
 
-def test_derivatives_are_those_of_the_predictor(fitted):
+@pytest.mark.parametrize("signed", [False, True], ids=["loadings of one sign", "loadings of both signs"])
+def test_derivatives_are_those_of_the_predictor(fitted, signed):
     model, X, y = fitted
-    band = band_of(model.model_, read_table(X), y)
-    codes = model.model_.encoder.encode(X[:40])
+    own = model.model_
+    if signed:
+        predictor = own.linear_predictors[0]
+        turned = {d: loading * (-2.0) ** np.arange(len(loading)) for d, loading in predictor.loadings.items()}
+        own = replace(own, linear_predictors=(replace(predictor, loadings=turned),))
+    band = band_of(own, read_table(X), y)
+    signs = {float(sign) for loading in band.loadings_of(0).values() for sign in loading}
+    assert signs == ({1.0, -1.0} if signed else {1.0})
+    codes = own.encoder.encode(X[:40])
     theta = band.thetas[0]
-    J = jacobian(Chunk(codes), tables_at(theta, band.mains, band.factors, band.ranks), band.mains, band.factors)
+
+    def tables(theta):
+        return tables_at(theta, band.mains, band.factors, band.ranks, band.loadings_of(0))
+
+    J = jacobian(Chunk(codes), tables(theta), band.mains, band.factors)
 
     def eta(theta):
-        tables = tables_at(theta, band.mains, band.factors, band.ranks)
-        return NativeKernel("float64").eta(Chunk(codes), [tables])[:, 0]
+        return NativeKernel("float64").eta(Chunk(codes), [tables(theta)])[:, 0]
 
     step = 1e-6 * np.random.default_rng(1).normal(size=len(theta))
     np.testing.assert_allclose(eta(theta + step) - eta(theta - step), 2 * J @ step, atol=1e-10)
+    np.testing.assert_allclose(band.eta(codes)[:, 0], band.of(J)[1] * band.widths[0], rtol=1e-9)
     g = np.random.default_rng(2).normal(size=40)
-    tables = tables_at(theta, band.mains, band.factors, band.ranks)
-    np.testing.assert_allclose(pulled_back(Chunk(codes), tables, band.mains, band.factors, g), J.T @ g, atol=1e-10)
+    found = pulled_back(Chunk(codes), tables(theta), band.mains, band.factors, g)
+    np.testing.assert_allclose(found, J.T @ g, atol=1e-10)
+
+    def pair(theta):
+        first, second = (at + start for at, start in zip(codes.columns[:2], codes.starts[:2], strict=True))
+        part = tables(theta)
+        return (part.factors[2][first] * part.factors[2][second]) @ part.loading(2)
+
+    derivatives = band.term((0, 1), codes.columns[:2])
+    np.testing.assert_allclose(pair(theta + step) - pair(theta - step), 2 * derivatives @ step, atol=1e-10)
 
 
 def test_a_sample_of_the_rows_does_not_move_the_band(fitted, monkeypatch):

@@ -9,6 +9,7 @@ from ahofm.columns import Categorical, Encoder
 from ahofm.kernels import Tables
 from ahofm.model.shares import variances
 from tests import brute_force
+from tests.problems import random_loadings
 
 LEVELS = (3, 2, 4)
 
@@ -33,7 +34,8 @@ def random_tables(books, ranks, *, center, seed=0):
             for book, part in zip(books, parts, strict=True):
                 part[:] -= book.mass @ part / book.mass.sum()
     main = rng.normal(size=sum(sizes))
-    return Tables(float(rng.normal()), main, {order: np.vstack(parts) for order, parts in factors.items()})
+    stacked = {order: np.vstack(parts) for order, parts in factors.items()}
+    return Tables(float(rng.normal()), main, stacked, random_loadings(rng, ranks))
 
 
 class Distribution:
@@ -66,7 +68,8 @@ class Distribution:
 def part_of(tables, order):
     if order == 1:
         return Tables(0.0, tables.main, {})
-    return Tables(0.0, np.zeros_like(tables.main), {order: tables.factors[order]})
+    loadings = {order: tables.loadings[order]}
+    return Tables(0.0, np.zeros_like(tables.main), {order: tables.factors[order]}, loadings)
 
 
 every_rank = pytest.mark.parametrize("ranks", [{}, {2: 1}, {2: 3}, {3: 2}, {2: 2, 3: 3}], ids=str)

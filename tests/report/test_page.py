@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, RandomWalk, Spline
 from ahofm.explain import shapley_values
+from ahofm.families import GaussianLocationScale
 from ahofm.report import page, write
 from tests.explain.models import random_model
 
@@ -205,6 +207,39 @@ def test_a_report_obeys_the_umask_and_leaves_nothing_when_it_fails(tmp_path, mon
 
 
 # ---- in a browser ----
+
+
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+@pytest.mark.parametrize("centred", [True, False], ids=["centred", "free"])
+@pytest.mark.parametrize("ranks", [{2: 2}, {2: 1, 3: 2}, {2: 2, 4: 1}], ids=str)
+def test_the_page_evaluates_loadings_of_any_sign(ranks, centred):
+    """Its own code for linear predictors and Shapley values, without a browser."""
+    model = random_model(5, ranks, centred=centred, family=GaussianLocationScale())
+    assert any((own < 0.0).any() for part in model.linear_predictors for own in part.loadings.values())
+    text = page(model)
+    script = re.search(r"<script>(.*?)// ---- drawing ----", text, flags=re.DOTALL)[1]
+    data, places, table = content_of(text), [[1, 0, 2, 1], [0, 2, 1, 0]], {}
+    cells = [[None] * 4 for _ in places]
+    for j, book in enumerate(model.encoder.codebooks):
+        values = book.support.values
+        table[book.name] = values[[row[j] for row in places]]
+        for row, place in zip(cells, places, strict=True):
+            row[j] = float(values[place[j]]) if book.edges is not None else place[j]
+    run = f"""const document = {{ getElementById: () => ({{ textContent: {json.dumps(json.dumps(data))} }}) }};
+    {script}
+    const packed = await numbers(data.numbers);
+    const found = {json.dumps(cells)}.map((row) => data.linear_predictors.map((p) => explain(p, row)));
+    console.log(JSON.stringify(found));
+    }})();"""
+    result = subprocess.run([NODE, "-e", run], capture_output=True, text=True, timeout=60, check=True)
+    found, X = json.loads(result.stdout), pd.DataFrame(table)
+    for k in range(2):
+        expected = shapley_values(model, X, linear_predictor=k).values
+        np.testing.assert_allclose([row[k]["shares"] for row in found], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose([row[k]["eta"] for row in found], model.eta(X)[:, k], rtol=1e-6, atol=1e-6)
 
 
 @pytest.fixture(scope="module")

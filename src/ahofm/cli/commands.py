@@ -135,7 +135,7 @@ def info(model: Annotated[Path, typer.Argument(help="A model that fit has writte
                 {
                     "family": repr(fitted.family),
                     "order": fitted.order,
-                    "ranks": fitted.ranks,
+                    "ranks": dict(fitted.ranks),
                     "columns": table,
                     "missing": fitted.missing,
                 },

@@ -26,7 +26,18 @@ _Values = TypeVar("_Values")
 
 
 def known_codes(values: _Values) -> _Values:
-    """Rows of an array (codes, ...) of one column without the neutral code, which is the last: a view."""
+    """Leave out the neutral code, which is the last one of every column.
+
+    Parameters
+    ----------
+    values : array of shape (codes, ...)
+        Of one column.
+
+    Returns
+    -------
+    array of shape (codes - 1, ...)
+        A view.
+    """
     return values[:-1]  # type: ignore[index,no-any-return]
 
 
@@ -97,8 +108,8 @@ class Codebook:
         return values
 
     @property
-    def share(self) -> Floats:
-        """Share of the training weight at each code: (n_codes,)."""
+    def distribution(self) -> Floats:
+        """Fraction of the training weight at each code: (n_codes,)."""
         return np.asarray(self.mass / max(self.mass.sum(), np.finfo(float).tiny))
 
     @property

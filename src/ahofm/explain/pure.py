@@ -23,28 +23,28 @@ class Pure:
 
     Attributes
     ----------
-    predictor : Predictor
+    linear_predictor : Predictor
         Its functions all have mean zero.
     books : tuple of Codebook
     """
 
-    predictor: Predictor
+    linear_predictor: Predictor
     books: tuple[Codebook, ...]
 
     @property
     def intercept(self) -> float:
         """The mean of the linear predictor, if columns were independent."""
-        return self.predictor.intercept
+        return self.linear_predictor.intercept
 
     @property
     def orders(self) -> Orders:
         """Which functions of a column are its main effect and its factors of each order."""
-        return self.predictor.orders
+        return self.linear_predictor.orders
 
     @property
     def loadings(self) -> Mapping[int, Floats]:
         """Weights (rank,) of the factors' terms, by order."""
-        return self.predictor.loadings
+        return self.linear_predictor.loadings
 
     @property
     def order(self) -> int:
@@ -59,17 +59,17 @@ class Pure:
     @cached_property
     def curves(self) -> Curves:
         """The linear predictor at true values."""
-        return self.predictor.curves(self.books)
+        return self.linear_predictor.curves(self.books)
 
     @cached_property
     def masses(self) -> tuple[Floats, ...]:
         """Share of the training weight at each code of a column."""
-        return tuple(book.share for book in self.books)
+        return tuple(book.distribution for book in self.books)
 
     @cached_property
     def at_codes(self) -> tuple[Floats, ...]:
         """Functions at the codes of training: (codes, width) per column."""
-        return tuple(self.predictor.at_codes(j, book) for j, book in enumerate(self.books))
+        return tuple(self.linear_predictor.at_codes(j, book) for j, book in enumerate(self.books))
 
     @cached_property
     def moments(self) -> Floats:

@@ -49,8 +49,8 @@ class NativeState:
         """No column was added yet."""
         self._instruction_set, self._chunk = instruction_set, chunk
         self._ranks = list(ranks.items())
+        numbers = _native.state_size(self._ranks, precision == "float64")  # refuses orders that are not built
         self._width = Orders(ranks).width
-        numbers = _native.state_size(self._ranks, precision == "float64")
         blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
         self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)
 

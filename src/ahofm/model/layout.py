@@ -85,7 +85,7 @@ class Layout:
                 factors_of(values[rows])[:] = factor.at_codes(self.factor(theta, j))
         return Tables(float(theta[0]), *self.orders.split(values))
 
-    def predictor(self, theta: Floats) -> Predictor:
+    def linear_predictor(self, theta: Floats) -> Predictor:
         """The linear predictor in the columns' bases."""
         coef, centring = [], []
         for j, (main, factors) in enumerate(zip(self.mains, self.factors, strict=True)):
@@ -95,11 +95,12 @@ class Layout:
             centring.append(np.concatenate([[main.centring @ own], factors.centring @ rest]))
         return Predictor.of(self.orders, float(theta[0]), coef, centring)
 
-    def theta(self, predictor: Predictor) -> Floats | None:
-        """The vector that :meth:`predictor` makes a linear predictor from, or the nearest; None where loadings of one
-        cannot say the same.
+    def theta(self, linear_predictor: Predictor) -> Floats | None:
+        """The vector that :meth:`linear_predictor` makes a linear predictor from, or the nearest.
+
+        None where loadings of one cannot say the same.
         """
-        plain, theta = predictor.unloaded(), np.zeros(self.size)
+        plain, theta = linear_predictor.unloaded(), np.zeros(self.size)
         if plain is None:
             return None
         theta[0] = plain.intercept

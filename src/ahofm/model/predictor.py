@@ -191,13 +191,16 @@ class Predictor:
         return replace(flat._changed(lambda functions: functions * stretch), loadings=flat.orders.ones())
 
     def centred(self, books: Sequence[Codebook]) -> Predictor:
-        """The same with main effects of mean zero over the codes' weights; their means are in the intercept."""
+        """With main effects of mean zero over the codes' weights, and their means in the intercept.
+
+        The same at all known values. Where functions are zero at unseen levels they stay so: these get the means.
+        """
         intercept, centring = self.intercept, []
         neutral = None if self.neutral is None else [own.copy() for own in self.neutral]
         for j, book in enumerate(books):
             own = self.centring[j].copy()
             if book.size:
-                mean = float(book.share @ (book.basis @ self.coef[j][:, MAIN])) + own[MAIN]
+                mean = float(book.distribution @ (book.basis @ self.coef[j][:, MAIN])) + own[MAIN]
                 own[MAIN] -= mean
                 intercept += mean
                 if neutral is not None:
@@ -209,7 +212,7 @@ class Predictor:
     def pure(self, books: Sequence[Codebook]) -> Predictor:
         """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
-        shares = [book.share for book in books]
+        shares = [book.distribution for book in books]
         means = np.array([share @ own for share, own in zip(shares, values, strict=True)])
         squares = np.array([share @ own**2 for share, own in zip(shares, values, strict=True)])
         if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():

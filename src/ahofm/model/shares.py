@@ -46,7 +46,7 @@ class Variances:
 def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
     """Variances of the parts of a linear predictor given at the codes."""
     starts = np.cumsum([0, *(book.n_codes for book in books)])
-    masses = [book.share for book in books]
+    masses = [book.distribution for book in books]
     rows = [slice(a, b) for a, b in pairwise(starts)]
     mains = np.array([_variance(mass, tables.main[part]) for mass, part in zip(masses, rows, strict=True)])
     orders, columns = {1: float(mains.sum())}, mains.copy()

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
+from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID, known_codes
 from ahofm.columns.basis import Basis, Floats
 from ahofm.columns.kind import Support
 from ahofm.columns.spline_iid import SplineIIDBasis
@@ -56,7 +56,7 @@ class ColumnPriors:
     @property
     def mass(self) -> Floats:
         """Fraction of the weight at each code."""
-        mass = self.book.mass[:-1]
+        mass = known_codes(self.book.mass)
         return np.asarray(mass / mass.sum())
 
     def coefficients(self, main: FunctionPosterior, factors: FunctionPosterior | None) -> tuple[Floats, Floats]:
@@ -133,9 +133,9 @@ def column_priors(
     """
     if like is not None and not isinstance(book.kind, SplineIID):
         return like  # it does not depend on the interactions
-    fraction = book.mass[:-1] / book.mass.sum()
+    fraction = known_codes(book.mass) / book.mass.sum()
     mass = fraction if center else None
-    repeated = (book.mass[:-1] if counts is None else counts) >= REPEATED
+    repeated = (known_codes(book.mass) if counts is None else counts) >= REPEATED
     if isinstance(book.kind, Categorical):
         start = level_functions(fraction, START_LEVELS)
         levels, centred = IIDPrior(mass, repeated), IIDPrior(fraction, repeated)
@@ -199,7 +199,7 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     inner = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
     n_codes, size, q = book.n_codes - 1, functions.size, inner.size
     values = np.zeros((n_codes, q))
-    values[: book.support.size] = np.asarray(inner.values)[:-1] + inner.centring
+    values[: book.support.size] = known_codes(np.asarray(inner.values)) + inner.centring
     to_basis, centring = np.zeros((book.size, q)), inner.centring.copy()
     to_basis[:size] = inner.to_basis
     if book.learns_missing:

@@ -67,7 +67,7 @@ def _column(pure: Pure, j: int, book: Codebook, packer: Packer) -> dict[str, Any
         return {"levels": packer.put(curve.values)}
     nodes = None
     if isinstance(book.functions, SplineIIDBasis):
-        mixed, coef, own = book.functions, pure.predictor.coef[j], pure.predictor
+        mixed, coef, own = book.functions, pure.linear_predictor.coef[j], pure.linear_predictor
         rows = [*range(mixed.smooth.size), *([book.size - 1] if book.learns_missing else [])]
         smooth = column_curves(replace(book, functions=mixed.smooth), coef[rows], own.centring[j], own.at_neutral(j))
         if not isinstance(smooth, NumberCurves):

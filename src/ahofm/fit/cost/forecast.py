@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
-from ahofm.fit.cost.schedule import Job, Schedule, width
+from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.data import counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
@@ -27,6 +27,7 @@ from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.kernels import NativeBlockKernel
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.orders import Orders
 from ahofm.tuning import (
     FEWEST_ROWS_FOR_THREADS,
     FIRST_SWEEPS,
@@ -355,7 +356,8 @@ def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) 
     for order in problem.ranks:
         if order not in times:
             below = max(other for other in times if other < order)
-            more = (FUNCTIONS + width(problem.ranks, order)) / (FUNCTIONS + width(problem.ranks, below))
+            factors = [Orders(problem.ranks).up_to(highest).n_factors for highest in (order, below)]
+            more = (FUNCTIONS + factors[0]) / (FUNCTIONS + factors[1])
             times[order] = (more * times[below][0], more * times[below][1])
     return times
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ahofm.orders import Orders
 from ahofm.tuning import (
     ALONE_SWEEPS,
     FEWEST_SWEEPS,
@@ -112,7 +113,7 @@ class Job:
         pairs = self.ranks.get(2, 0)
         found = []
         for order in (1, *self.ranks):
-            factors = width(self.ranks, order)
+            factors = Orders(self.ranks).up_to(order).n_factors
             more = range(self.grown + 1) if order == 2 else [self.grown if order > 2 else 0]
             found += [(order, factors + times * pairs) for times in more]
         return found
@@ -139,14 +140,4 @@ class Job:
 
 def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     """Of a pass over rows for gradients, in the same units."""
-    return PASS_SWEEPS * n_rows * (FUNCTIONS + width(ranks, order))
-
-
-def up_to(highest: int, ranks: Mapping[int, int]) -> dict[int, int]:
-    """Ranks without those of higher orders."""
-    return {order: rank for order, rank in ranks.items() if order <= highest}
-
-
-def width(ranks: Mapping[int, int], order: int) -> int:
-    """Factors that are there in the stage of an order."""
-    return sum(rank for other, rank in ranks.items() if other <= order)
+    return PASS_SWEEPS * n_rows * (FUNCTIONS + Orders(ranks).up_to(order).n_factors)

@@ -73,7 +73,7 @@ def fit_penalised(
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     linear_predictors = tuple(
-        layout.predictor(part).scaled(shift, factor)
+        layout.linear_predictor(part).scaled(shift, factor)
         for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
     )
     model = Model(data.encoder, data.family, linear_predictors, classes, smoothing_parameters, data.total, trace)

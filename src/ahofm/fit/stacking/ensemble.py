@@ -19,7 +19,6 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families import Units
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import up_to
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.base import Saved
@@ -114,7 +113,7 @@ def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> Trai
     """Where the order is to be found: without orders that surely do not predict better than those below."""
     if scores is None or problem.settings.order != "auto":
         return problem
-    return replace(problem, ranks=up_to(scores.pruned(max(problem.ranks)), problem.ranks))
+    return replace(problem, ranks=Orders(problem.ranks).up_to(scores.pruned(max(problem.ranks))))
 
 
 def _weights(plan: Plan, validation: CrossValidation, problem: TrainingProblem) -> dict[int, StackingWeights]:
@@ -233,7 +232,7 @@ def _rank(first: Mapping[int, int], members: Members) -> Choice:
     """How many factors there were, and why more than at first."""
     grown = max(fits[-1][0].orders.get(2, 0) for _, fits in members.fits)
     highest = max(fits[-1][0].orders.highest for _, fits in members.fits)
-    ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in up_to(highest, first).items()}
+    ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in Orders(first).up_to(highest).items()}
     why = "of each ensemble member, before factors were dropped"
     if grown > first.get(2, grown):
         why += f"; {first[2]} at order 2 left something to explain"
@@ -365,7 +364,7 @@ def merged(
     What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all linear
     predictors, are dropped.
     """
-    masses, sizes = [books[j].share for j in columns], [book.size for book in books]
+    masses, sizes = [books[j].distribution for j in columns], [book.size for book in books]
     kept = [
         {
             order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import Codebook, Codes
+from ahofm.columns import Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
-from ahofm.fit.cost.schedule import Job, Schedule, pass_cost, up_to
+from ahofm.fit.cost.schedule import Job, Schedule, pass_cost
 from ahofm.fit.data import Data
 from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
@@ -25,6 +25,7 @@ from ahofm.fit.solvers.variational.working import Response
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
 from ahofm.fit.stacking.weights import validation_split
 from ahofm.kernels import NativeBlockKernel
+from ahofm.orders import Orders
 from ahofm.priors.column import ColumnPriors, all_column_priors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
@@ -148,7 +149,7 @@ class TrainingProblem:
 
         A growing one has as many factors as pairs need, unless it was said how many.
         """
-        settings, ranks = self.settings, self.ranks if highest is None else up_to(highest, self.ranks)
+        settings, ranks = self.settings, self.ranks if highest is None else Orders(self.ranks).up_to(highest)
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Literal["float32", "float64"] = "float64" if double else "float32"
         return StagedFit(
@@ -170,7 +171,7 @@ class TrainingProblem:
 
 def _rows_of_codes(codes: NDArray[Any], n_codes: int) -> Floats:
     """Of every code but the neutral one."""
-    return np.bincount(codes, minlength=n_codes)[:-1].astype(np.float64)
+    return known_codes(np.bincount(codes, minlength=n_codes)).astype(np.float64)
 
 
 def member_count(settings: Settings, n_rows: int) -> int:
@@ -245,7 +246,7 @@ class Plan:
 
     def _member(self, top: int) -> float:
         """Cost of an ensemble member that ends at an order, with its passes."""
-        ranks = up_to(top, self.members[0].ranks)
+        ranks = Orders(self.members[0].ranks).up_to(top)
         numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
         passes = sum(number * pass_cost(self.n_rows, ranks, order) for order, number in numbers.items())
         return replace(self.members[0], ranks=ranks).total + passes

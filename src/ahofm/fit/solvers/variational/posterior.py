@@ -18,7 +18,7 @@ from ahofm.fit.solvers.variational.row_states import RowStates
 from ahofm.fit.solvers.variational.working import WorkingResponse
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.model import Predictor
-from ahofm.orders import MAIN, Orders, factors_of
+from ahofm.orders import FACTORS, MAIN, Orders, factors_of
 from ahofm.priors.base import FunctionPosterior, absent, bounded, side_by_side
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.fellner_schall import learned
@@ -164,16 +164,18 @@ class ColumnPosterior:
         self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
     ) -> ColumnPosterior:
         mean, variance = self.mean.copy(), self.variance.copy()
-        own = rhs[:, :1] - np.einsum("bf,bf->b", gram[:, 0, 1:], mean[:-1, 1:])[:, np.newaxis]
-        main = self.column.main.solve(gram[:, :1, :1], own, self.main_lam)
-        mean[:-1, :1], variance[:-1, :1] = main.mean, main.variance
+        known, spread = known_codes(mean), known_codes(variance)
+        others = np.einsum("bf,bf->b", gram[:, MAIN, FACTORS], known[:, FACTORS])
+        own = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - others)[:, np.newaxis]
+        main = self.column.main.solve(*own, self.main_lam)
+        known[:, MAIN], spread[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
         factors = None
         if mean.shape[1] > 1:
-            rest = rhs[:, 1:] - gram[:, 1:, 0] * main.mean
-            factors = self._factors(gram[:, 1:, 1:], rest, tensor_penalty)
+            rest = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
+            factors = self._factors(gram[:, FACTORS, FACTORS], rest, tensor_penalty)
             if self.column.free:
                 factors = bounded(factors, self.column.mass, self.farthest)
-            mean[:-1, 1:], variance[:-1, 1:] = factors.mean, factors.variance
+            known[:, FACTORS], spread[:, FACTORS] = factors.mean, factors.variance
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors)
         if learn:
             block.main_lam = learned(self.column.main, main, self.main_lam, [1])
