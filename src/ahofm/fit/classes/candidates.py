@@ -44,7 +44,7 @@ class ClassCandidate:
         if self.recipe is None:
             return f"main effects {scale}"
         how = "learned" if self.recipe.learned else "early stopped"
-        ranks = ", ".join(f"{rank} of order {order}" for order, rank in self.recipe.ranks.items())
+        ranks = " and ".join(f"{rank} of order {order}" for order, rank in self.recipe.ranks.items())
         return f"{how} curves {scale} ({ranks})"
 
     def up_to(self, sweeps: int) -> ClassCandidate:

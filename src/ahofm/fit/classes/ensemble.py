@@ -57,7 +57,7 @@ class ClassProblems:
             None if data.rows.offset is None else np.ascontiguousarray(data.rows.offset.T),
             data.family.n_eta,
         )
-        places = by_class_relevance(data, rows)
+        places = [j for j in data.columns if books[j].size > 0]
         asked = requested_kinds(settings.columns, data.encoder.names)
         automatic, own = [j not in asked for j in places], [books[j] for j in places]
         coded = [CodedColumn(data.codes.columns[j], data.codes.sizes[j]) for j in places]
@@ -71,26 +71,6 @@ class ClassProblems:
             for ranked in scales
         }
         return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded) for ranked in scales})
-
-
-def by_class_relevance(data: Data, rows: ClassRows) -> list[int]:
-    """Places of the columns that vary, those first whose codes tell most of the classes, however these are numbered.
-
-    Starts are drawn in this order, so that a table with its columns in another order has the same fit.
-    """
-    weight = rows.weight / rows.total
-    share = rows.mass / rows.total
-    between, along = {}, {}
-    for j, (codes, size) in enumerate(zip(data.codes.columns, data.codes.sizes, strict=True)):
-        if data.encoder.codebooks[j].size == 0:
-            continue
-        mass = np.bincount(codes, weight, minlength=size)
-        counts = np.stack([np.bincount(codes, weight * (rows.y == k), minlength=size) for k in range(rows.n_classes)])
-        residual = counts - share[:, np.newaxis] * mass
-        between[j] = float((residual**2 / np.maximum(mass, np.finfo(float).tiny)).sum())
-        along[j] = float(np.abs(residual @ np.arange(size)).max())
-    sizes = data.codes.sizes
-    return sorted(between, key=lambda j: (-round(between[j], 9), sizes[j], -along[j]))
 
 
 def fit_classes(

@@ -88,7 +88,8 @@ class Search:
 def class_parts(y: NDArray[np.intp], seed: int) -> list[Split]:
     """Rows to fit and validation rows, every class spread over all parts as evenly as it can be."""
     order = np.random.default_rng(seed).permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
+    _, first, classes = np.unique(y[order], return_index=True, return_inverse=True)
+    order = order[np.argsort(first[classes], kind="stable")]  # class after class, however they are numbered
     place = np.empty(len(y), dtype=np.int64)
     if len(y) <= CLASS_FOLDED_ROWS:
         place[order] = np.arange(len(y)) % CLASS_FOLDS
