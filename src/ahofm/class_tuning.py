@@ -39,7 +39,7 @@ RISE = 1.1
 
 # Candidates, and how validation rows choose between them
 
-LEARNED_RANK, LEARNED_SWEEPS = 16, 40
+LEARNED_RANK, LEARNED_SWEEPS = 16, 30
 """Factors of each order where smoothing parameters are learned, and sweeps at most."""
 
 FIXED_SWEEPS = 12
@@ -64,9 +64,10 @@ CLASS_FOLDS, CLASS_FOLDED_ROWS = 3, 3_000
 CLASS_SEARCH_ROWS, CLASS_VALIDATION_ROWS = 8_000, 20_000
 """Rows that candidates are fitted to, and validation rows, at most, where there are no folds."""
 
-OUT_OF_RACE, OTHER_SCALE = 1.25, 1.1
+OUT_OF_RACE, OTHER_SCALE = 1.15, 1.1
 """Times the least loss on the first validation rows. Candidates that have more than the first are not fitted again; a
-scale whose best candidate has more than the second is not tried with dearer ones."""
+scale whose best candidate has more than the second is not tried with dearer ones. A difference within its standard
+error is none."""
 
 EQUAL_CLASS_WEIGHTS_ROWS = 1.0
 """Prior for equal weights of all candidates, in units of rows."""
@@ -77,3 +78,6 @@ log-losses with 10 for 14 are .92 to 1.12 times as large, in half of the time; 8
 
 FEWEST_CLASS_ROWS = 50
 """Below, there are no validation rows: smoothing parameters are learned, on the scale of ranks."""
+
+LIKELY_CLASS_SWEEPS = 0.7
+"""Fraction of the most sweeps that fits usually make."""

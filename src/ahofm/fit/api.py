@@ -82,7 +82,7 @@ def fit_model(
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     try:
         if estimates_smoothing(settings):
-            fit = fit_classes if shares_curves(data, settings) else fit_variational
+            fit = fit_classes if shares_curves(data, settings, data.n_rows) else fit_variational
             model = fit(data, ranks, settings, classes, saved)
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier)
@@ -162,8 +162,8 @@ def estimates_smoothing(settings: Settings) -> bool:
     return settings.solver in ESTIMATING
 
 
-def shares_curves(data: Data, settings: Settings) -> bool:
-    """Whether classes share curves: several of them, by default where all rows are in memory."""
+def shares_curves(data: Data, settings: Settings, n_rows: int) -> bool:
+    """Whether classes share curves: several of them, by default unless so many rows are refined from a sample."""
     if settings.solver == "shared" and not isinstance(data.family, Multinomial):
         raise ValueError(
             f"solver='shared' is for several classes, not for {data.family.name}; use 'variational' or 'auto'"
@@ -173,7 +173,7 @@ def shares_curves(data: Data, settings: Settings) -> bool:
             f"solver='shared' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
             "use 'subsample' or 'auto'"
         )
-    asked = settings.solver == "shared" or (settings.solver == "auto" and not uses_subsample(settings, data.n_rows))
+    asked = settings.solver == "shared" or (settings.solver == "auto" and not uses_subsample(settings, n_rows))
     return asked and data.all_raw and isinstance(data.family, Multinomial)
 
 

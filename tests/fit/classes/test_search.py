@@ -90,14 +90,16 @@ def test_settings_reach_the_candidates() -> None:
 
 def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
     cheap = class_candidates({2: 4, 3: 4}, Settings(), scales=[False, True], n_rows=1_000)
-    race = Race()
+    race = Race(np.ones(100))
     for one in cheap:
         if one.stage < 2:
             race.candidates.append(one)
-            race.losses[one.name] = 1.0 + 0.5 * one.ranked
+            race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.ranked)
     triple: list[ClassCandidate] = [one for one in cheap if one.stage == 2]
     assert [race.admits(one) for one in triple] == [True, False]
     parent = next(one for one in race.candidates if one.recipe == triple[0].parent and not one.ranked)
-    race.losses[parent.name] = 1.4
+    race.losses[parent.name] = np.full(100, 1.4)
     assert not race.admits(triple[0])
     assert all(one.recipe is None or not one.ranked for one in race.left())
+    race.losses[parent.name] = 1.2 + 4.0 * (-1.0) ** np.arange(100)  # as much, within the noise
+    assert race.admits(triple[0])

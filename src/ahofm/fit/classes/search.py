@@ -126,7 +126,7 @@ def search(
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
-    found.losses, racing = dict(race.losses), race.left()
+    found.losses, racing = race.means(), race.left()
     for number, part in enumerate(parts[1:], 1):
         fold = Fold.of(problems, sorted({one.ranked for one in racing}), part, (seed, number), runner)
         own = None if fold is None else fold.paths(racing, runner)
@@ -142,15 +142,46 @@ def search(
 
 @dataclass
 class Race:
-    """Candidates that have been fitted without the first validation rows: their paths, and their best mean losses."""
+    """Candidates that have been fitted without the first validation rows.
 
+    Attributes
+    ----------
+    weight : array of shape (rows,)
+        Of the first validation rows.
+    candidates : list of ClassCandidate
+    paths : dict of name to linear predictors (K, rows) by number of sweeps
+    losses : dict of name to array of shape (rows,)
+        At the number of sweeps that predicts best.
+    """
+
+    weight: Floats
     candidates: list[ClassCandidate] = field(default_factory=list)
     paths: dict[str, dict[int, Floats]] = field(default_factory=dict)
-    losses: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, Floats] = field(default_factory=dict)
+
+    def add(self, candidate: ClassCandidate, path: dict[int, Floats], rows: ClassRows) -> None:
+        """Judge another one."""
+        losses = [-rows.log_likelihoods(eta)[0] for eta in path.values()]
+        self.candidates.append(candidate)
+        self.paths[candidate.name] = path
+        self.losses[candidate.name] = min(losses, key=self._mean)
+
+    def means(self) -> dict[str, float]:
+        """Mean losses by name."""
+        return {name: self._mean(losses) for name, losses in self.losses.items()}
+
+    def _mean(self, values: Floats) -> float:
+        return float(self.weight @ values / self.weight.sum())
 
     def near(self, candidate: ClassCandidate, times: float) -> bool:
-        """Whether a candidate's loss is at most so many times the least one."""
-        return self.losses.get(candidate.name, np.inf) <= times * max(min(self.losses.values()), LEAST_CLASS_LOSS)
+        """Whether a candidate's loss is at most so many times the least one, or a standard error away from it."""
+        if candidate.name not in self.losses:
+            return False
+        least = min(self.losses.values(), key=self._mean)
+        more = self.losses[candidate.name] - least
+        mean, rows = self._mean(more), float(self.weight.sum() ** 2 / (self.weight @ self.weight))
+        error = np.sqrt(self._mean((more - mean) ** 2) / rows)
+        return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
 
     def left(self) -> list[ClassCandidate]:
         """Those still in the race; main effects always are."""
@@ -173,17 +204,15 @@ def _race(
     runner: ClassRunner,
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if somebody asked to stop."""
-    race, fold = Race(), Fold.of(problems, sorted(problems), part, (seed, 0), runner)
+    race = Race(next(iter(problems.values())).rows.weight[part[1]])
+    fold = Fold.of(problems, sorted(problems), part, (seed, 0), runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
         own = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
         paths = None if fold is None else fold.paths(own, runner)
         if fold is None or paths is None:
             return None
         for candidate, path in zip(own, paths, strict=True):
-            rows = fold.unseen[candidate.ranked].rows
-            race.candidates.append(candidate)
-            race.paths[candidate.name] = path
-            race.losses[candidate.name] = min(rows.loss(eta) for eta in path.values()) / rows.total
+            race.add(candidate, path, fold.unseen[candidate.ranked].rows)
     return race
 
 
