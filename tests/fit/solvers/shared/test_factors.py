@@ -34,17 +34,25 @@ def test_polynomials_follow_changes_of_columns(order: int) -> None:
     np.testing.assert_allclose(polynomials.terms, symmetric_polynomial(np.stack(curves), order), atol=1e-11)
 
 
-def test_variances_of_pairs_are_those_of_random_curves() -> None:
+@pytest.mark.parametrize("order", [2, 3])
+def test_variances_of_terms_and_slopes_are_those_of_random_curves(order: int) -> None:
     rng = np.random.default_rng(0)
-    means, stds = rng.normal(size=(4, 1, 2)), rng.uniform(0.1, 0.8, size=(4, 1, 2))
-    variances = Variances.none((1, 2))
+    means, stds = rng.normal(size=(5, 1, 2)), rng.uniform(0.05, 0.15, size=(5, 1, 2))
+    polynomials = Polynomials(order, list(means))
+    polynomials.variances = variances = Variances.none(order, (1, 2))
     for mean, std in zip(means, stds, strict=True):
         variances.change(std**2, mean, 1.0)
     variances.change(np.full((1, 2), 9.0), np.full((1, 2), 2.0), 1.0)
     variances.change(np.full((1, 2), 9.0), np.full((1, 2), 2.0), -1.0)
-    draws = means + stds * rng.normal(size=(4, 400_000, 2))
-    drawn = symmetric_polynomial(draws, 2).var(axis=0)
-    np.testing.assert_allclose(variances.of_terms(means.sum(axis=0))[0], drawn, rtol=0.02)
+    draws = means + stds * rng.normal(size=(5, 400_000, 2))
+    np.testing.assert_allclose(
+        polynomials.term_variances()[0], symmetric_polynomial(draws, order).var(axis=0), rtol=0.05
+    )
+    slope, rest = symmetric_polynomial(draws[1:], order - 1), symmetric_polynomial(draws[1:], order)
+    own, between = polynomials.slope_variances(polynomials.without(means[0]), stds[0] ** 2, means[0])
+    np.testing.assert_allclose(own[0], slope.var(axis=0), rtol=0.05)
+    drawn = [np.cov(slope[:, f], rest[:, f])[0, 1] for f in range(2)]
+    np.testing.assert_allclose(between[0], drawn, rtol=0.08, atol=1e-3)
 
 
 @pytest.mark.parametrize("ranks", [{2: 3}, {3: 2}, {2: 2, 3: 2}])
@@ -116,9 +124,10 @@ def test_uncertain_partners_add_the_expected_squares() -> None:
     factors.temper(1.0)
     codes = [coded.codes for coded in p.coded]
     curve, variance = factors.columns[0].values[codes[0]], factors.columns[0].variance[codes[0]]
-    slopes = factors.polynomials[2].without(curve)[-1]
+    rest = factors.polynomials[2].without(curve)
+    slopes = rest[-1]
     square = float(factors.loadings[0] @ factors.loadings[0])
-    diagonal, less = factors._uncertain(curve, variance, slopes, np.array([square]), np.ones(30))
+    diagonal, less = factors._uncertain(2, rest, curve, variance, np.array([square]), np.ones(30))
     draws = 100_000
     partners = [
         own.values[at, 0] + np.sqrt(own.variance[at, 0]) * rng.normal(size=(draws, 30))

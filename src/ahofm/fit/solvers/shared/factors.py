@@ -8,8 +8,8 @@ column's curves, rows enter the solve by sums over the rows of each code b:
     gram_b[f, f'] = (L L')_ff'  sum_i w_i g_if g_if'
     rhs_b[f]      = sum_i g_if ( (slope_i L')_f  +  w_i sum_f' (g_if' curve_if') (L L')_f'f )
 
-which is what any prior of a column's functions asks for. Partners of pairs count as uncertain to a degree, the
-tempering rho: ``g_f^2`` has the variance of ``g_f`` beside it, and ``(L L')_ff`` that of the loadings.
+which is what any prior of a column's functions asks for. Partners of pairs and triples count as uncertain to a
+degree, the tempering rho: ``g_f^2`` has the variance of ``g_f`` beside it, and ``(L L')_ff`` that of the loadings.
 """
 
 from __future__ import annotations
@@ -107,15 +107,19 @@ class SharedFactors:
             self.temper(self.tempering)
 
     def temper(self, tempering: float) -> None:
-        """From now on the variance of partners in pairs counts to that degree."""
+        """From now on the variance of partners in pairs and triples counts to that degree."""
         self.tempering = tempering
-        part = self.slices.get(2)
-        if not tempering or part is None:
-            return
-        variances = Variances.none(self.polynomials[2].terms.shape)
-        for own, coded in zip(self.columns, self._coded, strict=True):
-            variances.change(tempering * own.variance[coded.codes, part], own.values[coded.codes, part], 1.0)
-        self.polynomials[2].variances = variances
+        for order in self._uncertain_orders:
+            part, polynomials = self.slices[order], self.polynomials[order]
+            variances = Variances.none(order, polynomials.terms.shape)
+            for own, coded in zip(self.columns, self._coded, strict=True):
+                variances.change(tempering * own.variance[coded.codes, part], own.values[coded.codes, part], 1.0)
+            polynomials.variances = variances
+
+    @property
+    def _uncertain_orders(self) -> list[int]:
+        """Orders whose partners count as uncertain."""
+        return [order for order in self.ranks if order <= 3] if self.tempering else []
 
     def start_loadings(self, rows: ClassRows, eta: Floats, least: float) -> None:
         """Regress slopes on the terms; the smallest loadings are drawn out to ``least``, in their own direction."""
@@ -142,10 +146,10 @@ class SharedFactors:
         pull = work.slope.T @ self.loadings.T + work.weight[:, np.newaxis] * ((slopes * curve) @ products)
         gram, rhs = coded.block_sums(slopes, work.weight, pull)
         gram *= products
-        if self.tempering and 2 in self.ranks:
-            diagonal, less = self._uncertain(curve, variance, slopes, np.diag(products), work.weight)
-            part = self.slices[2]
-            np.einsum("bff->bf", gram)[:, part] += coded.sums(diagonal)
+        for order in self._uncertain_orders:
+            part = self.slices[order]
+            added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), work.weight)
+            np.einsum("bff->bf", gram)[:, part] += coded.sums(added)
             rhs[:, part] -= coded.sums(less)
         solved, estimated = _solved(column, gram, rhs, own.lam, work.fisher, learn=learn)
         if column.priors.free:
@@ -160,30 +164,26 @@ class SharedFactors:
         difference = new - curve
         for order, part in self.slices.items():
             self.polynomials[order].change(rest[order], difference[:, part])
-        if self.tempering and 2 in self.ranks:
-            variances, part = self.polynomials[2].variances, self.slices[2]
+        for order in self._uncertain_orders:
+            variances, part = self.polynomials[order].variances, self.slices[order]
             assert variances is not None
             variances.change(self.tempering * variance[:, part], curve[:, part], -1.0)
             variances.change(self.tempering * spread[coded.codes, part], new[:, part], 1.0)
         return np.asarray(self.loadings.T @ (slopes * difference).T)
 
     def _uncertain(
-        self, curve: Floats, variance: Floats, slopes: Floats, squares: Floats, weight: Floats
+        self, order: int, rest: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
         """What uncertain partners and loadings add to the gram's diagonal, and take from rhs, at each row."""
-        part, pairs = self.slices[2], self.polynomials[2]
-        variances = pairs.variances
-        assert variances is not None
-        curve, slopes, own = curve[:, part], slopes[:, part], self.tempering * variance[:, part]
-        n_classes = self.loadings.shape[1]
-        beside = (n_classes - 1) * self.tempering * self.loading_variance[part]
+        part, polynomials, slopes = self.slices[order], self.polynomials[order], rest[-1]
+        curve, own = curve[:, part], self.tempering * variance[:, part]
+        beside = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
         total = squares[part] + beside
-        others = variances.v - own
-        covariance = others * slopes - (variances.curve - own * curve)
-        without = pairs.terms - curve * slopes
+        spread, covariance = polynomials.slope_variances(rest, own, curve)
+        without = polynomials.terms - curve * slopes
         column = weight[:, np.newaxis]
-        diagonal = column * (others * total + slopes**2 * beside)
-        return diagonal, column * (covariance * total + slopes * without * beside)
+        added = column * (spread * total + slopes**2 * beside)
+        return added, column * (covariance * total + slopes * without * beside)
 
     def loading_step(self, work: ClassWork) -> Floats:
         """Solve for the loadings of all classes; the change of the linear predictors, (K, n)."""
@@ -191,10 +191,10 @@ class SharedFactors:
         gram = terms.T @ (terms * work.weight[:, np.newaxis])
         matrix = gram.copy()
         diagonal = np.einsum("ii->i", matrix)
-        if self.tempering and 2 in self.ranks:
-            pairs = self.polynomials[2]
-            assert pairs.variances is not None
-            diagonal[self.slices[2]] += work.weight @ pairs.variances.of_terms(pairs.e[0])
+        for order in self._uncertain_orders:
+            spread = self.polynomials[order].term_variances()
+            assert spread is not None
+            diagonal[self.slices[order]] += work.weight @ spread
         information = work.fisher * matrix
         diagonal += LOADING_LAM
         right = gram @ self.loadings + terms.T @ work.slope.T
