@@ -114,7 +114,7 @@ def fit_classes(
     fits = {
         candidate.name: [ClassFit.of(problems.by_scale[k], joint[k], states[k])]
         for candidate in candidates
-        if candidate.recipe is None and (k := candidate.ranked) in states
+        if candidate.how is None and (k := candidate.ranked) in states
     }
     found = None
     if not runner.stopped and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS:
@@ -148,7 +148,7 @@ def _mixes(
     if stopped:
         return {order: [] for order in orders}
     ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # nobody to judge: the robust scale
-    learned = [one for one in ranked if one.recipe is None or one.recipe.learned]
+    learned = [one for one in ranked if one.how is None or one.how.learned]
     return {order: [(1.0, [one for one in learned if one.order <= order][-1])] for order in orders}
 
 
@@ -162,7 +162,7 @@ def _members(
 ) -> dict[str, list[ClassFit]]:
     """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
     top = mixes[max(mixes)]
-    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.recipe is not None}
+    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.how is not None}
     copies = _copies(wanted, {one.name: weight for weight, one in top}, settings)
     jobs = [
         (name, _member(problems.by_scale[one.ranked], joint[one.ranked], states[one.ranked], one, (settings.seed, k)))
@@ -185,11 +185,7 @@ def _copies(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], sett
             copies[max(own, key=lambda name: top[name] / copies[name])] += 1
         return copies
     return {
-        name: 1
-        if name not in top
-        else LEARNED_STARTS
-        if one.recipe is not None and one.recipe.learned
-        else FIXED_STARTS
+        name: 1 if name not in top else LEARNED_STARTS if one.how is not None and one.how.learned else FIXED_STARTS
         for name, one in wanted.items()
     }
 
@@ -197,11 +193,11 @@ def _copies(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], sett
 def _member(
     problem: ClassProblem, joint: JointDesign, start: ClassState, candidate: ClassCandidate, seed: Sequence[int]
 ) -> Job:
-    recipe = candidate.recipe
-    assert recipe is not None
+    how = candidate.how
+    assert how is not None
 
     def job(report: Report) -> ClassFit:
-        return ClassFit.of(problem, joint, fit_factors(problem, joint, start, recipe, seed, report))
+        return ClassFit.of(problem, joint, fit_factors(problem, joint, start, how, seed, report))
 
     return job
 
@@ -276,7 +272,7 @@ def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
     parts = [
         f"{len(fits[one.name])} x {rank} at order {order}"
         for _, one in mix
-        if one.recipe is not None
-        for order, rank in one.recipe.ranks.items()
+        if one.how is not None
+        for order, rank in one.how.ranks.items()
     ]
     return Choice("rank", ", ".join(parts) or "none", "of the starts of each candidate, before factors were dropped")

@@ -33,7 +33,7 @@ from ahofm.fit.classes.runner import ClassRunner, Job
 from ahofm.fit.solvers.shared.class_fit import predicted
 from ahofm.fit.solvers.shared.class_rows import ClassRows
 from ahofm.fit.solvers.shared.main_effects import JointDesign
-from ahofm.fit.solvers.shared.shared_fit import ClassProblem, ClassState, Recipe, Report, fit_factors, fit_mains
+from ahofm.fit.solvers.shared.shared_fit import ClassProblem, ClassState, CurveSettings, Report, fit_factors, fit_mains
 from ahofm.fit.stacking.weights import Split
 from ahofm.tuning import LEAST_WEIGHT
 
@@ -185,14 +185,14 @@ class Race:
 
     def left(self) -> list[ClassCandidate]:
         """Those still in the race; main effects always are."""
-        return [one for one in self.candidates if one.recipe is None or self.near(one, OUT_OF_RACE)]
+        return [one for one in self.candidates if one.how is None or self.near(one, OUT_OF_RACE)]
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a dearer candidate is worth a try: its scale and its parent have done well."""
         same = [one for one in self.candidates if one.ranked == candidate.ranked]
         if not any(self.near(one, OTHER_SCALE) for one in same):
             return False
-        parents = [one for one in same if one.recipe == candidate.parent]
+        parents = [one for one in same if one.how == candidate.parent]
         return candidate.parent is None or any(self.near(one, OUT_OF_RACE) for one in parents)
 
 
@@ -226,7 +226,7 @@ def _best_stop(candidate: ClassCandidate, paths: Sequence[dict[int, Floats]], ro
             best = loss, sweeps, eta
     assert best is not None
     loss, sweeps, eta = best
-    if candidate.recipe is not None and not candidate.recipe.learned:
+    if candidate.how is not None and not candidate.how.learned:
         candidate = candidate.up_to(sweeps)
     return Judged(candidate, eta, loss)
 
@@ -264,8 +264,8 @@ class Fold:
         """Linear predictors of the validation rows by number of sweeps; None if somebody asked to stop."""
         jobs: list[Job] = []
         for candidate in candidates:
-            k, recipe = candidate.ranked, candidate.recipe
-            for start in range(_starts(recipe)):
+            k, how = candidate.ranked, candidate.how
+            for start in range(_starts(how)):
                 seed = (*self.seed, start)
                 jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.unseen[k]))
         stage = max((candidate.stage for candidate in candidates), default=0)
@@ -274,8 +274,8 @@ class Fold:
             return None
         paths, at = [], 0
         for candidate in candidates:
-            k, count = candidate.ranked, _starts(candidate.recipe)
-            if candidate.recipe is None:
+            k, count = candidate.ranked, _starts(candidate.how)
+            if candidate.how is None:
                 paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.unseen[k].coded)})
                 continue
             starts = found[at : at + count]
@@ -284,9 +284,9 @@ class Fold:
         return paths
 
 
-def _starts(recipe: Recipe | None) -> int:
+def _starts(how: CurveSettings | None) -> int:
     """Of a candidate in the search."""
-    return 0 if recipe is None else 1 if recipe.learned else SEARCH_STARTS
+    return 0 if how is None else 1 if how.learned else SEARCH_STARTS
 
 
 def _mains(problem: ClassProblem, joint: JointDesign) -> Job:
@@ -302,24 +302,24 @@ def _path(
     unseen: ClassProblem,
 ) -> Job:
     """A fit, and its linear predictors of the validation rows after several numbers of sweeps; -1 is the last."""
-    recipe = candidate.recipe
-    assert recipe is not None
+    how = candidate.how
+    assert how is not None
 
     def job(report: Report) -> dict[int, Floats]:
         path: dict[int, Floats] = {}
         losses: dict[int, float] = {}
 
         def watch(sweeps: int, state: ClassState) -> bool:
-            if sweeps in SWEEPS_JUDGED or sweeps == recipe.sweeps:
+            if sweeps in SWEEPS_JUDGED or sweeps == how.sweeps:
                 path[sweeps] = predicted(problem, joint, state, unseen.coded)
                 losses[sweeps] = unseen.rows.loss(path[sweeps])
             best = min(losses, key=lambda at: losses[at], default=sweeps)
             return sweeps >= PATIENCE * best + 1
 
-        if recipe.learned:
-            state = fit_factors(problem, joint, start, recipe, seed, report)
+        if how.learned:
+            state = fit_factors(problem, joint, start, how, seed, report)
             return {-1: predicted(problem, joint, state, unseen.coded)}
-        fit_factors(problem, joint, start, recipe, seed, report, watch)
+        fit_factors(problem, joint, start, how, seed, report, watch)
         return path
 
     return job

@@ -34,7 +34,7 @@ Watch = Callable[[int, "ClassState"], bool]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CurveSettings:
     """How curves are fitted after main effects.
 
     Attributes
@@ -122,7 +122,7 @@ def fit_factors(
     problem: ClassProblem,
     joint: JointDesign,
     start: ClassState,
-    recipe: Recipe,
+    how: CurveSettings,
     seed: Sequence[int] | int,
     report: Report,
     watch: Watch | None = None,
@@ -134,7 +134,7 @@ def fit_factors(
     problem, joint : ClassProblem, JointDesign
     start : ClassState
         Main effects; it is not changed.
-    recipe : Recipe
+    how : CurveSettings
     seed : int or sequence of int
     report : function of the mean loss after a sweep
         Sweeps end when it returns True.
@@ -142,26 +142,26 @@ def fit_factors(
         Likewise.
     """
     rows, columns = problem.rows, problem.columns
-    curves = random_curves(columns, sum(recipe.ranks.values()), np.random.default_rng(seed))
-    factors = SharedFactors(recipe.ranks, columns, problem.coded, curves)
+    curves = random_curves(columns, sum(how.ranks.values()), np.random.default_rng(seed))
+    factors = SharedFactors(how.ranks, columns, problem.coded, curves)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
     state = ClassState(start.mains.copy(), factors, start.eta + factors.eta())
     tempering = 0.0
-    if recipe.learned:
-        tempering = tempering_of(problem, start.eta) if recipe.tempering is None else recipe.tempering
+    if how.learned:
+        tempering = tempering_of(problem, start.eta) if how.tempering is None else how.tempering
     before, small, bound = np.inf, 0, False
-    for sweep in range(recipe.sweeps):
-        learn = recipe.learned and sweep >= SHARED_WARM_SWEEPS
+    for sweep in range(how.sweeps):
+        learn = how.learned and sweep >= SHARED_WARM_SWEEPS
         if learn and sweep == SHARED_WARM_SWEEPS:
             factors.temper(tempering)
         shared_sweep(problem, joint, state, sweep, learn=learn, bound=bound)
         loss = rows.loss(state.eta) / rows.total
         bound = bound or loss > RISE * before
-        small = small + 1 if abs(before - loss) < recipe.tol * max(loss, LEAST_CLASS_LOSS) else 0
+        small = small + 1 if abs(before - loss) < how.tol * max(loss, LEAST_CLASS_LOSS) else 0
         stop = report(loss)
         if watch is not None:
             stop = watch(sweep + 1, state) or stop
-        if stop or (recipe.learned and small >= 3 and sweep > SHARED_WARM_SWEEPS + 8):
+        if stop or (how.learned and small >= 3 and sweep > SHARED_WARM_SWEEPS + 8):
             break
         before = loss
     return state
