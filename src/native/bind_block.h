@@ -171,8 +171,8 @@ void code_sums(const std::string& isa, const AnyArray& codes, const Doubles& slo
     expect_shape(weight, {n}, "weight");
     expect_shape(pull, {n, width}, "pull");
     expect_shape(gram, {n_codes, width, width}, "gram");
-    const ahofm::CodeSumsTask task{n,           width,         n_codes,     codes.data(), bytes, slopes.data(),
-                                   weight.data(), pull.data(), gram.data(), rhs.data()};
+    const ahofm::CodeSumsTask task{
+        n, width, n_codes, codes.data(), bytes, slopes.data(), weight.data(), pull.data(), gram.data(), rhs.data()};
     raise_if_bad(without_gil([&] { return passes.code_sums(task); }), n_codes);
 }
 

@@ -22,7 +22,8 @@ inline BadCode sum_by_code(const CodeSumsTask& task, const Code* codes) {
         for (int64_t f = 0; f < width; f++) {
             const double own = weight * slope[f];
             double* row = gram + f * width;
-            const int64_t end = (f + 4) / 4 * 4 < width ? (f + 4) / 4 * 4 : width;  // whole vectors, beyond the diagonal
+            const int64_t end =
+                (f + 4) / 4 * 4 < width ? (f + 4) / 4 * 4 : width;  // whole vectors, beyond the diagonal
             for (int64_t g = 0; g < end; g++) row[g] += own * slope[g];
         }
     }
