@@ -96,6 +96,9 @@ def chain(
     variance: _Floats,
     differences: _Floats,
 ) -> None: ...
+def code_sums(
+    isa: str, codes: NDArray[Any], slopes: _Floats, weight: _Floats, pull: _Floats, gram: _Floats, rhs: _Floats
+) -> None: ...
 def solve_prior(
     isa: str, prior: dict[str, Any], gram: _Floats, rhs: _Floats, lam: _Floats, outputs: list[_Floats]
 ) -> bool: ...

@@ -160,4 +160,20 @@ void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, cons
     raise_if_singular(without_gil([&] { return passes.chain(task); }));
 }
 
+// Sums by code of weight * slopes slopes' and of slopes * pull, added to gram and rhs.
+void code_sums(const std::string& isa, const AnyArray& codes, const Doubles& slopes, const Doubles& weight,
+               const Doubles& pull, const DoublesOut& gram, const DoublesOut& rhs) {
+    const ahofm::Passes& passes = passes_named(isa);
+    const int bytes = code_width(codes, "codes");
+    expect_dimensions(rhs, 2, "rhs", "(codes, functions)");
+    const int64_t n = length(codes, 0), n_codes = length(rhs, 0), width = length(rhs, 1);
+    expect_shape(slopes, {n, width}, "slopes");
+    expect_shape(weight, {n}, "weight");
+    expect_shape(pull, {n, width}, "pull");
+    expect_shape(gram, {n_codes, width, width}, "gram");
+    const ahofm::CodeSumsTask task{
+        n, width, n_codes, codes.data(), bytes, slopes.data(), weight.data(), pull.data(), gram.data(), rhs.data()};
+    raise_if_bad(without_gil([&] { return passes.code_sums(task); }), n_codes);
+}
+
 }  // namespace

@@ -99,6 +99,8 @@ NB_MODULE(_native, m) {
     m.def("chain", &chain, nb::arg("isa"), nb::arg("gram"), nb::arg("rhs"), nb::arg("edges"), nb::arg("lam_difference"),
           nb::arg("lam_value"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert(),
           nb::arg("differences").noconvert());
+    m.def("code_sums", &code_sums, nb::arg("isa"), nb::arg("codes"), nb::arg("slopes"), nb::arg("weight"),
+          nb::arg("pull"), nb::arg("gram").noconvert(), nb::arg("rhs").noconvert());
     m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(),
           nb::arg("variance").noconvert());
     m.def("state_size", &state_size, nb::arg("ranks"), nb::arg("float64"), "Numbers of one row's state.");

@@ -2,6 +2,7 @@
 
 #include "block.h"
 #include "chain.h"
+#include "code_sums.h"
 #include "column.h"
 #include "linear_predictors.h"
 #include "predict.h"
@@ -82,9 +83,10 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME,    run_predictors, run_column,    run_curves,   run_block,
-                             run_inverses,  run_chain,      read_state,    solve_prior,  solve_memory,
-                             run_losses,    run_majorants,  weighted_gram, design_times, design_transposed_times,
+const Passes AHOFM_PASSES = {AHOFM_NAME,    run_predictors, run_column,   run_curves,
+                             run_block,     run_inverses,   run_chain,    run_code_sums,
+                             read_state,    solve_prior,    solve_memory, run_losses,
+                             run_majorants, weighted_gram,  design_times, design_transposed_times,
                              invert_matrix, multiply_adds};
 
 }  // namespace ahofm

@@ -249,6 +249,18 @@ struct LossTask {
     double* curvature;     // out, (n, K)
 };
 
+// Sums over the rows of each code (code_sums.h).
+struct CodeSumsTask {
+    int64_t n, width, n_codes;
+    const void* codes;  // (n,)
+    int code_bytes;
+    const double* slopes;  // (n, width)
+    const double* weight;  // (n,)
+    const double* pull;    // (n, width)
+    double* gram;          // added to, (n_codes, width, width): weight * slopes slopes'
+    double* rhs;           // added to, (n_codes, width): slopes * pull
+};
+
 // The entry points of one instruction set.
 struct Passes {
     const char* name;
@@ -258,6 +270,7 @@ struct Passes {
     BadCode (*block)(const BlockTask&);
     int64_t (*inverses)(int64_t codes, int64_t width, double* matrices);  // first code that failed, or -1
     int64_t (*chain)(const ChainTask&);                                   // likewise
+    BadCode (*code_sums)(const CodeSumsTask&);
     void (*read_state)(const BlockTask&, double* mean, double* variance);
     bool (*solve_prior)(const SolveTask&);  // false: not positive definite
     int64_t (*solve_memory)(const PriorTask&, int64_t K);

@@ -91,7 +91,7 @@ def test_weights_and_offsets(kind, given, message):
         ({"smoothing": "gcv"}, "smoothing must be one of 'auto', 'df', got 'gcv'"),
         (
             {"solver": "sgd"},
-            "solver must be one of 'auto', 'variational', 'subsample', 'lbfgs', 'bcd', 'adam', got 'sgd'",
+            "solver must be one of 'auto', 'variational', 'subsample', 'shared', 'lbfgs', 'bcd', 'adam', got 'sgd'",
         ),
         ({"solver": 3}, "solver must be a name or have `init` and `step`"),
         ({"ridge": -1}, "ridge must be a number of at least 0, got -1"),

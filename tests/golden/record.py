@@ -56,7 +56,7 @@ def recorded(fit):
     found["parts"] = np.stack([_parts(model, X, k) for k in range(found["eta"].shape[1])], axis=1)
     below = [model.at_order(order).eta(X, offset) for order in range(1, model.order) if model.lower]
     found["below"] = np.stack(below, axis=-1) if below else np.zeros(0)
-    plain = tuple(predictor.unloaded() for predictor in model.linear_predictors)
+    plain = tuple(predictor.unloaded() or predictor for predictor in model.linear_predictors)
     tensors = _tensors(replace(model, linear_predictors=plain))
     of_model = {name: array for name, array in tensors.items() if name.startswith("model.linear_predictors.")}
     coef = {name: array for name, array in of_model.items() if ".loadings." not in name}

@@ -54,12 +54,14 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
     ridge : float, default 0.01
         Penalty, per unit of weight, of what smoothness leaves free in a factor: its linear part. 0 is the paper's
         penalty, whose objective may fall for ever as one factor grows and its partners shrink.
-    solver : "auto", "variational", "subsample", "lbfgs", "bcd", "adam" or a solver, default "auto"
+    solver : "auto", "shared", "variational", "subsample", "lbfgs", "bcd", "adam" or a solver, default "auto"
         "variational" estimates smoothing parameters: variational Bayes by coordinate ascent over columns. "subsample"
         does so on a sample of 50,000 rows, then refines by quasi-Newton passes over all rows. The others minimise a
-        penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto"
-        is "variational" where smoothing parameters are estimated, beyond 200,000 rows "subsample", and where they are
-        given "lbfgs".
+        penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping.
+        "shared" is for more than two classes: they share curves and differ in loadings; validation rows choose between
+        learned smoothing parameters and early stopping, and between curves of values and of ranks. "auto" is "shared"
+        for more than two classes and "variational" for two where smoothing parameters are estimated, beyond 200,000
+        rows "subsample", and where they are given "lbfgs".
     interactions : "auto", "spline", "random_walk", "spline_iid" or list of Candidate, default "auto"
         For "variational" and columns that are not in ``columns``: the prior of their factors. "spline" is a penalised
         spline, "random_walk" a value per code with penalised first differences, "spline_iid" a spline plus an

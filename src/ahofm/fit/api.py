@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ahofm.backends import FailedError
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
-from ahofm.families import Family, Gaussian
+from ahofm.families import Family, Gaussian, Multinomial
 from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
+from ahofm.fit.classes.ensemble import fit_classes
 from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
 from ahofm.fit.settings import (
     ESTIMATING,
@@ -29,11 +30,13 @@ from ahofm.fit.settings import (
 from ahofm.fit.solvers.base import Deadline
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
+from ahofm.fit.stacking.problem import uses_subsample
 from ahofm.kernels import MAX_BLOCK_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
 from ahofm.rows import Dataset
 from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
+from ahofm.tuning.classes import CLASS_BASIS_SIZE
 
 
 @one_blas_thread()
@@ -88,7 +91,8 @@ def fit_model(
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
     try:
         if estimates_smoothing(settings):
-            model = fit_variational(data, ranks, settings, classes, saved, deadline)
+            fit = fit_classes if shares_curves(data, settings, data.n_rows) else fit_variational
+            model = fit(data, ranks, settings, classes, saved, deadline)
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier, deadline)
     except KeyboardInterrupt:  # before there was a model
@@ -119,7 +123,7 @@ def prepared(
         Encoder.learn(
             table,
             settings.columns,
-            default=_default(settings, n_rows),
+            default=_default(settings, n_rows, family),
             max_codes=most_codes(settings),
             sample_weight=rows.weight,
             n_threads=settings.n_threads,
@@ -127,7 +131,7 @@ def prepared(
         if earlier is None
         else earlier.encoder
     )
-    everything = settings.solver == "variational"
+    everything = settings.solver in ("variational", "shared")
     return prepare(table, rows, encoder, family, all_raw=everything, n_threads=settings.n_threads)
 
 
@@ -136,7 +140,7 @@ def _prepared_dataset(
 ) -> Data:
     """The same for rows that are coded; by the codebooks of an earlier fit, if there is one."""
     if earlier is None:
-        default = _default(settings, rows.source.n_rows)
+        default = _default(settings, rows.source.n_rows, family)
         encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
     else:
         encoder = earlier.encoder
@@ -169,6 +173,28 @@ def estimates_smoothing(settings: Settings) -> bool:
     return settings.solver in ESTIMATING
 
 
+def shares_curves(data: Data, settings: Settings, n_rows: int) -> bool:
+    """Whether classes share curves: several of them, by default unless so many rows are refined from a sample."""
+    if settings.solver == "shared" and not isinstance(data.family, Multinomial):
+        raise ValueError(
+            f"solver='shared' is for several classes, not for {data.family.name}; use 'variational' or 'auto'"
+        )
+    if settings.solver == "shared" and not data.all_raw:
+        raise ValueError(
+            f"solver='shared' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
+            "use 'subsample' or 'auto'"
+        )
+    if settings.solver == "shared" and not isinstance(settings.interactions, str):
+        raise ValueError(
+            "solver='shared' has candidates of its own; give interactions by name, or solver='variational'"
+        )
+    named = isinstance(settings.interactions, str)
+    asked = settings.solver == "shared" or (
+        settings.solver == "auto" and named and not uses_subsample(settings, n_rows)
+    )
+    return asked and data.all_raw and isinstance(data.family, Multinomial)
+
+
 def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     """The order to fit, or the highest to try; by default no more than there are columns."""
     if settings.order is None:
@@ -180,13 +206,13 @@ def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
     return settings.order
 
 
-def _default(settings: Settings, n_rows: int) -> ColumnKind | None:
+def _default(settings: Settings, n_rows: int, family: Family) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where smoothing parameters are learned."""
-    return (
-        SplineIID(n_basis=BASIS_SIZE if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
-        if estimates_smoothing(settings)
-        else None
-    )
+    if not estimates_smoothing(settings):
+        return None
+    several = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
+    few = CLASS_BASIS_SIZE if several else BASIS_SIZE
+    return SplineIID(n_basis=few if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
 
 
 def _refuse_infinite(model: Model) -> None:

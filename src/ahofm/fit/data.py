@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Codes, Encoder
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
-from ahofm.families import Family
+from ahofm.families import Family, Multinomial
 from ahofm.families.units import Units
 from ahofm.kernels import Chunk
 from ahofm.model import check_offset, check_weight
@@ -103,22 +103,25 @@ def row_counts(weight: Floats, family: Family) -> Floats:
     return np.where(weight < mean / MOST_TOTAL_WEIGHT, 0.0, weight)
 
 
-def by_relevance(codes: Codes, rows: Rows) -> tuple[int, ...]:
+def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None) -> tuple[int, ...]:
     """Places of the columns, by the variance of the target's means per code, the largest first.
 
-    Solvers visit columns in this order, so that a table with its columns in another order has the same fit.
+    Solvers visit columns in this order, so that a table with its columns in another order has the same fit. Where
+    targets are numbers of classes, variances of their indicators are added up: names of classes do not matter then.
     """
     weight = rows.weight / rows.weight.sum()
-    residual = rows.y - weight @ rows.y
-    residual = weight * (residual / max(float(np.abs(residual).max()), np.finfo(float).tiny))
-    between, along = np.empty((2, len(codes.columns)))
-    for j, (column, size) in enumerate(zip(codes.columns, codes.sizes, strict=True)):
-        mass = np.bincount(column, weight, minlength=size)
-        sums = np.bincount(column, residual, minlength=size)
-        between[j] = (sums**2 / np.maximum(mass, np.finfo(float).tiny)).sum()
-        along[j] = np.arange(size) @ sums
+    targets = [rows.y] if n_classes is None else [(rows.y == k).astype(np.float64) for k in range(n_classes)]
+    between, along = np.zeros((2, len(codes.columns)))
+    for y in targets:
+        residual = y - weight @ y
+        residual = weight * (residual / max(float(np.abs(residual).max()), np.finfo(float).tiny))
+        for j, (column, size) in enumerate(zip(codes.columns, codes.sizes, strict=True)):
+            mass = np.bincount(column, weight, minlength=size)
+            sums = np.bincount(column, residual, minlength=size)
+            between[j] += (sums**2 / np.maximum(mass, np.finfo(float).tiny)).sum()
+            along[j] += np.abs(np.arange(size) @ sums)
     # Columns of mostly distinct values tie in the first number, but for rounding.
-    return tuple(int(j) for j in np.lexsort((-np.abs(along), np.array(codes.sizes), -between.round(9))))
+    return tuple(int(j) for j in np.lexsort((-along, np.array(codes.sizes), -between.round(9))))
 
 
 def merged_rows(table: Table, codes: Codes, rows: Rows, columns: Sequence[int]) -> tuple[Table, Codes, Rows]:
@@ -208,9 +211,8 @@ def prepare(
     """Encode, merge and standardise a table in memory. ``all_raw``: also when there are many rows."""
     codes = encoder.encode(table, n_threads=n_threads)
     raw_sample = None if all_raw or len(rows.y) <= RAW_SAMPLE_ROWS else raw_sample_rows(len(rows.y))
-    columns = (
-        by_relevance(codes, rows) if raw_sample is None else by_relevance(codes.take(raw_sample), rows.take(raw_sample))
-    )
+    seen, own = (codes, rows) if raw_sample is None else (codes.take(raw_sample), rows.take(raw_sample))
+    columns = by_relevance(seen, own, _classes_of(family))
     if table.n_rows <= MERGED_ROWS:
         table, codes, rows = merged_rows(table, codes, rows, columns)
     filled, inner, units = _standardised(family, rows if raw_sample is None else rows.take(raw_sample))
@@ -243,7 +245,7 @@ def prepare_dataset(
     source = MappedSource(dataset.source, replace(change, units=units))
     codes = encoder.encode(raw_sample.table, n_threads=n_threads)
     mine = _inner(rows, units)
-    columns = by_relevance(codes, rows)
+    columns = by_relevance(codes, rows, _classes_of(family))
     return Data(encoder, source, executor, raw_sample.table, codes, mine, filled, inner, units, dataset.total, columns)
 
 
@@ -275,6 +277,11 @@ class Changed:
         offset = None if chunk.offset is None else check_offset(chunk.offset, chunk.n_rows, self.family)
         offset = None if offset is None else self.units.of_offset(offset)
         return replace(chunk, y=self.target(chunk.y), offset=offset)
+
+
+def _classes_of(family: Family) -> int | None:
+    """Number of classes; None where targets are numbers."""
+    return family.n_eta if isinstance(family, Multinomial) else None
 
 
 def _standardised(family: Family, rows: Rows) -> tuple[Family, Family, Units]:

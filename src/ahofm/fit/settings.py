@@ -20,7 +20,7 @@ from ahofm.tuning import RANKS
 PENALISED = ("lbfgs", "bcd", "adam")
 """Solvers that minimise a penalised objective with given smoothing parameters."""
 
-ESTIMATING = ("variational", "subsample")
+ESTIMATING = ("variational", "subsample", "shared")
 """Solvers that learn the smoothing parameters."""
 
 RETIRED = {

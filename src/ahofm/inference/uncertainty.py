@@ -165,8 +165,11 @@ def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
 def _coordinates(columns: Sequence[ColumnPriors | None], rank: int, model: Model) -> tuple[list[Floats], list[Floats]]:
     """Values at the codes: all coordinates for main effects, the smoothest ones for factors if there are many."""
     sizes = [0 if column is None else column.start.shape[1] for column in columns]
-    spare = MOST_COEFFICIENTS - 1 - sum(sizes)
-    most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), 2)
+    several = model.family.n_eta > 2
+    spare = int(MOST_COEFFICIENTS / np.sqrt(model.family.n_eta if several else 1)) - 1 - sum(sizes)
+    # Shared curves of several classes are many, and every class has a covariance: curves without room count as known.
+    least = 0 if several else 2
+    most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), least)
     mains, factors = [], []
     for book, column in zip(model.encoder.codebooks, columns, strict=True):
         values = np.zeros((book.n_codes, 0 if column is None else column.start.shape[1]))

@@ -4,7 +4,7 @@ from ahofm.kernels.block import BlockKernel, BlockSums, ColumnMoments, Reference
 from ahofm.kernels.curves import CurveKernel, Curves, LevelCurves, NumberCurves, ReferenceCurves, column_curves
 from ahofm.kernels.losses import LOSSES, log_of_sum
 from ahofm.kernels.native import INSTRUCTION_SETS, NativeKernel
-from ahofm.kernels.native_block import MAX_BLOCK_ORDER, NativeBlockKernel, chain, inverses
+from ahofm.kernels.native_block import MAX_BLOCK_ORDER, NativeBlockKernel, chain, code_sums, inverses
 from ahofm.kernels.native_curves import NativeCurves
 from ahofm.kernels.protocol import Chunk, ColumnSums, Kernel, Sums, Tables
 from ahofm.kernels.reference import ReferenceKernel
@@ -33,6 +33,7 @@ __all__ = [
     "Sums",
     "Tables",
     "chain",
+    "code_sums",
     "column_curves",
     "inverses",
     "log_of_sum",

@@ -125,3 +125,26 @@ def chain(
     )
     _native.chain(INSTRUCTION_SETS[-1], gram, rhs, edges, lam_difference, lam_value, solved, variance, differences)
     return solved, variance, differences
+
+
+def code_sums(codes: NDArray[Any], n_codes: int, slopes: Floats, weight: Floats, pull: Floats) -> tuple[Floats, Floats]:
+    """Sum over the rows of each code.
+
+    Parameters
+    ----------
+    codes : array of shape (n,), uint8, uint16 or uint32
+    n_codes : int
+    slopes, pull : arrays of shape (n, width)
+    weight : array of shape (n,)
+
+    Returns
+    -------
+    gram : array of shape (n_codes, width, width)
+        Sums of ``weight slopes slopes'``.
+    rhs : array of shape (n_codes, width)
+        Sums of ``slopes pull``.
+    """
+    gram, rhs = np.zeros((n_codes, slopes.shape[1], slopes.shape[1])), np.zeros((n_codes, slopes.shape[1]))
+    codes, slopes, weight, pull = (contiguous(array) for array in (codes, slopes, weight, pull))
+    _native.code_sums(INSTRUCTION_SETS[-1], codes, slopes, weight, pull, gram, rhs)
+    return gram, rhs

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID, known_codes
 from ahofm.columns.basis import Basis, Floats
+from ahofm.columns.kind import Support
 from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.model.coordinates import coordinates
 from ahofm.priors.base import FunctionPosterior, Prior
@@ -90,6 +91,10 @@ class ColumnPriors:
         if main is None:
             parts.insert(0, (np.zeros((self.book.size, 1)), np.zeros(1)))
         return np.hstack([coef for coef, _ in parts]), np.concatenate([centring for _, centring in parts])
+
+    def function_coefficients(self, posterior: FunctionPosterior, *, main: bool) -> tuple[Floats, Floats]:
+        """The same for main effects or factors alone, any number of them: (size, width) and (width,)."""
+        return self._coefficients(posterior, self.main_smooth if main else self.smooth)
 
     def _coefficients(self, posterior: FunctionPosterior, smooth: SmoothCoordinates | None) -> tuple[Floats, Floats]:
         width = posterior.mean.shape[1]
@@ -265,6 +270,19 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     basis = np.zeros((n_codes, functions.size))
     basis[: book.support.size] = replace(book, functions=functions, missing_mass=0.0).basis.toarray()[:-1]
     return SmoothCoordinates(values, to_basis, centring, group, weight, stiffness, largest_lam, functions, basis)
+
+
+def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
+    """Coordinates of a spline in the ranks of a column's values, not in the values: tails are no farther than rows go.
+
+    A code's rank is the middle of its share of the mass. Only ``values`` and what belongs to priors is of use: the
+    codebook's smooth functions are others, so such a curve is written down by its values at the codes.
+    """
+    mass = book.support.mass / book.support.mass.sum()
+    ranks = np.cumsum(mass) - 0.5 * mass
+    support = Support(ranks, book.support.mass, float(ranks[0]), float(ranks[-1]), exact=True)
+    kind = book.kind if isinstance(book.kind, SplineIID) else SplineIID()
+    return smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
 
 
 def all_column_priors(

@@ -107,6 +107,27 @@ class SplinePrior:
     ) -> tuple[FunctionPosterior, Floats]:
         """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""
         m, width = self.values.shape[1], gram.shape[1]
+        factor = self._factored(gram, lam, tensor_penalty)
+        right = np.tensordot(self.values, rhs, axes=(0, 0)).reshape(m * width, -1)
+        coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False).reshape(m, width, -1)
+        covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        variances = np.diag(covariance).reshape(m, width)
+        edf = self._sizes[:, np.newaxis] - lam * (self._groups @ variances)
+        quadratic_form = self.quadratic_forms(coef[:, :, 0])
+        variance = self._variance(covariance, width)
+        posterior = FunctionPosterior(self.values @ coef[:, :, 0], variance, coef[:, :, 0], None, edf, quadratic_form)
+        return posterior, coef
+
+    def mean(self, gram: Floats, rhs: Floats, lam: Floats) -> Floats:
+        """Posterior means of the coefficients alone, (m, K): a third of the time of :meth:`solve`."""
+        factor = self._factored(gram, lam, None)
+        right = (self.values.T @ rhs).ravel()
+        coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False)
+        return np.asarray(coef.reshape(self.values.shape[1], gram.shape[1]))
+
+    def _factored(self, gram: Floats, lam: Floats, tensor_penalty: TensorPenalty | None) -> Floats:
+        """Lower Cholesky factor of the posterior precision of all coefficients, (m K, m K)."""
+        m, width = self.values.shape[1], gram.shape[1]
         penalty = lam[self.group] * self.weight[:, np.newaxis]
         matrix = self._gram(gram)
         diagonal = np.einsum("ii->i", matrix)
@@ -118,15 +139,7 @@ class SplinePrior:
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError("the smooth block is not positive definite")
-        right = np.tensordot(self.values, rhs, axes=(0, 0)).reshape(m * width, -1)
-        coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False).reshape(m, width, -1)
-        covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-        variances = np.diag(covariance).reshape(m, width)
-        edf = self._sizes[:, np.newaxis] - lam * (self._groups @ variances)
-        quadratic_form = self.quadratic_forms(coef[:, :, 0])
-        variance = self._variance(covariance, width)
-        posterior = FunctionPosterior(self.values @ coef[:, :, 0], variance, coef[:, :, 0], None, edf, quadratic_form)
-        return posterior, coef
+        return np.asarray(factor)
 
     def quadratic_forms(self, coef: Floats) -> Floats:
         """The quadratic form of each group: (groups, K)."""
@@ -152,16 +165,10 @@ class SplinePrior:
     def _gram(self, gram: Floats) -> Floats:
         """``sum_b values_b values_b' (x) gram_b``: the products over codes are one matrix product."""
         m, width = self.values.shape[1], gram.shape[1]
-        a, b, products = self._pairs
+        _, _, products = self._pairs
         f, g = _lower(width)
         packed = products @ gram[:, f, g]
-        blocks = np.empty((len(a), width, width))
-        blocks[:, f, g] = packed
-        blocks[:, g, f] = packed
-        matrix = np.empty((m, width, m, width))
-        matrix[a, :, b, :] = blocks
-        matrix[b, :, a, :] = blocks
-        return matrix.reshape(m * width, m * width)
+        return np.asarray(packed.ravel()[_spread(m, width)])
 
     def _variance(self, covariance: Floats, width: int) -> Floats:
         """Of each function at each code, from the lower triangle of the coefficients' covariance."""
@@ -176,3 +183,18 @@ class SplinePrior:
 def _lower(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Places of a lower triangle."""
     return np.tril_indices(width)
+
+
+@lru_cache(maxsize=64)
+def _spread(m: int, width: int) -> NDArray[np.intp]:
+    """Places of all entries of a matrix (m width, m width) in products of lower triangles (pairs of m, of width)."""
+    places = []
+    for size in (m, width):
+        a, b = np.tril_indices(size)
+        at = np.empty((size, size), dtype=np.intp)
+        at[a, b] = at[b, a] = np.arange(len(a))
+        places.append(at)
+    outer, inner = places
+    count = width * (width + 1) // 2
+    found = outer[:, np.newaxis, :, np.newaxis] * count + inner[np.newaxis, :, np.newaxis, :]
+    return np.ascontiguousarray(found.reshape(m * width, m * width))

@@ -179,3 +179,12 @@ def test_an_order_whose_sweeps_fail_is_priced_by_its_functions(monkeypatch):
     first, second, third = (speed.later[order].at(300) for order in (1, 2, 3))
     assert second / first == pytest.approx(3.0)  # main effects cost as much as two factors
     assert third / first == pytest.approx(5.0)
+
+
+def test_several_classes_are_forecast_by_sweeps_of_their_candidates():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 4, 300)
+    found = AHOFMClassifier(order=2, n_jobs=1).forecast(X, y)
+    assert 0.01 < found.seconds < 60.0
+    assert set(found.parts) == {"learn", "search", "fit"}
+    assert found.memory > 1e6

@@ -242,7 +242,7 @@ def test_shares_are_those_of_a_mean(seed, order):
 
 
 @pytest.mark.parametrize("good", [0, 1, 2])
-def test_the_only_good_recipe_has_it_all(good):
+def test_the_only_good_how_has_it_all(good):
     errors = np.full((3, 2), 2.0)
     errors[good, 1] = 0.05
     assert scores_of(errors).stacking_weights(2) == {(good, 2): 1.0}
@@ -264,7 +264,7 @@ def test_orders_may_have_gaps():
     assert scores_of([[2.0, 0.05, 0.05]], orders=(1, 3, 5)).stacking_weights(4) == {(0, 3): 1.0}
 
 
-def test_equally_good_recipes_share_alike():
+def test_equally_good_ways_share_alike():
     shares = scores_of([[0.5], [0.5]]).stacking_weights(1)
     assert shares[0, 1] == pytest.approx(0.5, abs=0.1)
 
@@ -404,7 +404,7 @@ def test_folds_depend_on_the_seed_alone(n):
 
 
 @pytest.mark.filterwarnings("ignore:the fit stopped")
-def test_copies_of_a_recipe_share_its_weight(monkeypatch):
+def test_copies_of_a_how_share_its_weight(monkeypatch):
     """Three members of a candidate that counts 80 % count 80 % together."""
     seen = []
 
@@ -436,7 +436,7 @@ def test_copies_of_a_recipe_share_its_weight(monkeypatch):
         (15_000, {"dispersed": False}, 12_000, 3_000),
     ],
 )
-def test_rows_that_weigh_recipes(n, told, fitted, weighing):
+def test_rows_that_weigh_ways(n, told, fitted, weighing):
     ((rows, rest),) = validation_split(n, 0, **told)
     assert (len(rows), len(rest)) == (fitted, weighing)
     assert not np.intersect1d(rows, rest).size

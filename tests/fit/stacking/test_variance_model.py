@@ -116,7 +116,7 @@ def test_noise_is_that_of_rows_that_count_alike():
     assert found[0].predictor is fits[0][0].predictor
 
 
-def test_who_has_a_weighted_recipe():
+def test_who_has_a_weighted_how():
     X, rng = columns_of(2500)
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
     many = work_of(X, y)

@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from ahofm.backends import FailedError
 from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
-from ahofm.fit.api import estimates_smoothing, prepared, ranks_for
+from ahofm.fit.api import estimates_smoothing, prepared, ranks_for, shares_curves
+from ahofm.fit.classes.forecast import class_costs
 from ahofm.fit.cost.schedule import Job, Schedule
-from ahofm.fit.data import counted_rows
+from ahofm.fit.data import Data, counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
 from ahofm.fit.solvers.subsample.refine import rows_of
@@ -107,6 +108,8 @@ def forecast_fit(
     few = table.take(some), rows.take(some)
     data, learning = timed(lambda: prepared(*few, family, settings, n))
     kept, peak = (size / len(some) * n for size in traced(lambda: prepared(*few, family, settings, n)))
+    if shares_curves(data, settings, n):
+        return _of_classes(data, settings, n, learning / len(some) * n, peak, kept, threads)
     problem = replace(
         TrainingProblem.of(data, ranks_for(data, settings, n), settings), refined=uses_subsample(settings, n)
     )
@@ -139,6 +142,18 @@ def forecast_fit(
     memory = OVERHEAD_BYTES + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
     seconds = min(sum(parts.values()), settings.time_budget or np.inf)
     return Forecast(seconds, memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
+
+
+def _of_classes(
+    data: Data, settings: Settings, n: int, learning: float, peak: float, kept: float, threads: int
+) -> Forecast:
+    """Of a fit to several classes with shared curves; fits are made side by side."""
+    ranks = ranks_for(data, settings, n)
+    costs = class_costs(data, ranks, settings, n)
+    beside = min(threads, costs.n_members)
+    parts = {"learn": learning, "search": costs.search / beside, "fit": costs.members / beside}
+    memory = OVERHEAD_BYTES + max(peak, kept + beside * costs.memory)
+    return Forecast(sum(parts.values()), memory, parts, n, len(data.encoder.codebooks), ranks, costs.n_members)
 
 
 def _seconds(jobs: Sequence[Job], speeds: Sequence[Speed], threads: int, crowded: float) -> float:

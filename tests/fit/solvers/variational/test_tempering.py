@@ -60,7 +60,7 @@ def test_smooth_pairs_without_strengths_of_their_own_against_the_noise(monkeypat
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Spline(), "spline"), (RandomWalk(), "spline_iid")])
-def test_given_kinds_are_fitted_by_the_recipe_that_is_like_them(monkeypatch, kind, name):
+def test_given_kinds_are_fitted_by_the_how_that_is_like_them(monkeypatch, kind, name):
     assert chosen(monkeypatch, 2500, columns=kind).keys() == {name}
 
 

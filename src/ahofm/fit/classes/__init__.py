@@ -1,0 +1,1 @@
+"""The default fit of several classes: candidates with shared curves, chosen and stacked by validation rows."""

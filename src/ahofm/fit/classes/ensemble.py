@@ -1,0 +1,281 @@
+"""The default fit of several classes, in its steps: candidates, cross-validation, members, and their merger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ahofm.columns.encode import requested_kinds
+from ahofm.fit.classes.candidates import ClassCandidate, class_candidates
+from ahofm.fit.classes.merge import merged
+from ahofm.fit.classes.runner import ClassRunner, Job
+from ahofm.fit.classes.search import Search, search
+from ahofm.fit.cost.runner import Runner
+from ahofm.fit.data import Data
+from ahofm.fit.settings import Settings
+from ahofm.fit.solvers.base import Deadline, Saved
+from ahofm.model import Choice, Gain, Lower, Model, Reason, Trace
+from ahofm.priors.column import Interactions
+from ahofm.shared_curves.class_fit import ClassFit
+from ahofm.shared_curves.class_rows import ClassRows
+from ahofm.shared_curves.columns import CodedColumn, class_columns, scales_differ
+from ahofm.shared_curves.main_effects import JointDesign
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, Report, fit_factors, fit_mains
+from ahofm.tuning.classes import FEWEST_CLASS_ROWS, FIXED_STARTS, LEARNED_STARTS
+
+Mix = Sequence[tuple[float, ClassCandidate]]
+"""Stacking weights of candidates; what they lack to 1 is the weight of constants."""
+
+
+@dataclass(frozen=True)
+class ClassProblems:
+    """All rows as fits see them.
+
+    Attributes
+    ----------
+    columns : list of int
+        Places in the table of the columns that vary, in the order of everything that has an entry per column.
+    by_scale : dict of bool to ClassProblem
+        By whether curves are smooth in ranks.
+    """
+
+    columns: list[int]
+    by_scale: Mapping[bool, ClassProblem]
+
+    @classmethod
+    def of(cls, data: Data, settings: Settings) -> ClassProblems:
+        """With every scale that makes a difference."""
+        books = data.encoder.codebooks
+        rows = ClassRows(
+            data.rows.y.astype(np.intp),
+            data.rows.weight,
+            None if data.rows.offset is None else np.ascontiguousarray(data.rows.offset.T),
+            data.family.n_eta,
+        )
+        places = [j for j in data.columns if books[j].size > 0]
+        asked = requested_kinds(settings.columns, data.encoder.names)
+        automatic, own = [j not in asked for j in places], [books[j] for j in places]
+        coded = [CodedColumn(data.codes.columns[j], data.codes.sizes[j]) for j in places]
+        counts = None
+        if not data.counts_rows:
+            counts = [np.bincount(part.codes, minlength=part.n_codes)[:-1].astype(np.float64) for part in coded]
+        interactions: Interactions = "spline" if settings.interactions == "auto" else settings.interactions
+        scales = [False, True] if interactions == "spline" and scales_differ(own, automatic) else [False]
+        columns = {
+            ranked: class_columns(own, automatic, interactions, center=settings.center, counts=counts, ranked=ranked)
+            for ranked in scales
+        }
+        return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded) for ranked in scales})
+
+
+def fit_classes(
+    data: Data,
+    ranks: Mapping[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    deadline: Deadline | None = None,
+) -> Model:
+    """Several classes with shared curves.
+
+    1. Main effects are fitted to all rows: the model if the fit is stopped early.
+    2. Candidates differ in their scale, their number of curves, and what keeps these from following noise.
+    3. Cross-validation fits them to parts of the rows, and stacks them by their predictions of the others.
+    4. Members are fits to all rows of the candidates that have weight, from several starts.
+    5. Their weighted mean is the model, with a linear predictor per class and the same curves in all of them.
+
+    Parameters
+    ----------
+    data : Data
+        Of a multinomial family, all rows of it in memory.
+    ranks : dict of order to rank
+    settings : Settings
+    classes : tuple or None
+        Labels, for a classifier.
+    saved : Saved, optional
+        Where complete parts of the fit are kept, and taken from.
+    deadline : Deadline, optional
+        When the best model so far is to be returned.
+    """
+    begun = time.perf_counter()
+    problems = ClassProblems.of(data, settings)
+    candidates = class_candidates(ranks, settings, scales=list(problems.by_scale), n_rows=data.n_rows)
+    reports = Runner(settings.n_threads, data.n_rows, settings.callbacks, deadline=deadline)
+    runner = ClassRunner(reports, settings.n_threads, saved, ClassFit)
+    scales = list(problems.by_scale)
+    joint = {k: JointDesign.of(own.columns, own.coded) for k, own in problems.by_scale.items()}
+    mains = runner([_mains(problems.by_scale[k], joint[k]) for k in scales], [1.0] * len(scales))
+    states = {k: state for k, state in zip(scales, mains, strict=True) if state is not None}
+    if not states:
+        raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
+    fits = {
+        candidate.name: [ClassFit.of(problems.by_scale[k], joint[k], states[k])]
+        for candidate in candidates
+        if candidate.how is None and (k := candidate.ranked) in states
+    }
+    found = None
+    if not runner.stopped and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
+        found = search(problems.by_scale, candidates, settings.seed, runner)
+    mixes = _mixes(found, candidates, ranks, stopped=runner.stopped)
+    searched = time.perf_counter()
+    if not runner.stopped:
+        fits |= _members(problems, joint, states, mixes, settings, runner)
+    mixes = {order: [part for part in mix if part[1].name in fits] for order, mix in mixes.items()}
+    first = next(candidate for candidate in candidates if candidate.name in fits)
+    mixes = {order: mix or [(1.0, first)] for order, mix in mixes.items()}
+    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
+    return _model(data, problems, mixes, fits, found, runner, seconds, settings, classes)
+
+
+def _mains(problem: ClassProblem, joint: JointDesign) -> Job:
+    return lambda report: fit_mains(problem, joint, report)
+
+
+def _mixes(
+    found: Search | None, candidates: Sequence[ClassCandidate], ranks: Mapping[int, int], *, stopped: bool
+) -> dict[int, Mix]:
+    """Weights of candidates for the model of every order."""
+    orders = (1, *ranks)
+    if found is not None:
+        mixes: dict[int, Mix] = {1: found.weights(1)}
+        for below, order in pairwise(orders):
+            mix = found.weights(order)
+            mixes[order] = mix if _gain(found, mixes[below], mix, below, order).gain > 0.0 else mixes[below]
+        return mixes
+    if stopped:
+        return {order: [] for order in orders}
+    ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # nobody to judge: the robust scale
+    learned = [one for one in ranked if one.how is None or one.how.learned]
+    return {order: [(1.0, [one for one in learned if one.order <= order][-1])] for order in orders}
+
+
+def _members(
+    problems: ClassProblems,
+    joint: Mapping[bool, JointDesign],
+    states: Mapping[bool, ClassState],
+    mixes: Mapping[int, Mix],
+    settings: Settings,
+    runner: ClassRunner,
+) -> dict[str, list[ClassFit]]:
+    """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
+    top = mixes[max(mixes)]
+    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.how is not None}
+    copies = _copies(wanted, {one.name: weight for weight, one in top}, settings)
+    jobs = [
+        (name, _member(problems.by_scale[one.ranked], joint[one.ranked], states[one.ranked], one, (settings.seed, k)))
+        for name, one in wanted.items()
+        for k in range(copies[name])
+    ]
+    done = runner([job for _, job in jobs], [1.0] * len(jobs), "class member")
+    fits: dict[str, list[ClassFit]] = {}
+    for (name, _), fit in zip(jobs, done, strict=True):
+        if fit is not None:
+            fits.setdefault(name, []).append(fit)
+    return fits
+
+
+def _copies(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], settings: Settings) -> dict[str, int]:
+    """Starts of each candidate; one of those that only lower orders need."""
+    if settings.n_members != "auto" or settings.effort == "fast":
+        count = 1 if settings.n_members == "auto" else int(settings.n_members)
+        copies = dict.fromkeys(wanted, 1)
+        while top and sum(copies.values()) < count and (own := [n for n in wanted if n in top]):
+            copies[max(own, key=lambda name: top[name] / copies[name])] += 1
+        return copies
+    return {
+        name: 1 if name not in top else LEARNED_STARTS if one.how is not None and one.how.learned else FIXED_STARTS
+        for name, one in wanted.items()
+    }
+
+
+def _member(
+    problem: ClassProblem, joint: JointDesign, start: ClassState, candidate: ClassCandidate, seed: Sequence[int]
+) -> Job:
+    how = candidate.how
+    assert how is not None
+
+    def job(report: Report) -> ClassFit:
+        return ClassFit.of(problem, joint, fit_factors(problem, joint, start, how, seed, report))
+
+    return job
+
+
+def _gain(found: Search, lower: Mix, higher: Mix, over: int, order: int) -> Gain:
+    """What an order gains over a lower one on the validation rows."""
+    weight, without = found.rows.weight, found.row_losses(lower)
+    gain = without - found.row_losses(higher)
+    unit = max(float(np.average(without, weights=weight)), np.finfo(float).tiny)
+    mean = float(np.average(gain, weights=weight))
+    rows = float(weight.sum() ** 2 / (weight @ weight))
+    error = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight) / rows))
+    return Gain(order, over, mean / unit, error / unit, found.rows.n_rows)
+
+
+def _model(
+    data: Data,
+    problems: ClassProblems,
+    mixes: Mapping[int, Mix],
+    fits: Mapping[str, Sequence[ClassFit]],
+    found: Search | None,
+    runner: ClassRunner,
+    seconds: Mapping[str, float],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+) -> Model:
+    """The weighted mean of the members, at every order."""
+    books, constants = data.encoder.codebooks, next(iter(problems.by_scale.values())).rows.constants()
+
+    def at(order: int) -> list[tuple[float, ClassFit]]:
+        return [(weight / len(fits[one.name]), fit) for weight, one in mixes[order] for fit in fits[one.name]]
+
+    orders = list(mixes)
+    models = [merged(at(order), books, problems.columns, constants) for order in orders]
+    best = max(at(orders[-1]), key=lambda part: part[0])[1]
+    smoothing = {order: np.zeros(len(books)) for order in models[-1][0].orders.all}
+    for order, lam in best.smoothing_parameters.items():
+        if order in smoothing:
+            smoothing[order][problems.columns] = lam
+    ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
+    trace = Trace("shared", runner.runner.reason or ended, tuple(runner.runner.records), seconds)
+    gains: tuple[Gain, ...] = ()
+    if found is not None:
+        gains = tuple(_gain(found, mixes[over], mixes[order], over, order) for over, order in pairwise(orders))
+    return Model(
+        data.encoder,
+        data.family,
+        models[-1],
+        classes,
+        smoothing,
+        data.total,
+        trace,
+        tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True)),
+        (_interactions(mixes[orders[-1]], found), _rank(mixes[orders[-1]], fits)),
+        gains=gains,
+    )
+
+
+def _interactions(mix: Mix, found: Search | None) -> Choice:
+    """Which candidates were mixed, and why, for people."""
+    parts = [f"{weight:.0%} {one.name}" for weight, one in sorted(mix, key=lambda part: -part[0])]
+    rest = 1.0 - sum(weight for weight, _ in mix)
+    text = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
+    if found is None:
+        return Choice("interactions", text, "given")
+    losses = ", ".join(f"{name} {loss:.4g}" for name, loss in found.losses.items())
+    return Choice("interactions", text, f"mean losses on {found.rows.n_rows} validation rows: {losses}")
+
+
+def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
+    """How many factors there were."""
+    parts = [
+        f"{len(fits[one.name])} x {rank} at order {order}"
+        for _, one in mix
+        if one.how is not None
+        for order, rank in one.how.ranks.items()
+    ]
+    return Choice("rank", ", ".join(parts) or "none", "of the starts of each candidate, before factors were dropped")

@@ -1,0 +1,80 @@
+"""What a fit to several classes will cost: a sweep of each candidate, timed on some of the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ahofm.fit.classes.candidates import class_candidates
+from ahofm.fit.classes.ensemble import ClassProblems
+from ahofm.fit.data import Data
+from ahofm.fit.settings import Settings
+from ahofm.shared_curves.main_effects import JointDesign
+from ahofm.shared_curves.shared_fit import fit_factors, fit_mains
+from ahofm.tuning.classes import (
+    CLASS_FOLDED_ROWS,
+    CLASS_FOLDS,
+    CLASS_SEARCH_ROWS,
+    FIXED_STARTS,
+    LEARNED_STARTS,
+    LIKELY_CLASS_SWEEPS,
+    SEARCH_STARTS,
+)
+from ahofm.tuning.forecasts import PROBED_SMALL
+
+
+@dataclass(frozen=True)
+class ClassCosts:
+    """Seconds of the search and of the members on one thread, bytes of a fit, and how many members are likely."""
+
+    search: float
+    members: float
+    memory: float
+    n_members: int
+
+
+def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows: int) -> ClassCosts:
+    """Of a fit to so many rows like those of ``data``.
+
+    Parameters
+    ----------
+    data : Data
+        Some of the rows.
+    ranks : dict of order to rank
+    settings : Settings
+    n_rows : int
+    """
+    problems = ClassProblems.of(data, settings)
+    whole = problems.by_scale[False]
+    some = whole.take(np.arange(min(whole.rows.n_rows, PROBED_SMALL)))
+    joint = JointDesign.of(some.columns, some.coded)
+    begun = time.process_time()
+    start = fit_mains(some, joint, lambda _: False)
+    mains = time.process_time() - begun
+    folds = CLASS_FOLDS if n_rows <= CLASS_FOLDED_ROWS else 1
+    part = n_rows * (folds - 1) / folds if folds > 1 else min(CLASS_SEARCH_ROWS, 0.8 * n_rows)
+    searched, fitted = part / some.rows.n_rows, n_rows / some.rows.n_rows
+    scales = len(problems.by_scale)
+    search, members, count, width = scales * folds * mains * searched, scales * mains * fitted, 1, 0
+    candidates = class_candidates(ranks, settings, scales=[False], n_rows=n_rows)
+    for candidate in candidates:
+        how = candidate.how
+        if how is None:
+            continue
+        begun = time.process_time()
+        fit_factors(some, joint, start, replace(how, sweeps=2), 0, lambda _: False)
+        sweep = 0.5 * (time.process_time() - begun) * (2.0 if how.learned else 1.0)
+        sweeps = LIKELY_CLASS_SWEEPS * how.sweeps
+        tried = (scales if candidate.stage == 0 else 1) + (folds - 1) * 0.5  # half of them are out of the race
+        search += (1 if how.learned else SEARCH_STARTS) * tried * sweeps * sweep * searched
+        copies = LEARNED_STARTS if how.learned else FIXED_STARTS
+        share = 1.0 / max(len(candidates) - 1, 1) if candidate.stage else 0.5
+        members += share * copies * sweeps * sweep * fitted
+        count, width = max(count, copies), max(width, sum(how.ranks.values()))
+    numbers = joint.design.shape[1] + 12 * width + 4 * whole.rows.n_classes
+    if settings.n_members != "auto":
+        count = int(settings.n_members)
+    return ClassCosts(search if len(candidates) > 1 else 0.0, members, 8.0 * numbers * n_rows, count)

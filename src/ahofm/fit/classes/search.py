@@ -1,0 +1,351 @@
+"""Cross-validation of candidate fits to several classes, and stacking weights by the losses on validation rows.
+
+All candidates are fitted without the first part of the rows. Those that predict it much worse than the best are out of
+the race; the others are fitted without each of the other parts, too. Curves with fixed smoothing parameters are judged
+after several numbers of sweeps, which is what keeps them from following the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from ahofm.columns.basis import Floats
+from ahofm.fit.classes.candidates import ClassCandidate
+from ahofm.fit.classes.runner import ClassRunner, Job
+from ahofm.fit.stacking.weights import Split
+from ahofm.shared_curves.class_fit import predicted
+from ahofm.shared_curves.class_rows import ClassRows
+from ahofm.shared_curves.main_effects import JointDesign
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, Report, fit_factors, fit_mains
+from ahofm.tuning import LEAST_WEIGHT
+from ahofm.tuning.classes import (
+    CLASS_FOLDED_ROWS,
+    CLASS_FOLDS,
+    CLASS_SEARCH_ROWS,
+    CLASS_VALIDATION_ROWS,
+    EQUAL_CLASS_WEIGHTS_ROWS,
+    LEAST_CLASS_LOSS,
+    OTHER_SCALE,
+    OUT_OF_RACE,
+    PATIENCE,
+    SEARCH_STARTS,
+    SWEEPS_JUDGED,
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate after a number of sweeps, with its linear predictors (K, rows) of the validation rows."""
+
+    candidate: ClassCandidate
+    eta: Floats
+    loss: float
+
+
+@dataclass
+class Search:
+    """What validation rows say.
+
+    Attributes
+    ----------
+    rows : ClassRows
+        The validation rows.
+    judged : list of Judged
+        Candidates that are still in the race, each with the number of sweeps that predicts best.
+    losses : dict of name to number
+        Mean losses of all candidates on the rows that they have been judged by.
+    """
+
+    rows: ClassRows
+    judged: list[Judged] = field(default_factory=list)
+    losses: dict[str, float] = field(default_factory=dict)
+
+    def weights(self, order: int) -> list[tuple[float, ClassCandidate]]:
+        """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants."""
+        own = [part for part in self.judged if part.candidate.order <= order]
+        if not own:
+            return []
+        weights = stacked([part.eta for part in own], self.rows)
+        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+        if not weights.any():
+            best = min(own, key=lambda part: part.loss)
+            return [(LEAST_WEIGHT, best.candidate)]
+        return [(float(weight), part.candidate) for weight, part in zip(weights, own, strict=True) if weight > 0.0]
+
+    def row_losses(self, weights: Sequence[tuple[float, ClassCandidate]]) -> Floats:
+        """Losses (rows,) of a weighted mean."""
+        by_name = {part.candidate.name: part.eta for part in self.judged}
+        constant = (1.0 - sum(weight for weight, _ in weights)) * self.rows.constants()[:, np.newaxis]
+        eta = constant + sum((weight * by_name[one.name] for weight, one in weights), np.zeros((1, 1)))
+        return -self.rows.log_likelihoods(np.broadcast_to(eta, (self.rows.n_classes, self.rows.n_rows)))[0]
+
+
+def class_parts(y: NDArray[np.intp], seed: int) -> list[Split]:
+    """Rows to fit and validation rows, every class spread over all parts as evenly as it can be."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    _, first, classes = np.unique(y[order], return_index=True, return_inverse=True)
+    order = order[np.argsort(first[classes], kind="stable")]  # class after class, however they are numbered
+    place = np.empty(len(y), dtype=np.int64)
+    if len(y) <= CLASS_FOLDED_ROWS:
+        place[order] = np.arange(len(y)) % CLASS_FOLDS
+        return [(np.flatnonzero(place != part), np.flatnonzero(place == part)) for part in range(CLASS_FOLDS)]
+    place[order] = np.arange(len(y))
+    fitted = min(CLASS_SEARCH_ROWS, 4 * len(y) // 5)
+    rest = min(CLASS_VALIDATION_ROWS, len(y) - fitted)
+    chosen = _evenly(order, fitted)
+    left = order[~np.isin(order, chosen)]
+    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
+
+
+def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return rows[np.arange(count) * len(rows) // count]
+
+
+def search(
+    problems: Mapping[bool, ClassProblem], candidates: Sequence[ClassCandidate], seed: int, runner: ClassRunner
+) -> Search | None:
+    """Judge candidates by rows that they were not fitted to; None if somebody asked to stop.
+
+    Parameters
+    ----------
+    problems : dict of bool to ClassProblem
+        All rows, by whether curves are smooth in ranks.
+    candidates : sequence of ClassCandidate
+    seed : int
+    runner : ClassRunner
+    """
+    rows = next(iter(problems.values())).rows
+    parts = class_parts(rows.y, seed)
+    found = Search(rows.take(np.concatenate([rest for _, rest in parts])))
+    race = _race(problems, candidates, parts[0], seed, runner)
+    if race is None:
+        return None
+    paths = {name: [path] for name, path in race.paths.items()}
+    found.losses, racing = race.means(), race.left()
+    for number, part in enumerate(parts[1:], 1):
+        fold = Fold.of(problems, sorted({one.ranked for one in racing}), part, (seed, number), runner)
+        own = None if fold is None else fold.paths(racing, runner)
+        if own is None:
+            return None
+        for candidate, path in zip(racing, own, strict=True):
+            paths[candidate.name].append(path)
+    for candidate in racing:
+        found.judged.append(_best_stop(candidate, paths[candidate.name], found.rows))
+        found.losses[candidate.name] = found.judged[-1].loss
+    return found
+
+
+@dataclass
+class Race:
+    """Candidates that have been fitted without the first validation rows.
+
+    Attributes
+    ----------
+    weight : array of shape (rows,)
+        Of the first validation rows.
+    candidates : list of ClassCandidate
+    paths : dict of name to linear predictors (K, rows) by number of sweeps
+    losses : dict of name to array of shape (rows,)
+        At the number of sweeps that predicts best.
+    """
+
+    weight: Floats
+    candidates: list[ClassCandidate] = field(default_factory=list)
+    paths: dict[str, dict[int, Floats]] = field(default_factory=dict)
+    losses: dict[str, Floats] = field(default_factory=dict)
+
+    def add(self, candidate: ClassCandidate, path: dict[int, Floats], rows: ClassRows) -> None:
+        """Judge another one."""
+        losses = [-rows.log_likelihoods(eta)[0] for eta in path.values()]
+        self.candidates.append(candidate)
+        self.paths[candidate.name] = path
+        self.losses[candidate.name] = min(losses, key=self._mean)
+
+    def means(self) -> dict[str, float]:
+        """Mean losses by name."""
+        return {name: self._mean(losses) for name, losses in self.losses.items()}
+
+    def _mean(self, values: Floats) -> float:
+        return float(self.weight @ values / self.weight.sum())
+
+    def near(self, candidate: ClassCandidate, times: float) -> bool:
+        """Whether a candidate's loss is at most so many times the least one, or a standard error away from it."""
+        if candidate.name not in self.losses:
+            return False
+        least = min(self.losses.values(), key=self._mean)
+        more = self.losses[candidate.name] - least
+        mean, rows = self._mean(more), float(self.weight.sum() ** 2 / (self.weight @ self.weight))
+        error = np.sqrt(self._mean((more - mean) ** 2) / rows)
+        return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
+
+    def left(self) -> list[ClassCandidate]:
+        """Those still in the race; main effects always are."""
+        return [one for one in self.candidates if one.how is None or self.near(one, OUT_OF_RACE)]
+
+    def admits(self, candidate: ClassCandidate) -> bool:
+        """Whether a dearer candidate is worth a try: its scale and its parent have done well."""
+        same = [one for one in self.candidates if one.ranked == candidate.ranked]
+        if not any(self.near(one, OTHER_SCALE) for one in same):
+            return False
+        parents = [one for one in same if one.how == candidate.parent]
+        return candidate.parent is None or any(self.near(one, OUT_OF_RACE) for one in parents)
+
+
+def _race(
+    problems: Mapping[bool, ClassProblem],
+    candidates: Sequence[ClassCandidate],
+    part: Split,
+    seed: int,
+    runner: ClassRunner,
+) -> Race | None:
+    """Fit candidates without the first validation rows, stage by stage; None if somebody asked to stop."""
+    race = Race(next(iter(problems.values())).rows.weight[part[1]])
+    fold = Fold.of(problems, sorted(problems), part, (seed, 0), runner)
+    for stage in sorted({candidate.stage for candidate in candidates}):
+        own = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
+        paths = None if fold is None else fold.paths(own, runner)
+        if fold is None or paths is None:
+            return None
+        for candidate, path in zip(own, paths, strict=True):
+            race.add(candidate, path, fold.unseen[candidate.ranked].rows)
+    return race
+
+
+def _best_stop(candidate: ClassCandidate, paths: Sequence[dict[int, Floats]], rows: ClassRows) -> Judged:
+    """A candidate after the number of sweeps that predicts best, of those that all parts have."""
+    best: tuple[float, int, Floats] | None = None
+    for sweeps in set.intersection(*(set(path) for path in paths)):
+        eta = np.concatenate([path[sweeps] for path in paths], axis=1)
+        loss = rows.loss(eta) / rows.total
+        if best is None or loss < best[0]:
+            best = loss, sweeps, eta
+    assert best is not None
+    loss, sweeps, eta = best
+    if candidate.how is not None and not candidate.how.learned:
+        candidate = candidate.up_to(sweeps)
+    return Judged(candidate, eta, loss)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows to fit and validation rows, with the main effects that all candidates begin with, by scale."""
+
+    problems: Mapping[bool, ClassProblem]
+    joint: Mapping[bool, JointDesign]
+    states: Mapping[bool, ClassState]
+    unseen: Mapping[bool, ClassProblem]
+    seed: tuple[int, int]
+    fraction: float
+
+    @classmethod
+    def of(
+        cls,
+        problems: Mapping[bool, ClassProblem],
+        scales: Sequence[bool],
+        part: Split,
+        seed: tuple[int, int],
+        runner: ClassRunner,
+    ) -> Fold | None:
+        """None if somebody asked to stop."""
+        own = {ranked: problems[ranked].take(part[0]) for ranked in scales}
+        joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
+        fraction = len(part[0]) / problems[scales[0]].rows.n_rows
+        mains = runner([_mains(own[k], joint[k]) for k in scales], [fraction] * len(scales))
+        unseen = {ranked: problems[ranked].take(part[1]) for ranked in scales}
+        states = dict(zip(scales, mains, strict=True))
+        return None if runner.stopped else cls(own, joint, states, unseen, seed, fraction)
+
+    def paths(self, candidates: Sequence[ClassCandidate], runner: ClassRunner) -> list[dict[int, Floats]] | None:
+        """Linear predictors of the validation rows by number of sweeps; None if somebody asked to stop."""
+        jobs: list[Job] = []
+        for candidate in candidates:
+            k, how = candidate.ranked, candidate.how
+            for start in range(_starts(how)):
+                seed = (*self.seed, start)
+                jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.unseen[k]))
+        stage = max((candidate.stage for candidate in candidates), default=0)
+        found = runner(jobs, [self.fraction] * len(jobs), f"search {self.seed[1]} {stage}")
+        if runner.stopped:
+            return None
+        paths, at = [], 0
+        for candidate in candidates:
+            k, count = candidate.ranked, _starts(candidate.how)
+            if candidate.how is None:
+                paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.unseen[k].coded)})
+                continue
+            starts = found[at : at + count]
+            at += count
+            paths.append({s: np.mean([one[s] for one in starts], axis=0) for s in set.intersection(*map(set, starts))})
+        return paths
+
+
+def _starts(how: CurveSettings | None) -> int:
+    """Of a candidate in the search."""
+    return 0 if how is None else 1 if how.learned else SEARCH_STARTS
+
+
+def _mains(problem: ClassProblem, joint: JointDesign) -> Job:
+    return lambda report: fit_mains(problem, joint, report)
+
+
+def _path(
+    problem: ClassProblem,
+    joint: JointDesign,
+    start: ClassState,
+    candidate: ClassCandidate,
+    seed: Sequence[int],
+    unseen: ClassProblem,
+) -> Job:
+    """A fit, and its linear predictors of the validation rows after several numbers of sweeps; -1 is the last."""
+    how = candidate.how
+    assert how is not None
+
+    def job(report: Report) -> dict[int, Floats]:
+        path: dict[int, Floats] = {}
+        losses: dict[int, float] = {}
+
+        def watch(sweeps: int, state: ClassState) -> bool:
+            if sweeps in SWEEPS_JUDGED or sweeps == how.sweeps:
+                path[sweeps] = predicted(problem, joint, state, unseen.coded)
+                losses[sweeps] = unseen.rows.loss(path[sweeps])
+            best = min(losses, key=lambda at: losses[at], default=sweeps)
+            return sweeps >= PATIENCE * best + 1
+
+        if how.learned:
+            state = fit_factors(problem, joint, start, how, seed, report)
+            return {-1: predicted(problem, joint, state, unseen.coded)}
+        fit_factors(problem, joint, start, how, seed, report, watch)
+        return path
+
+    return job
+
+
+def stacked(etas: Sequence[Floats], rows: ClassRows) -> Floats:
+    """Weights (count,) of linear predictors (K, n) with the least loss: not negative, of sum 1 at most.
+
+    What they lack to 1 is the weight of constants. A small ridge shrinks them to equal weights.
+    """
+    constants = rows.constants()[:, np.newaxis]
+    columns = np.stack([eta - constants for eta in etas])
+    count, offset = len(columns), constants if rows.offset is None else constants + rows.offset
+    shifted = ClassRows(rows.y, rows.weight, np.broadcast_to(offset, columns.shape[1:]), rows.n_classes)
+    equal = np.full(count, 1.0 / count)
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        work = shifted.work(np.tensordot(weights, columns, axes=1))
+        away = weights - equal
+        value = work.loss + 0.5 * EQUAL_CLASS_WEIGHTS_ROWS * float(away @ away)
+        slopes = -np.einsum("ckn,kn->c", columns, work.slope, optimize=True) + EQUAL_CLASS_WEIGHTS_ROWS * away
+        return value / rows.total, slopes / rows.total
+
+    room = {"type": "ineq", "fun": lambda v: 1.0 - v.sum(), "jac": lambda v: -np.ones(len(v))}
+    found = minimize(
+        loss, 0.9 * equal, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * count, constraints=[room], tol=1e-7
+    )
+    weights = np.clip(np.nan_to_num(found.x), 0.0, 1.0)
+    return np.asarray(weights / max(weights.sum(), 1.0))

@@ -1,0 +1,126 @@
+"""What a fit with shared curves has found: at the codes, and in the bases of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+from ahofm.model import Predictor
+from ahofm.orders import Orders
+from ahofm.priors.base import FunctionPosterior, absent
+from ahofm.shared_curves.columns import ClassColumn, CodedColumn
+from ahofm.shared_curves.main_effects import ClassMains, JointDesign
+from ahofm.shared_curves.polynomials import Polynomials
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState
+
+
+def predicted(problem: ClassProblem, joint: JointDesign, state: ClassState, coded: Sequence[CodedColumn]) -> Floats:
+    """Linear predictors at other coded rows of the same columns, (K, n), without offsets."""
+    n_classes, factors = problem.rows.n_classes, state.factors
+    total = np.tile(state.mains.coef[0][:, np.newaxis], len(coded[0].codes))
+    for j, (column, own) in enumerate(zip(problem.columns, coded, strict=True)):
+        main = _main(joint, state.mains, j, column, n_classes).mean
+        total += np.vstack([main, np.zeros((1, n_classes))]).T[:, own.codes]
+    if factors is None:
+        return total
+    for order, part in factors.slices.items():
+        curves = [curve.values[own.codes, part] for curve, own in zip(factors.columns, coded, strict=True)]
+        total += factors.loadings[part].T @ Polynomials(order, curves).terms.T
+    return total
+
+
+@dataclass(frozen=True)
+class ClassFit:
+    """A fit, in the codebooks' bases.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    intercepts : array of shape (K,)
+    mains, main_centrings : tuples of arrays of shape (functions, K) and (K,), one per column
+        Main effects of all classes.
+    curves, centrings : tuples of arrays of shape (functions, factors) and (factors,), one per column
+        Shared by the classes.
+    loadings : array of shape (factors, K)
+    squares : array of shape (factors,)
+        Mean square of each factor's term at the training rows.
+    smoothing_parameters : dict of order to array of shape (columns,)
+        The first one of each column.
+    loss : float
+        Mean loss at the training rows.
+    """
+
+    ranks: Mapping[int, int]
+    intercepts: Floats
+    mains: tuple[Floats, ...]
+    main_centrings: tuple[Floats, ...]
+    curves: tuple[Floats, ...]
+    centrings: tuple[Floats, ...]
+    loadings: Floats
+    squares: Floats
+    smoothing_parameters: Mapping[int, Floats]
+    loss: float
+
+    @classmethod
+    def of(cls, problem: ClassProblem, joint: JointDesign, state: ClassState) -> ClassFit:
+        """From the state at the end."""
+        rows, factors = problem.rows, state.factors
+        ranks = {} if factors is None else factors.ranks
+        mains, curves = [], []
+        for j, column in enumerate(problem.columns):
+            main = _main(joint, state.mains, j, column, rows.n_classes)
+            mains.append(column.in_basis(main, main=True))
+            posterior = None if factors is None else factors.columns[j].posterior
+            if posterior is None:
+                posterior = absent(column.priors.factors, len(main.mean), sum(ranks.values()))
+            curves.append(column.in_basis(posterior, main=False))
+        lam = {1: np.array([_main_lam(joint, state.mains, j) for j in range(len(problem.columns))])}
+        loadings, squares = np.zeros((0, rows.n_classes)), np.zeros(0)
+        if factors is not None:
+            loadings, squares = factors.loadings, rows.weight @ factors.terms**2 / rows.total
+            for order, part in factors.slices.items():
+                lam[order] = np.array([own.lam[0, part.start] for own in factors.columns])
+        return cls(
+            ranks,
+            state.mains.coef[0].copy(),
+            tuple(coef for coef, _ in mains),
+            tuple(centring for _, centring in mains),
+            tuple(coef for coef, _ in curves),
+            tuple(centring for _, centring in curves),
+            loadings,
+            squares,
+            lam,
+            rows.loss(state.eta) / rows.total,
+        )
+
+    def predictor(self, k: int) -> Predictor:
+        """The linear predictor of a class."""
+        orders = Orders(self.ranks)
+        coef = [np.column_stack([main[:, k], own]) for main, own in zip(self.mains, self.curves, strict=True)]
+        pairs = zip(self.main_centrings, self.centrings, strict=True)
+        centring = [np.concatenate([main[[k]], own]) for main, own in pairs]
+        loadings = {order: self.loadings[part, k].copy() for order, part in orders.factor_slices.items()}
+        return Predictor(float(self.intercepts[k]), tuple(coef), tuple(centring), loadings)
+
+
+def _main(joint: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_classes: int) -> FunctionPosterior:
+    """Main effects of a column in all classes."""
+    if j in mains.posteriors:
+        return mains.posteriors[j]
+    coef = mains.coef[joint.columns == j]
+    if not len(coef):
+        return absent(column.priors.main, len(column.priors.mass), n_classes)
+    values = column.coordinates @ coef
+    none = np.zeros((0, n_classes))
+    return FunctionPosterior(values, np.zeros_like(values), coef, None, none, none)
+
+
+def _main_lam(joint: JointDesign, mains: ClassMains, j: int) -> float:
+    """The first smoothing parameter of a column's main effects."""
+    if j in mains.own_lam:
+        return float(mains.own_lam[j][0, 0])
+    own = joint.group[joint.columns == j]
+    return float(mains.lam[own[0]]) if len(own) else 0.0

@@ -1,0 +1,119 @@
+"""Rows of several classes: their losses, and the least squares problem that stands for them in a step.
+
+The second derivatives of a row's loss by its K linear predictors are ``diag(p) - pp'``. On vectors with sum zero
+``(I - 11'/K) / 2`` is an upper bound of it (Böhning 1992), where it is half the identity. A step may therefore treat
+all classes alike: least squares with K responses and one weight per row, so one Gram matrix serves all classes.
+
+    slope = y - p        weight = 1/2 (the bound), or 2 max_k p_k (1 - p_k) within limits
+
+The second weight is the largest curvature of two classes and no bound for more, but it follows rows that are certain,
+which the bound moves by tiny steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.tuning.classes import LEAST_CLASS_WEIGHT, MOST_CLASS_WEIGHT
+
+
+@dataclass(frozen=True)
+class ClassWork:
+    """The least squares problem at some linear predictors.
+
+    Attributes
+    ----------
+    slope : array of shape (K, n)
+        ``weight (y - p)``, the downhill slope of the losses.
+    weight : array of shape (n,)
+        Curvature of every class, times the row's weight.
+    fisher : float
+        Fisher's information over that of ``weight``. Smoothing parameters and variances are estimated with it: with
+        the bound in its place curves of classes that separate are shrunk far too much.
+    loss : float
+        Sum over rows.
+    """
+
+    slope: Floats
+    weight: Floats
+    fisher: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Targets, weights and offsets.
+
+    Attributes
+    ----------
+    y : array of shape (n,), integers
+    weight : array of shape (n,)
+    offset : array of shape (K, n) or None
+    n_classes : int
+    """
+
+    y: NDArray[np.intp]
+    weight: Floats
+    offset: Floats | None
+    n_classes: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+        return len(self.y)
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weight.sum())
+
+    @cached_property
+    def mass(self) -> Floats:
+        """Weight of each class, (K,)."""
+        return np.asarray(np.bincount(self.y, self.weight, minlength=self.n_classes), dtype=np.float64)
+
+    def take(self, rows: NDArray[np.int64]) -> ClassRows:
+        """Some of the rows."""
+        offset = None if self.offset is None else self.offset[:, rows]
+        return ClassRows(self.y[rows], self.weight[rows], offset, self.n_classes)
+
+    def constants(self) -> Floats:
+        """Linear predictors (K,) of the classes' shares, with sum zero; a class without rows counts as half a row."""
+        eta = np.log((self.mass + 0.5) / (self.total + 0.5 * self.n_classes))
+        return np.asarray(eta - eta.mean())
+
+    def log_likelihoods(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Logarithms of the probabilities of what happened (n,), and probabilities of all classes (K, n)."""
+        shifted = eta if self.offset is None else eta + self.offset
+        shifted = shifted - shifted.max(axis=0)
+        observed = shifted[self.y, np.arange(self.n_rows)]
+        p = np.exp(shifted, out=shifted)
+        sums = p.sum(axis=0)
+        p /= sums
+        return observed - np.log(sums), p
+
+    def loss(self, eta: Floats) -> float:
+        """Sum of the losses at linear predictors (K, n)."""
+        return -float(self.weight @ self.log_likelihoods(eta)[0])
+
+    def work(self, eta: Floats, *, bound: bool = False) -> ClassWork:
+        """The least squares problem at linear predictors (K, n); ``bound``: with weights that are an upper bound."""
+        logs, p = self.log_likelihoods(eta)
+        curvature = p * (1.0 - p)
+        if bound:
+            weight = np.full(self.n_rows, MOST_CLASS_WEIGHT)
+        else:
+            weight = np.clip(2.0 * curvature.max(axis=0), LEAST_CLASS_WEIGHT, MOST_CLASS_WEIGHT)
+        weight *= self.weight
+        information = float(curvature.sum(axis=0) @ self.weight) / (self.n_classes - 1)
+        fisher = information / float(weight.sum())
+        slope = p
+        np.negative(slope, out=slope)
+        slope[self.y, np.arange(self.n_rows)] += 1.0
+        slope *= self.weight
+        return ClassWork(slope, weight, fisher, -float(self.weight @ logs))

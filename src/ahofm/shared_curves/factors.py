@@ -1,0 +1,249 @@
+"""Shared curves and class loadings: the exact solve of one column's curves, and that of all loadings.
+
+    eta_k = main effects + sum_f L_fk T_f        T_f = e_d(curve_1f, ..., curve_pf)        sum_k L_fk = 0
+
+Given its partners, a column's curves are linear in all K linear predictors. With slopes ``g_f`` of the terms by the
+column's curves, rows enter the solve by sums over the rows of each code b:
+
+    gram_b[f, f'] = (L L')_ff'  sum_i w_i g_if g_if'
+    rhs_b[f]      = sum_i g_if ( (slope_i L')_f  +  w_i sum_f' (g_if' curve_if') (L L')_f'f )
+
+which is what any prior of a column's functions asks for. Partners of pairs and triples count as uncertain to a
+degree, the tempering rho: ``g_f^2`` has the variance of ``g_f`` beside it, and ``(L L')_ff`` that of the loadings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.priors.base import FunctionPosterior, bounded
+from ahofm.priors.fellner_schall import learned
+from ahofm.priors.spline import SplinePrior
+from ahofm.shared_curves.class_rows import ClassRows, ClassWork
+from ahofm.shared_curves.columns import ClassColumn, CodedColumn
+from ahofm.shared_curves.polynomials import Polynomials, Variances
+from ahofm.tuning import COLUMN_JITTERS
+from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM
+
+
+@dataclass
+class SharedColumn:
+    """Curves of one column.
+
+    Attributes
+    ----------
+    values, variance : arrays of shape (codes + 1, factors)
+        At the codes; the last row is the neutral code.
+    lam : array of shape (groups, factors)
+        Smoothing parameters, the same for all factors of an order.
+    posterior : FunctionPosterior or None
+        None before the first solve.
+    """
+
+    values: Floats
+    variance: Floats
+    lam: Floats
+    posterior: FunctionPosterior | None = None
+
+
+class SharedFactors:
+    """Curves of all columns and the loadings of all classes, with the terms at the rows.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    columns : list of SharedColumn
+    loadings : array of shape (factors, K)
+        Every row has sum zero.
+    loading_variance : array of shape (factors,)
+        The same for all classes.
+    """
+
+    def __init__(
+        self,
+        ranks: Mapping[int, int],
+        columns: Sequence[ClassColumn],
+        coded: Sequence[CodedColumn],
+        starts: Sequence[Floats],
+    ) -> None:
+        """Curves with those values at the codes, (codes, factors) each, and no loadings yet."""
+        self.ranks = dict(ranks)
+        self._columns, self._coded = columns, coded
+        self.columns = []
+        for column, start in zip(columns, starts, strict=True):
+            values = np.vstack([start, np.zeros((1, start.shape[1]))])
+            lam = np.tile(column.priors.factors.initial_lam(1.0 / len(columns))[:, np.newaxis], start.shape[1])
+            self.columns.append(SharedColumn(values, np.zeros_like(values), lam))
+        self.loadings = np.zeros((0, 0))
+        self.loading_variance = np.zeros(sum(ranks.values()))
+        self.tempering = 0.0
+        self.polynomials: dict[int, Polynomials] = {}
+        self.rebuild()
+
+    @property
+    def slices(self) -> dict[int, slice]:
+        """Which factors each order has."""
+        ends = np.cumsum([0, *self.ranks.values()])
+        return {order: slice(a, b) for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
+
+    @property
+    def terms(self) -> Floats:
+        """Terms of all factors at the rows, (n, factors)."""
+        return np.hstack([polynomials.terms for polynomials in self.polynomials.values()])
+
+    def rebuild(self) -> None:
+        """Terms from scratch, against rounding."""
+        curves = [own.values[coded.codes] for own, coded in zip(self.columns, self._coded, strict=True)]
+        self.polynomials = {
+            order: Polynomials(order, [curve[:, part] for curve in curves]) for order, part in self.slices.items()
+        }
+        if self.tempering:
+            self.temper(self.tempering)
+
+    def temper(self, tempering: float) -> None:
+        """From now on the variance of partners in pairs and triples counts to that degree."""
+        self.tempering = tempering
+        for order in self._uncertain_orders:
+            part, polynomials = self.slices[order], self.polynomials[order]
+            variances = Variances.none(order, polynomials.terms.shape)
+            for own, coded in zip(self.columns, self._coded, strict=True):
+                variances.change(tempering * own.variance[coded.codes, part], own.values[coded.codes, part], 1.0)
+            polynomials.variances = variances
+
+    @property
+    def _uncertain_orders(self) -> list[int]:
+        """Orders whose partners count as uncertain."""
+        return [order for order in self.ranks if order <= 3] if self.tempering else []
+
+    def start_loadings(self, rows: ClassRows, eta: Floats, least: float) -> None:
+        """Regress slopes on the terms; the smallest loadings are drawn out to ``least``, in their own direction."""
+        work, terms = rows.work(eta), self.terms
+        gram = terms.T @ (terms * work.weight[:, np.newaxis])
+        right = terms.T @ work.slope.T
+        found = np.linalg.solve(gram + np.diag(0.05 * np.diag(gram) + 1.0), right)
+        sizes = np.sqrt((found**2).mean(axis=1, keepdims=True))
+        directions = right / np.maximum(np.sqrt((right**2).mean(axis=1, keepdims=True)), np.finfo(float).tiny)
+        found = np.where(sizes < least, least * directions, found)
+        self.loadings = found - found.mean(axis=1, keepdims=True)
+
+    def eta(self) -> Floats:
+        """What factors add to the linear predictors, (K, n)."""
+        return np.asarray(self.loadings.T @ self.terms.T)
+
+    def column_step(self, j: int, work: ClassWork, *, learn: bool) -> Floats:
+        """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
+        own, coded, column = self.columns[j], self._coded[j], self._columns[j]
+        curve, variance = own.values[coded.codes], own.variance[coded.codes]
+        rest = {order: self.polynomials[order].without(curve[:, part]) for order, part in self.slices.items()}
+        slopes = np.hstack([parts[-1] for parts in rest.values()])
+        products = self.loadings @ self.loadings.T
+        pull = work.slope.T @ self.loadings.T + work.weight[:, np.newaxis] * ((slopes * curve) @ products)
+        gram, rhs = coded.block_sums(slopes, work.weight, pull)
+        gram *= products
+        for order in self._uncertain_orders:
+            part = self.slices[order]
+            added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), work.weight)
+            np.einsum("bff->bf", gram)[:, part] += coded.sums(added)
+            rhs[:, part] -= coded.sums(less)
+        solved, estimated = _solved(column, gram, rhs, own.lam, work.fisher, learn=learn)
+        if column.priors.free:
+            solved = bounded(solved, column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
+        values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])
+        spread, lam = own.variance, own.lam
+        if estimated is not None:
+            spread = np.vstack([estimated.variance, np.zeros((1, values.shape[1]))])
+            lam = learned(column.priors.factors, replace(solved, edf=estimated.edf), own.lam, list(self.ranks.values()))
+        self.columns[j] = SharedColumn(values, spread, lam, solved)
+        new = values[coded.codes]
+        difference = new - curve
+        for order, part in self.slices.items():
+            self.polynomials[order].change(rest[order], difference[:, part])
+        for order in self._uncertain_orders:
+            variances, part = self.polynomials[order].variances, self.slices[order]
+            assert variances is not None
+            variances.change(self.tempering * variance[:, part], curve[:, part], -1.0)
+            variances.change(self.tempering * spread[coded.codes, part], new[:, part], 1.0)
+        return np.asarray(self.loadings.T @ (slopes * difference).T)
+
+    def _uncertain(
+        self, order: int, rest: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
+    ) -> tuple[Floats, Floats]:
+        """What uncertain partners and loadings add to the gram's diagonal, and take from rhs, at each row."""
+        part, polynomials, slopes = self.slices[order], self.polynomials[order], rest[-1]
+        curve, own = curve[:, part], self.tempering * variance[:, part]
+        beside = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
+        total = squares[part] + beside
+        spread, covariance = polynomials.slope_variances(rest, own, curve)
+        without = polynomials.terms - curve * slopes
+        column = weight[:, np.newaxis]
+        added = column * (spread * total + slopes**2 * beside)
+        return added, column * (covariance * total + slopes * without * beside)
+
+    def loading_step(self, work: ClassWork) -> Floats:
+        """Solve for the loadings of all classes; the change of the linear predictors, (K, n)."""
+        terms = self.terms
+        gram = terms.T @ (terms * work.weight[:, np.newaxis])
+        matrix = gram.copy()
+        diagonal = np.einsum("ii->i", matrix)
+        for order in self._uncertain_orders:
+            spread = self.polynomials[order].term_variances()
+            assert spread is not None
+            diagonal[self.slices[order]] += work.weight @ spread
+        information = work.fisher * matrix
+        diagonal += LOADING_LAM
+        right = gram @ self.loadings + terms.T @ work.slope.T
+        found = scipy.linalg.solve(matrix, right, assume_a="pos", check_finite=False)
+        found -= found.mean(axis=1, keepdims=True)
+        change = found - self.loadings
+        self.loadings = found
+        if self.tempering:
+            information[np.diag_indices_from(information)] += LOADING_LAM
+            self.loading_variance = np.diag(np.linalg.inv(information)).copy()
+        return np.asarray(change.T @ terms.T)
+
+    def penalty(self) -> float:
+        """Half the penalties of curves and loadings, for the smoothing parameters that they have."""
+        curves = sum(
+            float((own.lam * own.posterior.quadratic_form).sum()) for own in self.columns if own.posterior is not None
+        )
+        return 0.5 * (curves + LOADING_LAM * float((self.loadings**2).sum()))
+
+
+def _solved(
+    column: ClassColumn, gram: Floats, rhs: Floats, lam: Floats, fisher: float, *, learn: bool
+) -> tuple[FunctionPosterior, FunctionPosterior | None]:
+    """The posterior by the weights of the step; that by Fisher's information, to learn smoothing parameters from."""
+    prior = column.priors.factors
+    diagonal = np.einsum("bff->bf", gram)
+    for jitter in COLUMN_JITTERS:
+        diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
+        try:
+            estimated = prior.solve(fisher * gram, fisher * rhs, lam) if learn else None
+            if not isinstance(prior, SplinePrior):
+                return prior.solve(gram, rhs, lam), estimated
+            coef = prior.mean(gram, rhs, lam)
+            values = prior.values @ coef
+            form = prior.quadratic_forms(coef)
+            return FunctionPosterior(values, np.zeros_like(values), coef, None, np.zeros_like(form), form), estimated
+        except (ValueError, np.linalg.LinAlgError):
+            continue
+    raise np.linalg.LinAlgError("a block of shared curves is not positive definite")
+
+
+def random_curves(columns: Sequence[ClassColumn], rank: int, rng: np.random.Generator) -> list[NDArray[np.float64]]:
+    """Curves to start from, at the codes: smooth ones of random directions, so large that terms are about 1."""
+    found = []
+    for column in columns:
+        start, stiffness = column.priors.start, column.priors.stiffness
+        wiggly = stiffness > 0.0
+        unit = stiffness / stiffness[wiggly].mean() if wiggly.any() else stiffness
+        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + 10.0 * unit)[:, np.newaxis]
+        coef /= np.sqrt(len(columns) * (coef**2).sum(axis=0) + np.finfo(float).tiny)
+        found.append(start @ coef)
+    return found

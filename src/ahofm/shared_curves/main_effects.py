@@ -1,0 +1,195 @@
+"""Main effects of all classes: smooth ones of all columns together, others column by column.
+
+All classes share one Gram matrix (see ``class_rows``), so a step for K classes is one factorisation and K solves. The
+smoothing parameters of a column are the same in all classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from ahofm.columns.basis import Floats
+from ahofm.priors.base import FunctionPosterior
+from ahofm.priors.fellner_schall import learned, updated
+from ahofm.shared_curves.class_rows import ClassWork
+from ahofm.shared_curves.columns import ClassColumn, CodedColumn
+from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
+from ahofm.tuning.classes import CLASS_MAIN_LAM, LARGEST_CLASS_LAM, SMALLEST_CLASS_LAM
+
+
+@dataclass(frozen=True)
+class JointDesign:
+    """An intercept, and coordinates of smooth main effects at the rows.
+
+    Attributes
+    ----------
+    design : array of shape (n, 1 + coefficients)
+    columns : array of shape (1 + coefficients,)
+        Number of each coefficient's column; -1 for the intercept.
+    group : array of shape (1 + coefficients,)
+        Which smoothing parameter it has; -1 for the intercept.
+    weight : array of shape (1 + coefficients,)
+        Within its group; 0 for the intercept.
+    """
+
+    design: Floats
+    columns: Floats
+    group: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, columns: Sequence[ClassColumn], coded: Sequence[CodedColumn]) -> JointDesign:
+        """At coded rows. Of the intercept alone when there would be too many coefficients."""
+        n_rows = len(coded[0].codes)
+        size = sum(column.coordinates.shape[1] for column in columns if column.joint)
+        joint = size <= MOST_MAIN_COEFFICIENTS and size * n_rows <= MOST_DESIGN_CELLS
+        parts, places, group, weight = [np.ones((n_rows, 1))], [[-1]], [[-1]], [[0.0]]
+        n_groups = 0
+        for j, (column, own) in enumerate(zip(columns, coded, strict=True)):
+            if not (joint and column.joint):
+                continue
+            smooth = column.priors.main_smooth
+            assert smooth is not None
+            values = np.vstack([smooth.values, np.zeros((1, smooth.values.shape[1]))])
+            parts.append(values[own.codes])
+            places.append([j] * values.shape[1])
+            group.append(list(n_groups + smooth.group))
+            weight.append(list(smooth.weight))
+            n_groups += int(smooth.group.max()) + 1
+        return cls(
+            np.hstack(parts),
+            np.concatenate(places).astype(np.intp),
+            np.concatenate(group).astype(np.intp),
+            np.concatenate(weight),
+        )
+
+    def gram(self, weight: Floats) -> Floats:
+        """``Z' W Z``, in pieces: a weighted copy of the design would double the memory."""
+        total = np.zeros((self.design.shape[1],) * 2)
+        for start in range(0, len(weight), GRAM_ROWS):
+            part = slice(start, start + GRAM_ROWS)
+            own = self.design[part]
+            total += (own * weight[part, np.newaxis]).T @ own
+        return total
+
+    @property
+    def n_groups(self) -> int:
+        """Smoothing parameters."""
+        return int(self.group.max()) + 1
+
+    def first_lam(self, columns: Sequence[ClassColumn]) -> Floats:
+        """To begin with: wiggly parts are shrunk more than lines."""
+        lam = np.full(self.n_groups, CLASS_MAIN_LAM[1])
+        for k in range(self.n_groups):
+            column = columns[self.columns[self.group == k][0]]
+            smooth = column.priors.main_smooth
+            assert smooth is not None
+            first = self.group[self.columns == self.columns[self.group == k][0]].min()
+            if (smooth.stiffness[smooth.group == k - first] > 0.0).all():
+                lam[k] = CLASS_MAIN_LAM[0]
+        return lam
+
+
+@dataclass
+class ClassMains:
+    """Main effects of all classes.
+
+    Attributes
+    ----------
+    coef : array of shape (1 + coefficients, K)
+        Intercepts and smooth main effects; every row has sum zero.
+    lam : array of shape (groups,)
+    posteriors : dict of column to FunctionPosterior
+        Of K functions, of columns that are not in the joint design.
+    own_lam : dict of column to array of shape (groups, K)
+    """
+
+    coef: Floats
+    lam: Floats
+    posteriors: dict[int, FunctionPosterior] = field(default_factory=dict)
+    own_lam: dict[int, Floats] = field(default_factory=dict)
+
+    def copy(self) -> ClassMains:
+        """That later steps do not change."""
+        return ClassMains(self.coef.copy(), self.lam.copy(), dict(self.posteriors), dict(self.own_lam))
+
+    def joint_step(self, joint: JointDesign, work: ClassWork, *, learn: bool) -> Floats:
+        """Solve for intercepts and smooth main effects; the change of linear predictors, (K, n)."""
+        gram = joint.gram(work.weight)
+        penalty = np.where(joint.group >= 0, self.lam[joint.group] if len(self.lam) else 0.0, 0.0) * joint.weight
+        matrix = gram + np.diag(penalty)
+        matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(gram) / len(gram)
+        slopes = joint.design.T @ work.slope.T - penalty[:, np.newaxis] * self.coef
+        step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), slopes, check_finite=False)
+        step -= step.mean(axis=1, keepdims=True)
+        self.coef = self.coef + step
+        if learn and len(self.lam):
+            self._learn(joint, work.fisher * gram, penalty)
+        return np.asarray(step.T @ joint.design.T)
+
+    def _learn(self, joint: JointDesign, information: Floats, penalty: Floats) -> None:
+        """New smoothing parameters, shared by the classes, from Fisher's information."""
+        matrix = information + np.diag(penalty)
+        matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(information) / len(information)
+        factor, failed = lapack.dpotrf(matrix, lower=1)
+        if failed:
+            return
+        covariance, _ = lapack.dpotri(factor, lower=1)
+        own, n_classes = joint.group >= 0, self.coef.shape[1]
+        group, size = joint.group[own], joint.n_groups
+        traces = np.bincount(group, (joint.weight * np.diag(covariance))[own], minlength=size)
+        edf = (n_classes - 1) * (np.bincount(group, minlength=size) - self.lam * traces)
+        squares = np.bincount(group, (joint.weight * (self.coef**2).sum(axis=1))[own], minlength=size)
+        self.lam = updated(
+            self.lam, edf, np.asarray(squares, dtype=np.float64), (SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM)
+        )
+
+    def column_step(self, j: int, column: ClassColumn, coded: CodedColumn, work: ClassWork, *, learn: bool) -> Floats:
+        """Solve for the effects of a column that is not in the joint design; the change, (K, n)."""
+        prior, n_classes = column.priors.main, work.slope.shape[0]
+        before = self.posteriors.get(j)
+        values = np.zeros((coded.n_codes - 1, n_classes)) if before is None else before.mean
+        lam = self.own_lam.get(j)
+        if lam is None:
+            lam = np.tile(prior.initial_lam(1.0)[:, np.newaxis], n_classes)
+        sums = coded.sums(np.column_stack([work.weight, work.slope.T]))
+        gram = sums[:, 0, np.newaxis, np.newaxis] * np.eye(n_classes)
+        solved = prior.solve(gram, sums[:, :1] * values + sums[:, 1:], lam)
+        solved = _zero_sum(solved)
+        if learn:
+            own = prior.solve(work.fisher * gram, work.fisher * sums[:, 1:], lam)
+            fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have the freedom of K - 1
+            lam = learned(prior, _with_edf(solved, fraction * own.edf), lam, [n_classes])
+        self.posteriors[j], self.own_lam[j] = solved, lam
+        change = np.vstack([solved.mean - values, np.zeros((1, n_classes))])
+        return np.ascontiguousarray(change[coded.codes].T)
+
+    def penalty(self, joint: JointDesign) -> float:
+        """Half the penalties of all smooth main effects, for the smoothing parameters that they have."""
+        if not len(self.lam):
+            return 0.0
+        lam = np.where(joint.group >= 0, self.lam[joint.group], 0.0)
+        return 0.5 * float((lam * joint.weight) @ (self.coef**2).sum(axis=1))
+
+
+def _zero_sum(posterior: FunctionPosterior) -> FunctionPosterior:
+    """Functions of all classes with sum zero at every code."""
+    parts = [None if part is None else part - part.mean(axis=1, keepdims=True) for part in _means(posterior)]
+    mean, smooth, rough = parts
+    assert mean is not None
+    return FunctionPosterior(mean, posterior.variance, smooth, rough, posterior.edf, posterior.quadratic_form)
+
+
+def _means(posterior: FunctionPosterior) -> tuple[Floats, Floats | None, Floats | None]:
+    return posterior.mean, posterior.smooth, posterior.rough
+
+
+def _with_edf(posterior: FunctionPosterior, edf: Floats) -> FunctionPosterior:
+    return FunctionPosterior(
+        posterior.mean, posterior.variance, posterior.smooth, posterior.rough, edf, posterior.quadratic_form
+    )

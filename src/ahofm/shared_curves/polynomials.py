@@ -1,0 +1,131 @@
+"""Elementary symmetric polynomials of factors at rows, as columns change one after another.
+
+    e_d = sum over all sets of d columns of the product of their curves
+    its slope by the curve of one column is e_{d-1} of the others
+
+Rows look their curves up at codes, so only the polynomials are kept, not the curves. Pairs and triples also know the
+variance that uncertain curves give to slopes and products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ahofm.columns.basis import Floats
+
+
+class Polynomials:
+    """Factors of one order.
+
+    Attributes
+    ----------
+    order : int
+    e : list of arrays of shape (n, rank)
+        ``e_1 .. e_order``.
+    variances : Variances or None
+        Of pairs and triples whose curves count as uncertain.
+    """
+
+    def __init__(self, order: int, curves: Sequence[Floats]) -> None:
+        """From the curves of all columns at the rows, each (n, rank)."""
+        self.order = order
+        self.e = [np.zeros_like(curves[0]) for _ in range(order)]
+        for curve in curves:
+            self._add(curve)
+        self.variances: Variances | None = None
+
+    @property
+    def terms(self) -> Floats:
+        """``e_order``: (n, rank)."""
+        return self.e[-1]
+
+    def term_variances(self) -> Floats | None:
+        """Variance of the terms, (n, rank); None where curves count as known."""
+        if self.variances is None:
+            return None
+        return self.variances.of_pairs(self.e[0]) if self.order == 2 else self.variances.of_triples(*self.e[:2])
+
+    def slope_variances(self, rest: Sequence[Floats], v: Floats, curve: Floats) -> tuple[Floats, Floats]:
+        """Variance of the slope by one column, and its covariance with the terms of the others; v is the column's."""
+        assert self.variances is not None
+        others = self.variances.without(v, curve)
+        own = others.moments[0] if self.order == 2 else others.of_pairs(rest[0])
+        return own, others.between(rest)
+
+    def _add(self, curve: Floats) -> None:
+        for d in range(self.order - 1, 0, -1):
+            self.e[d] += curve * self.e[d - 1]
+        self.e[0] += curve
+
+    def without(self, curve: Floats) -> list[Floats]:
+        """``e_1 .. e_{order-1}`` of the other columns; the last one is the slope of the terms."""
+        rest = [self.e[0] - curve]
+        for d in range(1, self.order - 1):
+            rest.append(self.e[d] - curve * rest[d - 1])
+        return rest
+
+    def change(self, rest: Sequence[Floats], difference: Floats) -> None:
+        """Add something to the curve that ``rest`` is without."""
+        self.e[0] += difference
+        for d in range(1, self.order):
+            self.e[d] += difference * rest[d - 1]
+
+
+@dataclass
+class Variances:
+    """What uncertain curves give to slopes and terms, for pairs and triples.
+
+    Attributes
+    ----------
+    moments : list of arrays of shape (n, rank)
+        Sums over columns of ``v curve^k``, k = 0, 1, ..., with v the curves' variances.
+    squares : array of shape (n, rank)
+        Sum of ``v^2``.
+    """
+
+    moments: list[Floats]
+    squares: Floats
+
+    @classmethod
+    def none(cls, order: int, shape: tuple[int, ...]) -> Variances:
+        """Of curves that are known."""
+        return cls([np.zeros(shape) for _ in range(2 * order - 1)], np.zeros(shape))
+
+    def change(self, v: Floats, curve: Floats, sign: float) -> None:
+        """Add a column's, or take it away."""
+        own = sign * v
+        self.squares += own * v
+        for k in range(len(self.moments)):
+            self.moments[k] += own
+            own = own * curve
+
+    def without(self, v: Floats, curve: Floats) -> Variances:
+        """Of the other columns."""
+        own, moments = v, []
+        for moment in self.moments:
+            moments.append(moment - own)
+            own = own * curve
+        return Variances(moments, self.squares - v * v)
+
+    def of_pairs(self, e1: Floats) -> Floats:
+        """Variance of ``e_2``: ``sum_j v_j (e_1 - curve_j)^2 + sum_{i<j} v_i v_j``."""
+        m0, m1, m2 = self.moments[:3]
+        return np.asarray(np.maximum(e1**2 * m0 - 2.0 * e1 * m1 + m2 + 0.5 * (m0**2 - self.squares), 0.0))
+
+    def of_triples(self, e1: Floats, e2: Floats) -> Floats:
+        """Variance of ``e_3`` to first order: ``sum_j v_j (e_2 - curve_j e_1 + curve_j^2)^2``."""
+        m0, m1, m2, m3, m4 = self.moments
+        return np.asarray(
+            np.maximum(e2**2 * m0 - 2.0 * e1 * e2 * m1 + (e1**2 + 2.0 * e2) * m2 - 2.0 * e1 * m3 + m4, 0.0)
+        )
+
+    def between(self, e: Sequence[Floats]) -> Floats:
+        """Covariance, to first order, of ``e_1`` with ``e_2``; of ``e_2`` with ``e_3`` where ``e_2`` is given."""
+        m0, m1 = self.moments[:2]
+        if len(e) == 1:
+            return np.asarray(e[0] * m0 - m1)
+        e1, e2 = e
+        return np.asarray(e1 * e2 * m0 - (e1**2 + e2) * m1 + 2.0 * e1 * self.moments[2] - self.moments[3])

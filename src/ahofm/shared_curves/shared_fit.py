@@ -1,0 +1,182 @@
+"""One fit with shared curves: main effects first, then sweeps over columns and loadings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.shared_curves.class_rows import ClassRows
+from ahofm.shared_curves.columns import ClassColumn, CodedColumn
+from ahofm.shared_curves.factors import SharedFactors, random_curves
+from ahofm.shared_curves.main_effects import ClassMains, JointDesign
+from ahofm.tuning import REBUILD_SWEEPS
+from ahofm.tuning.classes import (
+    LEARNING_FROM,
+    LEAST_CLASS_LOSS,
+    LEAST_LOADING,
+    LEAST_TEMPERING_LOSS,
+    MAIN_CLASS_STEPS,
+    MAIN_CLASS_TOL,
+    RISE,
+    SHARED_TOL,
+    SHARED_WARM_SWEEPS,
+)
+
+Report = Callable[[float], bool]
+"""Told the mean loss after every sweep; whether to stop."""
+
+Watch = Callable[[int, "ClassState"], bool]
+"""Shown the state after so many sweeps; whether to stop."""
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """How curves are fitted after main effects.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    sweeps : int
+        At most.
+    learned : bool
+        Whether smoothing parameters are learned; otherwise they stay, and few sweeps keep curves from following noise.
+    tempering : float or None
+        Degree to which the variance of partners counts in learned fits; None: by what main effects leave.
+    tol : float
+        Learned fits end after three sweeps that change the loss by less than this fraction.
+    """
+
+    ranks: Mapping[int, int]
+    sweeps: int
+    learned: bool
+    tempering: float | None = None
+    tol: float = SHARED_TOL
+
+
+@dataclass(frozen=True)
+class ClassProblem:
+    """Rows and columns of a fit."""
+
+    rows: ClassRows
+    columns: Sequence[ClassColumn]
+    coded: Sequence[CodedColumn]
+
+    def take(self, rows: NDArray[np.int64]) -> ClassProblem:
+        """Some of the rows."""
+        return ClassProblem(self.rows.take(rows), self.columns, [own.take(rows) for own in self.coded])
+
+
+@dataclass
+class ClassState:
+    """Main effects, factors, and linear predictors (K, n) without offsets."""
+
+    mains: ClassMains
+    factors: SharedFactors | None
+    eta: Floats
+
+
+def fit_mains(problem: ClassProblem, joint: JointDesign, report: Report) -> ClassState:
+    """Main effects with learned smoothing parameters, until the loss settles."""
+    rows = problem.rows
+    coef = np.zeros((joint.design.shape[1], rows.n_classes))
+    coef[0] = rows.constants()
+    state = ClassState(
+        ClassMains(coef, joint.first_lam(problem.columns)), None, np.tile(coef[0][:, np.newaxis], rows.n_rows)
+    )
+    before = np.inf
+    for step in range(MAIN_CLASS_STEPS):
+        main_sweep(problem, joint, state, learn=step >= LEARNING_FROM)
+        loss = rows.loss(state.eta) / rows.total
+        settled = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
+        if report(loss) or (settled and step > 2 * LEARNING_FROM):
+            break
+        before = loss
+    return state
+
+
+def main_sweep(
+    problem: ClassProblem, joint: JointDesign, state: ClassState, *, learn: bool, bound: bool = False
+) -> None:
+    """One step of all main effects."""
+    rows, mains = problem.rows, state.mains
+    state.eta = state.eta + mains.joint_step(joint, rows.work(state.eta, bound=bound), learn=learn)
+    seen = set(joint.columns.tolist())
+    for j, (column, coded) in enumerate(zip(problem.columns, problem.coded, strict=True)):
+        if j not in seen:
+            work = rows.work(state.eta, bound=bound)
+            state.eta = state.eta + mains.column_step(j, column, coded, work, learn=learn)
+
+
+def tempering_of(problem: ClassProblem, eta: Floats) -> float:
+    """The cube of the fraction of the classes' deviance that main effects leave: noisy classes need much of it."""
+    rows = problem.rows
+    constant = rows.loss(np.tile(rows.constants()[:, np.newaxis], rows.n_rows))
+    return float(min(max(rows.loss(eta), 0.0) / max(constant, LEAST_TEMPERING_LOSS), 1.0) ** 3)
+
+
+def fit_factors(
+    problem: ClassProblem,
+    joint: JointDesign,
+    start: ClassState,
+    how: CurveSettings,
+    seed: Sequence[int] | int,
+    report: Report,
+    watch: Watch | None = None,
+) -> ClassState:
+    """Sweeps over main effects, all columns' curves and the loadings, from random curves.
+
+    Parameters
+    ----------
+    problem, joint : ClassProblem, JointDesign
+    start : ClassState
+        Main effects; it is not changed.
+    how : CurveSettings
+    seed : int or sequence of int
+    report : function of the mean loss after a sweep
+        Sweeps end when it returns True.
+    watch : function of the number of sweeps made and the state, optional
+        Likewise.
+    """
+    rows, columns = problem.rows, problem.columns
+    curves = random_curves(columns, sum(how.ranks.values()), np.random.default_rng(seed))
+    factors = SharedFactors(how.ranks, columns, problem.coded, curves)
+    factors.start_loadings(rows, start.eta, LEAST_LOADING)
+    state = ClassState(start.mains.copy(), factors, start.eta + factors.eta())
+    tempering = 0.0
+    if how.learned:
+        tempering = tempering_of(problem, start.eta) if how.tempering is None else how.tempering
+    before, small, bound = np.inf, 0, False
+    for sweep in range(how.sweeps):
+        learn = how.learned and sweep >= SHARED_WARM_SWEEPS
+        if learn and sweep == SHARED_WARM_SWEEPS:
+            factors.temper(tempering)
+        shared_sweep(problem, joint, state, sweep, learn=learn, bound=bound)
+        loss = rows.loss(state.eta) / rows.total
+        bound = bound or loss > RISE * before
+        small = small + 1 if abs(before - loss) < how.tol * max(loss, LEAST_CLASS_LOSS) else 0
+        stop = report(loss)
+        if watch is not None:
+            stop = watch(sweep + 1, state) or stop
+        if stop or (how.learned and small >= 3 and sweep > SHARED_WARM_SWEEPS + 8):
+            break
+        before = loss
+    return state
+
+
+def shared_sweep(
+    problem: ClassProblem, joint: JointDesign, state: ClassState, sweep: int, *, learn: bool, bound: bool
+) -> None:
+    """Main effects, the curves of every column, back and forth, and the loadings."""
+    rows, factors = problem.rows, state.factors
+    assert factors is not None
+    main_sweep(problem, joint, state, learn=True, bound=bound)
+    order = range(len(problem.columns))
+    for j in order if sweep % 2 == 0 else reversed(order):
+        state.eta = state.eta + factors.column_step(j, rows.work(state.eta, bound=bound), learn=learn)
+    if sweep % REBUILD_SWEEPS == REBUILD_SWEEPS - 1:
+        factors.rebuild()
+    state.eta = state.eta + factors.loading_step(rows.work(state.eta, bound=bound))
