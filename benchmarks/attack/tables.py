@@ -198,8 +198,8 @@ def recorded() -> Iterator[list[float]]:
     gaps: list[float] = []
     run = StagedFit.run
 
-    def watched(member: StagedFit, report: Any) -> Any:
-        fits = run(member, report)
+    def watched(member: StagedFit, report: Any, highest: int | None = None) -> Any:
+        fits = run(member, report, highest)
         books = [column.book for column in member.columns]
         if all(book.support.exact for book in books):  # else codes stand for several values
             rows: Any = member._state.rows

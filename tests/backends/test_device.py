@@ -84,7 +84,6 @@ SEAMS = {
     "weights that are relative": {"swap", "linearise", "main_sums", "evaluate", "dispersion", "gradient"},
     "default, text and gaps": {"swap", "curves", "set_columns", "move"},
     "bernoulli": {"swap", "trial", "accept", "loss_along", "loss"},
-    "multinomial": {"swap", "trial", "accept"},
     "negative binomial": {"learn_parameters"},
     "location and scale": {"trial", "accept"},
     "lbfgs": {"load", "gradient"},

@@ -123,7 +123,7 @@ class Clock:
 def test_more_time_is_more_of_the_fit(monkeypatch, budget):
     """A clock that ticks when it is read: what has been done by then depends on nothing else."""
     clock = Clock(0.25)
-    monkeypatch.setattr("ahofm.fit.cost.deadline.time.perf_counter", clock)
+    monkeypatch.setattr("ahofm.fit.solvers.base.time.perf_counter", clock)
     monkeypatch.setattr("ahofm.fit.stacking.ensemble.time.perf_counter", clock)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TimeBudgetWarning)

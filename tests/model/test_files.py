@@ -109,7 +109,7 @@ def target(family, seed=1):
 def fit(X, family, classes=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan = Settings(**{"order": 2, "rank": 2, "max_iter": 5, **options})
+        plan = Settings(**{"order": 2, "rank": 2, "max_iter": 5, "solver": "variational", **options})
         return fit_model(X, target(family), family=family, settings=plan, classes=classes)
 
 

@@ -141,9 +141,9 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     """The penalised sum of squares is convex in the coefficients of the surfaces: its slopes by them vanish."""
     staged_fits, run = [], StagedFit.run
 
-    def listening(self, report):
+    def listening(self, *given):
         staged_fits.append(self)
-        return run(self, report)
+        return run(self, *given)
 
     monkeypatch.setattr(StagedFit, "run", listening)
     monkeypatch.setattr(TensorSmoothing, "learned", lambda self, *_: self)

@@ -15,8 +15,8 @@ from ahofm.columns.table import read_table
 from ahofm.estimators.progress import Progress
 from ahofm.families import Gaussian
 from ahofm.fit.api import prepared, ranks_for
-from ahofm.fit.cost.forecast import Line, Speed, traced
-from ahofm.fit.cost.schedule import Job, Schedule
+from ahofm.fit.cost.forecast import Speed, traced
+from ahofm.fit.cost.schedule import Job, Line, Schedule
 from ahofm.fit.data import Rows
 from ahofm.fit.settings import Settings
 from ahofm.fit.stacking.candidates import candidates_for

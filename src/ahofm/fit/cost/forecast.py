@@ -19,7 +19,7 @@ from ahofm.columns.table import Table
 from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, prepared, ranks_for, shares_curves
 from ahofm.fit.classes.forecast import class_costs
-from ahofm.fit.cost.schedule import Job, Schedule
+from ahofm.fit.cost.schedule import Job, Line, Schedule
 from ahofm.fit.data import Data, counted_rows
 from ahofm.fit.settings import Settings, check_settings
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
@@ -194,26 +194,6 @@ def _in_words(seconds: float) -> str:
 
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Line:
-    """A cost that grows with the rows."""
-
-    fixed: float
-    per_row: float
-
-    @classmethod
-    def through(cls, small: tuple[int, float], large: tuple[int, float]) -> Line:
-        """Two measurements of (rows, cost)."""
-        if large[0] < 2 * small[0]:  # all rows there are: nothing else will be asked for
-            return cls(0.0, large[1] / large[0])
-        slope = max(large[1] - small[1], 0.0) / (large[0] - small[0])
-        return cls(max(small[1] - slope * small[0], 0.0), slope)
-
-    def at(self, n_rows: float, threads: int = 1) -> float:
-        """With so many rows, which threads share."""
-        return self.fixed + self.per_row * n_rows / threads
 
 
 @dataclass(frozen=True)

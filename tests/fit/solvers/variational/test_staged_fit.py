@@ -11,7 +11,7 @@ from ahofm.backends import CpuBackend, Response
 from ahofm.columns import Codes
 from ahofm.families import Gaussian, Huber, Poisson
 from ahofm.fit.cost.runner import Runner
-from ahofm.fit.solvers.variational import staged_fit
+from ahofm.fit.solvers.variational import init, staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
@@ -286,11 +286,13 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
 def assert_equal_fits(fits, others):
     for fit, other in zip(fits, others, strict=True):
         for one, partner in zip(fit, other, strict=True):
-            assert one.intercept == partner.intercept
+            assert one.predictor.intercept == partner.predictor.intercept
             assert one.noise == partner.noise
-            for part in ("coef", "centring", "values"):
-                for own, theirs in zip(getattr(one, part), getattr(partner, part), strict=True):
+            for part in ("coef", "centring"):
+                for own, theirs in zip(getattr(one.predictor, part), getattr(partner.predictor, part), strict=True):
                     np.testing.assert_array_equal(own, theirs)
+            for own, theirs in zip(one.values, partner.values, strict=True):
+                np.testing.assert_array_equal(own, theirs)
 
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson()])
@@ -323,7 +325,7 @@ def test_no_more_factors_while_some_are_idle(monkeypatch):
     monkeypatch.setattr(staged_fit, "MORE_FACTORS_FROM", 0)
     ranks = []
     for idle in (0.0, np.inf):
-        monkeypatch.setattr(staged_fit, "IDLE_FACTOR", idle)
+        monkeypatch.setattr(init, "IDLE_FACTOR", idle)
         model = AHOFMRegressor(order=2, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
         ranks.append(next(choice.value for choice in model.model_.choices if choice.name == "rank"))
     assert ranks == ["12 at order 2", "4 at order 2"]
