@@ -272,7 +272,8 @@ SEARCH_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW = 8_000, 22, 16
 20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000; 22 for 60, 12 sets of two classes: .995."""
 
 RACED_ORDER, SURELY_BEHIND = 2, 2.0
-"""Candidates go on to higher orders with weight here; for one member, if not behind by so many standard errors."""
+"""Candidates go on to higher orders that are not behind here by so many standard errors or, for several members, have
+weight. Weight alone: puma32h .0054 to .0074, it is chance which of equal candidates finds triples."""
 
 RARE_SEARCH_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance (measured on claims)."""
