@@ -65,7 +65,7 @@ def interrupted_once(monkeypatch, module, name):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (cross_validate, "_predicted"),  # the search is judged
+        (cross_validate, "predict_at"),  # the search is judged
         (weights, "_weights_at"),  # within what follows it
         (ensemble, "merge"),  # members are merged
         (ensemble, "counted_alike"),
@@ -87,11 +87,11 @@ def test_between_sweeps_the_fits_so_far_are_kept(monkeypatch, module, name):
 @pytest.mark.slow
 def test_a_member_that_has_nothing_leaves_what_the_search_has_found(monkeypatch):
     class Impatient(ensemble.Runner):
-        def __call__(self, members, name=None):
+        def __call__(self, members, name=None, *given):
             if name == "member":
                 self.reason = Reason.INTERRUPTED
                 return [[] for _ in members]
-            return super().__call__(members, name)
+            return super().__call__(members, name, *given)
 
     monkeypatch.setattr(ensemble, "Runner", Impatient)
     model = AHOFMRegressor(order=2, random_state=0)

@@ -138,6 +138,7 @@ class _Race:
     @property
     def scores(self) -> Scores:
         """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
+        self._predict()
         stages = max(len(parts[0]) for parts in self._predicted)
         orders = (1, *self._problem.ranks)[:stages]
         predicted = [
@@ -153,7 +154,7 @@ class _Race:
         first, count = len(self._staged_fits) * len(self._places), len(staged_fits) // len(self._places)
         self._staged_fits += [list(staged_fits[k::count]) for k in range(count)]
         self._predicted += [[[] for _ in self._places] for _ in range(count)]
-        return self._run(staged_fits, RACED_ORDER, first)
+        return self._runner(staged_fits, "search", RACED_ORDER, first)
 
     def finish(self) -> list[list[Fit]]:
         """Candidates that may be of use go on to the end."""
@@ -166,18 +167,14 @@ class _Race:
                 before = staged.job.total
                 staged.ranks = staged.ranks if candidate in going else up_to(RACED_ORDER, staged.ranks)
                 self._runner.expect(staged.job.total - before)
-        return self._run(all_fits)
+        return self._runner(all_fits, "search")
 
-    def _run(self, staged_fits: Sequence[StagedFit], highest: int | None = None, first: int = 0) -> list[list[Fit]]:
-        """Fits, and linear predictors of the validation rows by stages that are new."""
-        fits = self._runner(staged_fits, "search", highest, first)
-        if self._runner.reason is not None:
-            return fits
+    def _predict(self) -> None:
+        """Linear predictors of the validation rows by stages that are new."""
         for candidate, parts in enumerate(self._staged_fits):
             for part, staged in enumerate(parts):
                 own = self._predicted[candidate][part]
                 own += [predict_at(fit, self._problem.books, self._places[part]) for fit in staged.fits[len(own) :]]
-        return fits
 
 
 def weighted(
