@@ -17,7 +17,7 @@ RANKS = ((2_000, 4), (12_000, 8), (float("inf"), 12))
 MORE_FACTORS_FROM, MOST_GROWTHS, IDLE_FACTOR = 2, 2, 1e-3
 """Directions left in the residual from which on pairs get as many factors as at first again, how often at most, and
 variance of a factor's term over a row's noise, below which it is idle: there is room. Measured: one is left in every
-third fit to data where more do not help, two to six where they do; adult, all idle: 36 to 14 s."""
+third fit to data where more do not help, two to six where they do; adult, all idle, 36 to 14 s without."""
 
 BASIS_SIZE, BASIS_SIZE_OF_MANY, BASIS_ROWS = 14, 20, 5_000
 """Functions of a column's spline: up to so many rows, and beyond."""
@@ -46,7 +46,7 @@ RARE_INFORMATION = 0.1
 """Of a row, by what measurements tell: with less on average, events are rare."""
 
 FLOAT64_STATE_ROWS = 4_000
-"""Up to here row states are float64, and above order 3, where removing a large column costs digits (half the time)."""
+"""Up to here row states are float64, and above order 3, where removing a large column costs digits (adult 13, 9 s)."""
 
 FLOAT64_PASS_ROWS = 200_000
 """Up to here passes over rows are computed in float64, which costs little; beyond, in float32."""
@@ -283,10 +283,11 @@ FOLDS, FOLDED_ROWS, HOLDOUT_PARTS = 3, 3_000, 5
 
 SEARCH_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW = 8_000, 22, 16
 """Rows of candidate fits when rows are many, sweeps then and, up to 20,000 rows, where the dispersion is estimated. 12,
-20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000; 22 for 60, 12 sets of two classes: .995."""
+20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000. Two classes: 22 was not measured alone (.995 of all)."""
 
 RACED_ORDER, SURELY_BEHIND = 2, 2.0
-"""Candidates go on to higher orders with weight here; for one member, if not behind by so many standard errors."""
+"""Candidates go on to higher orders that are not behind here by so many standard errors or, for several members, have
+weight. Weight alone: puma32h .0054 to .0074, it is chance which of equal candidates finds triples."""
 
 RARE_SEARCH_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance (measured on claims)."""

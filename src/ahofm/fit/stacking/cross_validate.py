@@ -102,8 +102,8 @@ def _cross_validate(
     shorter = search_settings(problem.settings, problem.response.n_rows, dispersed=problem.response.family.dispersed)
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
-    race = _Race(problem, parts, problem.response.take(rows), runner, found)
-    race.run(_staged_fits(replace(problem, settings=shorter), plain, parts, 0))
+    race = _Race(problem, parts, problem.response.take(rows), runner)
+    found.fits = race.run(_staged_fits(replace(problem, settings=shorter), plain, parts, 0))[: len(plain)]
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
@@ -115,7 +115,7 @@ def _cross_validate(
         elif runner.reason is None:
             race.run(staged_fits)
     if runner.reason is None:
-        race.finish()
+        found.fits = race.finish()[: len(plain)]
     if runner.reason is None:
         found.problem, found.scores = precise or problem, race.scores
 
@@ -131,17 +131,9 @@ def _staged_fits(
 class _Race:
     """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use."""
 
-    def __init__(
-        self,
-        problem: TrainingProblem,
-        parts: Sequence[Split],
-        response: Response,
-        runner: Runner,
-        found: CrossValidation,
-    ) -> None:
-        """Without any fits. The response is of the validation rows; ``found`` gets the fits of plain candidates."""
-        self._problem, self._response, self._runner, self._found = problem, response, runner, found
-        self._n_plain = 0
+    def __init__(self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: Runner) -> None:
+        """Without any fits. The response is of the validation rows."""
+        self._problem, self._response, self._runner = problem, response, runner
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
@@ -152,6 +144,7 @@ class _Race:
     @property
     def scores(self) -> Scores:
         """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
+        self._predict()
         stages = max(len(parts[0]) for parts in self._predicted)
         orders = (1, *self._problem.ranks)[:stages]
         predicted = [
@@ -162,34 +155,28 @@ class _Race:
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
         return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tops)
 
-    def run(self, staged_fits: Sequence[StagedFit]) -> None:
-        """Some more candidates up to ``RACED_ORDER``; the fits to the first part come first. Plain ones before others."""
+    def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
+        """Some more candidates up to ``RACED_ORDER``; the fits to the first part come first."""
         first, count = len(self._staged_fits) * len(self._places), len(staged_fits) // len(self._places)
-        self._n_plain = self._n_plain or count
         self._staged_fits += [list(staged_fits[k::count]) for k in range(count)]
         self._predicted += [[[] for _ in self._places] for _ in range(count)]
-        self._run(staged_fits, RACED_ORDER, first)
+        return self._runner(staged_fits, "search", RACED_ORDER, first)
 
-    def finish(self) -> None:
+    def finish(self) -> list[list[Fit]]:
         """Candidates that may be of use go on to the end."""
         all_fits = [staged for part in zip(*self._staged_fits, strict=True) for staged in part]
         if all(staged.forgotten for staged in all_fits):
-            return
+            return [staged.fits for staged in all_fits]
         going = self.scores.worth_going_on(member_count(self._problem.settings, self._problem.data.n_rows))
         for candidate, parts in enumerate(self._staged_fits):
             for staged in parts:
                 before = staged.job.total
                 staged.ranks = staged.ranks if candidate in going else Orders(staged.ranks).up_to(RACED_ORDER)
                 self._runner.expect(staged.job.total - before)
-        self._run(all_fits)
+        return self._runner(all_fits, "search")
 
-    def _run(self, staged_fits: Sequence[StagedFit], highest: int | None = None, first: int = 0) -> None:
-        """Fits, and linear predictors of the validation rows by stages that are new."""
-        fits = self._runner(staged_fits, "search", highest, first)
-        if first == 0:  # kept at once: predictions may be interrupted
-            self._found.fits = fits[: self._n_plain]
-        if self._runner.reason is not None:
-            return
+    def _predict(self) -> None:
+        """Linear predictors of the validation rows by stages that are new."""
         for candidate, parts in enumerate(self._staged_fits):
             for part, staged in enumerate(parts):
                 own = self._predicted[candidate][part]

@@ -95,17 +95,17 @@ class Scores:
         """Candidates that may be of use at higher orders than these, given so many ensemble members.
 
         Where interactions are not supported so far, the best candidate alone: triples may have no pairs. Otherwise
-        those with stacking weight or, for a single member, those that may be the best one.
+        those that are not surely behind the best and, where there are to be several members, those with stacking
+        weight: it is chance which of candidates that are as good at pairs finds the triples.
         """
         order = max(self.orders)
         best = int(self.losses()[:, -1].argmin())
         if self.supported(order) < order:
             return {best}
-        if count == 1:
-            losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
-            behind = [self._error_of(own - losses[best]) for own in losses]
-            return {k for k, (mean, error) in enumerate(behind) if mean <= SURELY_BEHIND * error}
-        return {candidate for candidate, own in self._mixture(order) if own == order} | {best}
+        losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
+        behind = [self._error_of(own - losses[best]) for own in losses]
+        close = {k for k, (mean, error) in enumerate(behind) if mean <= SURELY_BEHIND * error}
+        return close if count == 1 else close | {candidate for candidate, own in self._mixture(order) if own == order}
 
     def gains(self) -> tuple[Gain, ...]:
         """What these rows say of each order, compared with the one below it."""
