@@ -166,7 +166,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
         C = margins[j].coef @ margins[k].coef.T
         data = designs[j].T @ (left[:, np.newaxis] * designs[k]) / state.noise
         penalty_gradient = precisions(surfaces, margins, j, k) * C
-        assert np.abs(data - penalty_gradient).max() < 0.02 * np.abs(penalty_gradient).max()
+        assert np.abs(data - penalty_gradient).max() < 0.03 * np.abs(penalty_gradient).max()
 
 
 def two_surfaces(n, seed=0):
