@@ -32,7 +32,7 @@ def replacing(
     ----------
     path : path
     draft : path, optional
-        A name in the same directory; one that nobody else has by default.
+        A name in the same directory; a unique one by default.
     lock : function of the open draft, optional
         Called before the draft is written; the file stays open until all of it is on the disk.
     remedy : str

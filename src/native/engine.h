@@ -92,7 +92,7 @@ struct WrongCode {  // thrown: a code that its column does not have
     int64_t size;
 };
 
-struct Stopped {};  // thrown: a callback has raised an exception, or somebody wants the engine to stop
+struct Stopped {};  // thrown: a callback has raised an exception, or asked to stop
 
 // One column as a side of the surfaces of its pairs, in coordinates that are orthonormal under the rows.
 struct Side {

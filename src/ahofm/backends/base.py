@@ -240,7 +240,7 @@ class WorkingRows(Protocol):
         ...
 
     def reject(self) -> None:
-        """Forget what was tried. States and main effects are to be put back by whoever changed them."""
+        """Forget what was tried. States and main effects are to be put back by the caller."""
         ...
 
     def loss(self) -> float:

@@ -114,7 +114,7 @@ class MeanPredictions(Fitted):
         if kind not in ("mean", "new"):
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
         if calibration is not None and kind == "mean":
-            raise ValueError("calibration is for kind='new': nobody has seen means to calibrate on")
+            raise ValueError("calibration is for kind='new': means are not observed")
         eta, std = with_std(self.model_, band, self._read(X), offset)
         if kind == "mean":
             return np.column_stack(mean_interval(self.model_, eta, std, level))

@@ -105,7 +105,7 @@ class Shown(Fitted):
         path : str or path
             Of the file; one that is there is replaced when the new one is complete.
         uncertainty : bool, default True
-            Whether the file has the band of the model, which is computed if nobody has asked for it yet. Without it
+            Whether the file has the band of the model, which is computed if there is none yet. Without it
             the estimator that ``load`` returns has no intervals, standard deviations and degrees of freedom.
 
         Raises

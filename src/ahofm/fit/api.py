@@ -72,7 +72,7 @@ def fit_model(
     Returns
     -------
     Model
-        After an interrupt (Ctrl-C) the best so far: ``trace.reason`` is then ``Reason.INTERRUPTED``, and whoever called
+        After an interrupt (Ctrl-C) the best so far: ``trace.reason`` is then ``Reason.INTERRUPTED``, and the caller
         has to end, as estimators do. KeyboardInterrupt is raised when there was no model yet. After
         ``settings.time_budget`` seconds it is the best so far too, with a warning: ``Reason.TIME``.
     """

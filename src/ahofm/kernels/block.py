@@ -52,7 +52,7 @@ class BlockSums:
 
 @runtime_checkable
 class RowState(Protocol):
-    """The state of one chunk's rows. It changes; whoever holds it is alone with it."""
+    """The state of one chunk's rows. It changes, and belongs to one thread."""
 
     def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Working weights w of the rows, and weighted working responses w y: (n,) each."""

@@ -23,7 +23,7 @@ _KINDS: Mapping[type, str] = {
 
 
 def prior_kind(prior: Prior) -> str | None:
-    """What a prior is called; None for one that somebody else has written."""
+    """What a prior is called; None for a class outside the package."""
     return _KINDS.get(type(prior))
 
 

@@ -150,7 +150,7 @@ def column_priors(
     book : Codebook
     interactions : "spline", "random_walk", "spline_iid" or None
         For a column whose kind was chosen automatically, how its factors behave; its main effect is a random walk. None
-        for a kind that somebody asked for: main effect and factors are then of that kind.
+        for a kind that was asked for: main effect and factors are then of that kind.
     center : bool
         Whether factors have mean zero. Main effects always have: the intercept takes the rest.
     counts : array of shape (codes,), optional

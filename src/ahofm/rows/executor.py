@@ -81,7 +81,7 @@ def _run(task: Callable[[Chunk], T], source: Source, index: int) -> T:
 
 
 def _first(waiting: deque[tuple[int, Future[T]]], task: Callable[[Chunk], T], source: Source) -> T:
-    """Take the oldest result; while another thread is still at it, compute here what nobody has started."""
+    """Take the oldest result; while another thread is still at it, compute here what has not been started."""
     for place, (index, future) in enumerate(waiting):
         if waiting[0][1].done():
             break

@@ -1,6 +1,6 @@
 """Drafts of the files of a store, which appear whole or not at all.
 
-A writer holds a lock on its draft for as long as it lives. A draft that nobody holds is of a process that was killed,
+A writer holds a lock on its draft for as long as it lives. A draft without a lock is of a process that was killed,
 and the next build removes it.
 """
 

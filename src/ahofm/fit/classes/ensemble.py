@@ -149,7 +149,7 @@ def _mixes(
         return mixes
     if stopped:
         return {order: [] for order in orders}
-    ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # nobody to judge: the robust scale
+    ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # no validation rows: the robust scale
     learned = [one for one in ranked if one.how is None or one.how.learned]
     return {order: [(1.0, [one for one in learned if one.order <= order][-1])] for order in orders}
 

@@ -23,7 +23,7 @@ class ClassRunner:
     Parameters
     ----------
     runner : Runner
-        Keeps records, tells callbacks, knows whether somebody asked to stop.
+        Keeps records, tells callbacks, knows whether the fit is to stop.
     n_threads : int or None
         All cores by default.
     saved : Saved, optional

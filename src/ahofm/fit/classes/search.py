@@ -109,7 +109,7 @@ def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 def search(
     problems: Mapping[bool, ClassProblem], candidates: Sequence[ClassCandidate], seed: int, runner: ClassRunner
 ) -> Search | None:
-    """Judge candidates by rows that they were not fitted to; None if somebody asked to stop.
+    """Judge candidates by rows that they were not fitted to; None if the fit is to stop.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _race(
     seed: int,
     runner: ClassRunner,
 ) -> Race | None:
-    """Fit candidates without the first validation rows, stage by stage; None if somebody asked to stop."""
+    """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
     race = Race(next(iter(problems.values())).rows.weight[part[1]])
     fold = Fold.of(problems, sorted(problems), part, (seed, 0), runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
@@ -251,7 +251,7 @@ class Fold:
         seed: tuple[int, int],
         runner: ClassRunner,
     ) -> Fold | None:
-        """None if somebody asked to stop."""
+        """None if the fit is to stop."""
         own = {ranked: problems[ranked].take(part[0]) for ranked in scales}
         joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
         fraction = len(part[0]) / problems[scales[0]].rows.n_rows
@@ -261,7 +261,7 @@ class Fold:
         return None if runner.stopped else cls(own, joint, states, unseen, seed, fraction)
 
     def paths(self, candidates: Sequence[ClassCandidate], runner: ClassRunner) -> list[dict[int, Floats]] | None:
-        """Linear predictors of the validation rows by number of sweeps; None if somebody asked to stop."""
+        """Linear predictors of the validation rows by number of sweeps; None if the fit is to stop."""
         jobs: list[Job] = []
         for candidate in candidates:
             k, how = candidate.ranked, candidate.how

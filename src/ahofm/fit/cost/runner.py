@@ -128,7 +128,7 @@ class Runner:
         return fits
 
     def stopped(self) -> bool:
-        """Whether somebody asked to stop, or the time is over."""
+        """Whether the fit was interrupted, a callback ended it, or the time is over."""
         if self.reason is None and self.deadline.over:
             self.reason = Reason.TIME
         return self.reason is not None
@@ -155,7 +155,7 @@ class Runner:
             self.reason = Reason.INTERRUPTED
 
     def expect(self, more: float) -> None:
-        """Work that nobody knew of."""
+        """More work than was planned."""
         with self._lock:
             self._expected = None if self._expected is None else self._expected + more
 
@@ -166,7 +166,7 @@ class Runner:
             self._done += cost
             seconds = time.perf_counter() - self._begun
             fraction = None if self._expected is None else max(self._fraction, min(self._done / self._expected, 1.0))
-            self._fraction = fraction or 0.0  # work that nobody knew of makes it wait, not fall
+            self._fraction = fraction or 0.0  # more work than was planned makes it wait, not fall
             record = Record(len(self.records), value, change, self._passes, seconds, fraction=fraction)
             self.records.append(record)
             wishes = [callback(record) for callback in self._callbacks]

@@ -47,7 +47,7 @@ class CrossValidation:
     problem : TrainingProblem
         The rows as they count in weighted candidates: each by its precision, where rows differ in that.
     scores : Scores or None
-        Predictions of validation rows. None when somebody asked to stop, or when all targets but one are equal: the
+        Predictions of validation rows. None when the fit was stopped, or when all targets but one are equal: the
         rows without that one have nothing to fit. There are none of weighted candidates where rows are equally precise.
     fits : list of lists of Fit
         Of plain candidates, to the rows to fit of the first part.
@@ -71,7 +71,7 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     candidates : sequence of Candidate
         Weighted ones last: precisions of rows are estimated from errors of the others.
     runner : Runner
-        Its ``reason`` says whether somebody asked to stop; the fits so far are kept then.
+        Its ``reason`` says whether the fit is to stop; the fits so far are kept then.
     """
     found = CrossValidation(problem)
     with runner.interruptible():
@@ -192,7 +192,7 @@ def weighted(
     """The same rows, each weighted by one over its standard deviation.
 
     Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
-    are about equally precise, if nobody can tell, or if somebody asked to stop.
+    are about equally precise, if errors cannot be fitted, or if the fit is to stop.
     """
     seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
     some, response = problem.take(rows[seen]), scores.response.take(seen)

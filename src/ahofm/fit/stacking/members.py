@@ -109,7 +109,7 @@ def fit_members(
     plan : Plan
         Says how many members there are, if candidates with weight are not more.
     runner : Runner
-        Nothing is fitted if somebody has asked to stop already; nor is anything kept of fits that end early between
+        Nothing is fitted if the fit is to stop already; nor is anything kept of fits that end early between
         sweeps. Within sweeps the stages so far are, unless another member is complete.
     first : First
         Not fitted again, if it is among them.

@@ -196,7 +196,7 @@ class StagedFit:
         return self.fits
 
     def _order(self, order: int, report: Report) -> bool:
-        """The stage of interactions of an order; whether somebody asked to stop."""
+        """The stage of interactions of an order; whether the fit is to stop."""
         self._add_factors(order)
         stopped = self._stage(order, report)
         return self._grow(report) if order == 2 and self.growing and not stopped else stopped
@@ -207,7 +207,7 @@ class StagedFit:
         return state
 
     def _main_effects(self, report: Report) -> bool:
-        """The first stage, as another fit of these rows has found it or anew; whether somebody asked to stop."""
+        """The first stage, as another fit of these rows has found it or anew; whether the fit is to stop."""
         if not self.ranks:
             self._state = self._start()
             return self._converged(report)
@@ -272,7 +272,7 @@ class StagedFit:
         return found
 
     def _grow(self, report: Report) -> bool:
-        """More factors for pairs while there is something left for them; whether somebody asked to stop."""
+        """More factors for pairs while there is something left for them; whether the fit is to stop."""
         for times in range(1, MOST_GROWTHS + 1):
             if has_idle_factors(self._state):
                 break
@@ -309,7 +309,7 @@ class StagedFit:
             return self.main_stage.spectra[k]
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
-        """Sweep until the loss settles; whether somebody asked to stop."""
+        """Sweep until the loss settles; whether the fit is to stop."""
         self._sweeps = 0
         try:
             return self._settle(order, report, grown)
@@ -347,7 +347,7 @@ class StagedFit:
         return stopped
 
     def _converged(self, report: Report) -> bool:
-        """Main effects alone; whether somebody asked to stop.
+        """Main effects alone; whether the fit is to stop.
 
         1. Sweeps that update smoothing parameters and dispersion. They are few: where a code has one row, smoothing
            parameters that follow the dispersion, and a dispersion that follows them, may end at interpolation.
