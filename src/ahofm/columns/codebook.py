@@ -1,7 +1,7 @@
 """A codebook: what one column's codes mean. Codes, their basis, their penalties; no rows.
 
 Code k < support.size stands for support.values[k]; then, when training had missing values, the missing code with an
-effect of its own; last the neutral code, whose basis is zero: unseen levels, and missing values where training had none.
+effect of its own; last the neutral code, whose basis is zero: unseen levels, and missing values if training had none.
 """
 
 from __future__ import annotations
