@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-paper-recipe test-browser docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe test-browser docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-block   what a sweep and a fit of the variational solver cost, against EBM"
 	@echo "make bench-engine DATA=folder         default fits against a version before, EBM and LightGBM, by threads (an hour)"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
+	@echo "make bench-broad DATA=folder          defaults of this library and its peers on all data sets of a folder (hours; goes on where it was stopped)"
 	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
 	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
@@ -138,6 +139,10 @@ bench-accuracy: $(VENV)/installed-bench
 bench-families: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
 	$(VENV)/bin/python -m benchmarks.families --data $(DATA)
+
+bench-broad: $(VENV)/installed-bench
+	@test -n "$(DATA)" || { echo "make bench-broad DATA=folder: the folder with the data sets"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.broad --data $(DATA)
 
 bench-coverage: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.coverage

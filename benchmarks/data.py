@@ -22,7 +22,7 @@ from ahofm.columns.basis import Floats
 FOLDER = "AHOFM_DATA"
 """The environment variable that names the folder of data files."""
 
-Family: TypeAlias = Literal["gaussian", "poisson", "binomial"]
+Family: TypeAlias = Literal["gaussian", "poisson", "binomial", "multinomial"]
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks import machine
 from benchmarks.data import FOLDER
 from benchmarks.experiments import EXPERIMENTS
+from benchmarks.experiments.plan import Experiment
 from benchmarks.measure import CAP, apart
 from benchmarks.store import Store
 from benchmarks.table import RESULTS
 
 
 def conduct(
-    name: str,
+    experiment: Experiment,
     folder: Path,
     data: Path | None = None,
     *,
@@ -38,7 +39,7 @@ def conduct(
 
     ``wanted`` are parts of the names of units.
     """
-    experiment, commit = EXPERIMENTS[name], machine.commit()
+    name, commit = experiment.name, machine.commit()
     store = Store(name, folder, experiment.packages)
     planned = [one for one in experiment.plan(quick) if all(part in str(one.unit) for part in wanted)]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -76,7 +77,7 @@ def main() -> int:
         folder = RESULTS / "quick" if given.quick else RESULTS
         options = {"quick": given.quick, "cap": given.cap, "wanted": given.units, "retry": given.retry}
         options["again"] = given.again
-        store = conduct(name, folder, given.data_dir, **options)
+        store = conduct(EXPERIMENTS[name], folder, given.data_dir, **options)
         failed += sum(found.get("status", "").startswith("failed") for _, found in store)
     return 1 if failed else 0
 

@@ -62,10 +62,10 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
         return [Planned(unit) for unit in units]
 
     monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("toy", plan, run))
-    first = conduct("toy", tmp_path, quick=True, wanted=["a"])
+    first = conduct(EXPERIMENTS["toy"], tmp_path, quick=True, wanted=["a"])
     assert [unit.method for unit, _ in first] == ["a"]
     written = (tmp_path / "toy.csv").read_text()
-    second = conduct("toy", tmp_path, quick=True)
+    second = conduct(EXPERIMENTS["toy"], tmp_path, quick=True)
     assert (tmp_path / "toy.csv").read_text().startswith(written)
     assert second.get(Unit("p", "a"))["folder"] == "None"
     assert second.get(Unit("p", "broken"))["status"] == "failed: ValueError: no luck"
@@ -89,11 +89,11 @@ def test_what_another_commit_measured_is_run_again_in_its_place(tmp_path, monkey
     monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("toy", plan, run))
     monkeypatch.setattr("benchmarks.evidence.apart", kept)
     monkeypatch.setattr("benchmarks.machine.commit", lambda: "first")
-    conduct("toy", tmp_path, quick=True)
-    conduct("toy", tmp_path, quick=True, again=True)
+    conduct(EXPERIMENTS["toy"], tmp_path, quick=True)
+    conduct(EXPERIMENTS["toy"], tmp_path, quick=True, again=True)
     assert asked == ["a", "b"]
     monkeypatch.setattr("benchmarks.machine.commit", lambda: "second")
-    conduct("toy", tmp_path, quick=True, wanted=["b"], again=True)
+    conduct(EXPERIMENTS["toy"], tmp_path, quick=True, wanted=["b"], again=True)
     assert asked == ["a", "b", "b"]
     again = Store("toy", tmp_path)
     assert {unit.method: found["commit"] for unit, found in again} == {"a": "first", "b": "second"}

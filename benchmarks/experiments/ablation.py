@@ -17,7 +17,7 @@ from ahofm.columns.basis import Floats
 from benchmarks.data import DATA, Family, Rows
 from benchmarks.experiments.plan import Experiment, Planned
 from benchmarks.peers.methods import METHODS, PAPERS
-from benchmarks.peers.task import Task
+from benchmarks.peers.task import CLASSES, Task
 from benchmarks.store import Measures, Unit
 
 PAPERS_SETS = ("airfoil", "concrete", "diabetes", "energy", "forest fires", "naval", "yacht")
@@ -64,14 +64,29 @@ def run(unit: Unit, folder: Path | None) -> Measures:
 
 
 def errors(family: Family, test: Rows, mean: Floats) -> dict[str, float]:
-    """RMSE; Poisson deviance, per unit of exposure; or AUROC and log-loss."""
-    if family == "binomial":
-        return {"auroc": float(roc_auc_score(test.y, mean)), "log_loss": float(log_loss(test.y, mean))}
+    """RMSE; Poisson deviance, per unit of exposure; or log-loss, accuracy and calibration, for two classes AUROC."""
+    if family in CLASSES:
+        p = np.column_stack([1.0 - mean, mean]) if mean.ndim == 1 else mean
+        p = p / p.sum(axis=1, keepdims=True)  # some peers have single precision
+        found = {
+            "log_loss": float(log_loss(test.y, p, labels=np.arange(p.shape[1]))),
+            "accuracy": float(np.mean(p.argmax(axis=1) == test.y)),
+            "calibration": calibration_error(test.y, p),
+        }
+        return found | ({"auroc": float(roc_auc_score(test.y, mean))} if mean.ndim == 1 else {})
     if family == "poisson":
         exposure = np.ones(len(test.y)) if test.exposure is None else test.exposure
         rate = np.maximum(mean, 1e-9)
         return {"deviance": float(mean_poisson_deviance(test.y / exposure, rate, sample_weight=exposure))}
     return {"rmse": float(np.sqrt(np.mean((mean - test.y) ** 2)))}
+
+
+def calibration_error(y: Floats, p: Floats, bins: int = 10) -> float:
+    """Expected calibration error of the likeliest class, over bins of equal width of its probability."""
+    sure, right = p.max(axis=1), p.argmax(axis=1) == y
+    place = np.minimum((sure * bins).astype(int), bins - 1)
+    gaps = [abs(right[place == b].mean() - sure[place == b].mean()) * (place == b).mean() for b in np.unique(place)]
+    return float(sum(gaps))
 
 
 ABLATION = Experiment("ablation", plan, run, ("interpret-core", "lightgbm", "xgboost", "pygam", "pandas"))

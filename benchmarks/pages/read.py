@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.store import Store
 from benchmarks.table import RESULTS
 
-TEXT = ("problem", "method", "setting", "status", "from", "commit")
+TEXT = ("problem", "method", "setting", "status", "from", "commit", "family")
 ALWAYS = ("p", "n", "order", "rank", "basis", "status", "seconds", "cpu", "megabytes", "rmse")
 """Columns that are there even if no unit has them yet."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ahofm import Linear, Spline
-from benchmarks.peers import boosting, mgcv, own, smooth, trees
+from benchmarks.peers import boosting, mgcv, own, simple, smooth, trees
 from benchmarks.peers.task import Method, method
 
 PAPERS: dict[str, Method] = {
@@ -31,5 +31,20 @@ TREES: dict[str, Method] = {
 }
 
 SMOOTH: dict[str, Method] = {"pyGAM": method(smooth.pygam), "GP": method(smooth.gaussian_process)}
+
+BROAD: dict[str, Method] = {
+    "ahofm": method(partial(own.default, order=3)),
+    "ahofm additive": method(partial(own.default, order=1)),
+    "CatBoost": method(trees.catboost),
+    "LightGBM": TREES["LightGBM"],
+    "XGBoost": TREES["XGBoost"],
+    "LightGBM stopped": TREES["LightGBM stopped"],
+    "XGBoost stopped": TREES["XGBoost stopped"],
+    "linear": method(simple.linear),
+    "TSL": method(simple.tensor_separation),
+    "pyGAM": SMOOTH["pyGAM"],
+    "EBM": TREES["EBM"],
+}
+"""Of the comparison on many data sets, slow ones last."""
 
 METHODS = PAPERS | OURS | TREES | SMOOTH

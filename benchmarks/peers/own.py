@@ -10,15 +10,15 @@ from ahofm.columns.basis import Floats
 from ahofm.explain import effect
 from benchmarks import paper_recipe
 from benchmarks.data import numbers
-from benchmarks.peers.task import Predict, Task
+from benchmarks.peers.task import CLASSES, Predict, Task, probabilities
 from benchmarks.surfaces import NODES, Design, Pair
 
 
 def default(task: Task, order: int) -> Predict:
     """No settings but the order."""
-    if task.family == "binomial":
+    if task.family in CLASSES:
         classifier = AHOFMClassifier(order=order, random_state=task.seed, n_jobs=1).fit(task.train.X, task.train.y)
-        return lambda X: np.asarray(classifier.predict_proba(X)[:, 1])
+        return lambda X: probabilities(classifier, X, task)
     offset = None if task.train.exposure is None else np.log(task.train.exposure)
     model = AHOFMRegressor(order=order, family=task.family, random_state=task.seed, n_jobs=1)
     model.fit(task.train.X, task.train.y, offset=offset)

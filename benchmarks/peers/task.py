@@ -6,8 +6,9 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from ahofm.columns.basis import Floats
@@ -15,7 +16,12 @@ from benchmarks.data import Family, Rows
 from benchmarks.measure import taken
 
 Predict: TypeAlias = Callable[[pd.DataFrame], Floats]
-"""Means of new rows: for two classes the probability of the second, for counts those within one unit of exposure."""
+"""Means of new rows: for two classes the probability of the second, for several those of all, (rows, classes); for
+counts those within one unit of exposure."""
+
+
+CLASSES: tuple[Family, ...] = ("binomial", "multinomial")
+"""Families whose targets are the numbers of classes."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,12 @@ class Outcome:
 
 
 Method: TypeAlias = Callable[[Task], Outcome]
+
+
+def probabilities(classifier: Any, X: pd.DataFrame, task: Task) -> Floats:
+    """Of the second of two classes, or of all of several."""
+    found = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+    return found[:, 1] if task.family == "binomial" else found
 
 
 def method(fit: Callable[[Task], Predict]) -> Method:

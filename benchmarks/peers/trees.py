@@ -1,4 +1,4 @@
-"""Boosted trees: LightGBM, XGBoost and EBM, on one thread, at their defaults or stopped early.
+"""Boosted trees: LightGBM, XGBoost, CatBoost and EBM, on one thread, at their defaults or stopped early.
 
 Early stopping: 10 % of the training rows are set aside, up to 2,000 rounds at the default learning rate are tried, and
 50 without improvement end it. Exposures are weights, and rates the targets, which is the same likelihood as an offset.
@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from ahofm.columns.basis import Floats
 from benchmarks.data import Rows, is_text, levels
-from benchmarks.peers.task import Predict, Task
+from benchmarks.peers.task import CLASSES, Predict, Task, probabilities
 
 ROUNDS, PATIENCE = 2000, 50
 
@@ -23,9 +23,10 @@ def lightgbm(task: Task, *, stopped: bool) -> Predict:
     """LightGBM."""
     import lightgbm as package  # noqa: PLC0415 - an optional peer
 
-    objective = {"gaussian": "regression", "poisson": "poisson", "binomial": "binary"}[task.family]
-    settings: dict[str, Any] = {"objective": objective, "random_state": task.seed, "n_jobs": 1, "verbose": -1}
-    make = package.LGBMClassifier if task.family == "binomial" else package.LGBMRegressor
+    settings: dict[str, Any] = {"random_state": task.seed, "n_jobs": 1, "verbose": -1}
+    if task.family not in CLASSES:
+        settings["objective"] = {"gaussian": "regression", "poisson": "poisson"}[task.family]
+    make = package.LGBMClassifier if task.family in CLASSES else package.LGBMRegressor
     if not stopped:
         return _fitted(task, make(**settings))
     callbacks = [package.early_stopping(PATIENCE, verbose=False)]
@@ -36,14 +37,38 @@ def xgboost(task: Task, *, stopped: bool) -> Predict:
     """XGBoost."""
     import xgboost as package  # noqa: PLC0415 - an optional peer
 
-    objective = {"gaussian": "reg:squarederror", "poisson": "count:poisson", "binomial": "binary:logistic"}[task.family]
-    settings: dict[str, Any] = {"objective": objective, "random_state": task.seed, "n_jobs": 1}
-    settings["enable_categorical"] = True
-    make = package.XGBClassifier if task.family == "binomial" else package.XGBRegressor
+    settings: dict[str, Any] = {"random_state": task.seed, "n_jobs": 1, "enable_categorical": True}
+    if task.family not in CLASSES:
+        settings["objective"] = {"gaussian": "reg:squarederror", "poisson": "count:poisson"}[task.family]
+    make = package.XGBClassifier if task.family in CLASSES else package.XGBRegressor
     if not stopped:
         return _fitted(task, make(**settings))
     model = make(**settings, n_estimators=ROUNDS, early_stopping_rounds=PATIENCE)
     return _stopped(task, model, "sample_weight_eval_set", verbose=False)
+
+
+def catboost(task: Task) -> Predict:
+    """CatBoost, whose default chooses a learning rate by the rows."""
+    import catboost as package  # noqa: PLC0415 - an optional peer
+
+    like = task.train.X
+    names = [name for name in like.columns if is_text(like[name])]
+    settings: dict[str, Any] = {"random_seed": task.seed, "thread_count": 1, "verbose": False}
+    settings |= {"allow_writing_files": False, "cat_features": names}
+    if task.family == "poisson":
+        settings["loss_function"] = "Poisson"
+    make = package.CatBoostClassifier if task.family in CLASSES else package.CatBoostRegressor
+    y, weight = _rates(task.train)
+    model = make(**settings).fit(like.astype(dict.fromkeys(names, str)), y, sample_weight=weight)
+    exponent = {"prediction_type": "Exponent"} if task.family == "poisson" else {}
+
+    def predict(X: pd.DataFrame) -> Floats:
+        table = X.astype(dict.fromkeys(names, str))
+        if task.family in CLASSES:
+            return probabilities(model, table, task)
+        return np.asarray(model.predict(table, **exponent), dtype=np.float64)
+
+    return predict
 
 
 def _fitted(task: Task, model: Any) -> Predict:
@@ -75,7 +100,7 @@ def ebm(task: Task) -> Predict:
     settings: dict[str, Any] = {"random_state": task.seed, "n_jobs": 1}
     if task.family == "poisson":
         settings["objective"] = "poisson_deviance"
-    make = ExplainableBoostingClassifier if task.family == "binomial" else ExplainableBoostingRegressor
+    make = ExplainableBoostingClassifier if task.family in CLASSES else ExplainableBoostingRegressor
     y, weight = _rates(task.train)
     model = make(**settings).fit(text(task.train.X), y, sample_weight=weight)
     return lambda X: _mean(model, text(X), task)
@@ -88,7 +113,9 @@ def text(table: pd.DataFrame) -> pd.DataFrame:
 
 def _parts(task: Task) -> tuple[Rows, Rows]:
     """Rows to fit, and rows that say when to stop."""
-    fit, aside = train_test_split(np.arange(len(task.train.y)), test_size=0.1, random_state=task.seed)
+    y = task.train.y
+    strata = y if task.family in CLASSES and np.unique(y, return_counts=True)[1].min() > 1 else None
+    fit, aside = train_test_split(np.arange(len(y)), test_size=0.1, random_state=task.seed, stratify=strata)
     return task.train.take(fit), task.train.take(aside)
 
 
@@ -97,4 +124,6 @@ def _rates(rows: Rows) -> tuple[Floats, Floats | None]:
 
 
 def _mean(model: Any, X: pd.DataFrame, task: Task) -> Floats:
-    return np.asarray(model.predict_proba(X)[:, 1] if task.family == "binomial" else model.predict(X), dtype=np.float64)
+    if task.family in CLASSES:
+        return probabilities(model, X, task)
+    return np.asarray(model.predict(X), dtype=np.float64)
