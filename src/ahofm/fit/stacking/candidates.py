@@ -10,8 +10,8 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.fit.settings import Settings
 from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, all_column_priors
+from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_INTERACTIONS,
     FEWEST_VALIDATION_ROWS,
