@@ -138,7 +138,7 @@ FITS = {
     "bernoulli": Fit(ONE, "binary", band=True),
     "quasi binomial": Fit(ONE | {"family": "quasi_binomial"}, "share"),
     "multinomial": Fit(ONE, "class"),
-    "multinomial, given smoothing parameters": Fit(GIVEN | {"solver": "lbfgs"}, "class"),
+    "multinomial, given smoothing parameters": Fit(GIVEN | {"solver": "lbfgs", "max_iter": 30}, "class"),
     "poisson": Fit(ONE | {"family": "poisson"}, "count", offset=True, band=True),
     "poisson, given smoothing parameters": Fit(GIVEN | {"family": "poisson", "solver": "bcd"}, "count", offset=True),
     "quasi poisson": Fit(ONE | {"family": "quasi_poisson"}, "wide count"),

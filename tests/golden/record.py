@@ -31,7 +31,8 @@ where one does, the distance is infinite and the fit needs other rows.
 
 LOOSER = {"multinomial, given smoothing parameters": 1e-5, "two pieces": 2e-5}
 """For every array of these. Solvers with given smoothing parameters stop by a tolerance, not at the optimum, and what
-lies between is amplified rounding: 8e-8 and 2e-7 were seen."""
+lies between is amplified rounding: 8e-8 and 2e-7 were seen. The multinomial one ends after 30 iterations: on the way to
+its tolerance rounding grows to 1e-3."""
 
 MOST_NUMBERS = 3_000
 """Of coefficients that are kept one by one; of larger models the norm of each of their arrays."""

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.kernels import Tables
 from ahofm.model import Layout, coordinates, eigenvalues
-from ahofm.model.coordinates import penalty_root
+from ahofm.model.coordinates import canonical_rotation, penalty_root
 
 KINDS = [
     Spline(),
@@ -168,3 +169,35 @@ def test_a_linear_function_is_zero_at_missing_values(size):
     alone = np.linalg.lstsq(Z[:-1], np.array([-0.5, 0.5, 0.0]), rcond=None)[0]  # x alone, centred
     np.testing.assert_allclose(Z[:-1] @ alone, [-0.5, 0.5, 0.0], atol=1e-8)
     np.testing.assert_allclose(book.mass @ Z, 0.0, atol=1e-8)
+
+
+def test_eigenvectors_are_unique_whatever_a_library_returns():
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(40, 6)))[0]
+    values = np.array([0.0, 0.0, 1.0, 2.0, 2.0, 2.0])
+    first = vectors @ canonical_rotation(vectors, values)
+    np.testing.assert_allclose(first.T @ first, np.eye(6), atol=1e-12)
+    for seed in range(3):
+        turn = scipy.linalg.block_diag(*(ortho_group(seed, size) for size in (2, 1, 3)))
+        other = vectors @ turn
+        np.testing.assert_allclose(other @ canonical_rotation(other, values), first, atol=1e-12)
+
+
+def ortho_group(seed, size):
+    """A random orthogonal matrix, with reflections."""
+    return np.linalg.qr(np.random.default_rng([seed, size]).normal(size=(size, size)))[0]
+
+
+def test_coordinates_of_symmetric_columns_do_not_depend_on_signs(monkeypatch):
+    # even and odd functions: sums, or the largest value, would leave the sign to rounding
+    book = Encoder.learn(np.linspace(-1.0, 1.0, 21)[:, None], Spline(n_basis=8)).codebooks[0]
+    found = coordinates(book, center=True)
+    svd = scipy.linalg.svd
+
+    def flipped(matrix, **settings):
+        left, singular, right = svd(matrix, **settings)
+        signs = np.where(np.arange(len(singular)) % 2 == 0, -1.0, 1.0)
+        return left * signs, singular, right * signs[:, np.newaxis]
+
+    monkeypatch.setattr(scipy.linalg, "svd", flipped)
+    np.testing.assert_allclose(coordinates(book, center=True).values, found.values, atol=1e-10)

@@ -10,6 +10,7 @@ drop out, which leaves them at the value the penalty gives them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
@@ -23,6 +24,9 @@ _RANK_TOLERANCE = 1e-7
 
 _SMALLEST_UNIT, _LARGEST_ROOT = 1e-60, 1e150
 """Size of values whose products are still finite, as those of its inverse are; the largest root of a penalty."""
+
+_EQUAL_EIGENVALUES = 1e-7
+"""Relative difference of eigenvalues that rounding may make of none."""
 
 _DENSE_LEVELS = 512
 """More indicator functions than this stay sparse: a dense decomposition is cubic in them."""
@@ -156,7 +160,34 @@ def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     sine = np.linalg.norm(left[len(data) :] @ turn.T, axis=0)  # accurate where 1 - cosine^2 is not
     sine[sine < 1e-9] = 0.0  # free directions
     stiffness = np.minimum(sine / cosine / scale, _LARGEST_ROOT) ** 2
-    return whiten @ turn.T / cosine / unit, stiffness
+    functions = whiten @ turn.T / cosine
+    return functions @ canonical_rotation(data @ functions, stiffness) / unit, stiffness
+
+
+def canonical_rotation(vectors: Floats, values: Floats) -> Floats:
+    """Rotation R (q, q) after which eigenvectors are unique: ``vectors R`` depends on no linear algebra library.
+
+    An eigenvector is known up to its sign, those of equal eigenvalues up to a rotation, and what a library returns
+    depends on the processor. Random starts are linear combinations of them, and would then do so, too. The vectors V of
+    equal eigenvalues are rotated to ``V R`` with ``W'V R`` symmetric and positive for a fixed matrix W of irregular
+    numbers; with one vector, its product with W is positive.
+
+    Parameters
+    ----------
+    vectors : array of shape (n, q)
+    values : array of shape (q,)
+        Eigenvalues, sorted.
+    """
+    size = max(np.abs(values).max(initial=0.0), np.finfo(float).tiny)
+    apart = np.abs(np.diff(values)) > _EQUAL_EIGENVALUES * np.maximum(np.abs(values[1:]), _EQUAL_EIGENVALUES * size)
+    ends = [0, *(np.flatnonzero(apart) + 1).tolist(), len(values)]
+    rotation = np.zeros((len(values), len(values)))
+    places = np.arange(1.0, len(vectors) + 1.0) ** 2
+    for start, end in pairwise(ends):
+        reference = np.cos(np.multiply.outer(places, np.arange(1.0, end - start + 1.0)))
+        left, _, right = np.linalg.svd(vectors[:, start:end].T @ reference)
+        rotation[start:end, start:end] = left @ right
+    return rotation
 
 
 def _indicators(book: Codebook) -> bool:

@@ -14,6 +14,7 @@ from ahofm.columns import Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.kernels.symmetric import symmetric
+from ahofm.model.coordinates import canonical_rotation
 from ahofm.orders import factors_of
 from ahofm.priors.column import ColumnPriors
 from ahofm.tuning import IDLE_FACTOR, START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
@@ -94,6 +95,7 @@ def spectral_factors(
     values = np.minimum(np.where(values > spectrum.noise, values, UNSUPPORTED_START * values), most)
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], spectrum.vectors[:, ::-1][:, :count]
+    vectors = vectors @ canonical_rotation(vectors, spectrum.values[::-1][:count])
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
     factors = random_factors(columns, rank, 0.1 * std, rng)
     for j, part in enumerate(stacked):
