@@ -33,7 +33,9 @@ def comparison(table: pd.DataFrame) -> str:
         if not (table.family == family).any():
             continue
         errors = means(table, family, ERROR[family])
-        parts += [f"**{title}**", by_set(errors), verdict(errors, means(table, family, "cpu"))]
+        parts += [f"**{title}**", by_set(errors)]
+        if OWN in errors.columns:
+            parts.append(verdict(errors, means(table, family, "cpu")))
         if family != "gaussian":
             parts.append(calibration(means(table, family, "calibration")))
     return "\n\n".join(parts)

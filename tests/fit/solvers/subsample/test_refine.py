@@ -105,7 +105,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
     u = objective.start.copy()
     for _, function, at in objective.each():
         if function.columns.start == 1:
-            u[at] *= 0.02  # where partners are nearly zero, what a column alone wants is far away
+            u[at] *= 0.01  # where partners are nearly zero, what a column alone wants is far away
 
     def times():
         _, slopes, _ = objective.value(u)
@@ -120,8 +120,8 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
 
     before = times()
     objective.damp(u, objective.value(u)[1])
-    assert before > 3.5
-    assert times() < 0.5 * before
+    assert before > 8.0
+    assert times() < 0.4 * before
     learned, again = objective.learned, problem_of(Gaussian(), interactions)[0]
     again.resume(learned)
     for new, old in zip(again.learned, learned, strict=True):
