@@ -161,7 +161,7 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
 }
 
 // Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1
-// to 4), else 0.
+// to 8), else 0. Products of more than four vectors a row do not fit the registers: they go by tiles.
 template <int Vectors>
 struct Small {
     static int64_t columns(int64_t side) { return Vectors > 0 ? 4 * Vectors : side; }
@@ -170,7 +170,7 @@ struct Small {
     template <int Wide = Vectors>
     static void multiply(const double* a, const double* b, double* c, int64_t side, int64_t width) {
         const int64_t n = columns(side);
-        if constexpr (Vectors > 0 && Wide > 0) {
+        if constexpr (Vectors > 0 && Vectors <= 4 && Wide > 0) {
             for (int64_t i = 0; i < n; i += 4) {
                 Four sum[4][Wide] = {};
                 AHOFM_UNROLL_ALL
@@ -262,6 +262,10 @@ inline bool with_small(int64_t side, Visit visit) {
         case 2: return visit(Small<2>{});
         case 3: return visit(Small<3>{});
         case 4: return visit(Small<4>{});
+        case 5: return visit(Small<5>{});
+        case 6: return visit(Small<6>{});
+        case 7: return visit(Small<7>{});
+        case 8: return visit(Small<8>{});
         default: return visit(Small<0>{});
     }
 }
