@@ -314,6 +314,9 @@ LIKELY_GAIN, SURE_GAIN = 1.0, 2.0
 """Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
 a search for the order to go on. Measured: three for the first lose real interactions of 1,000 rows."""
 
+CALIBRATION_BINS = 10
+"""Of the expected calibration error: the usual number, of a tenth of the rows each."""
+
 # Variance model of rows
 
 VARIANCE_ROWS = 5_000
