@@ -11,8 +11,8 @@ import numpy as np
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli
-from ahofm.fit.settings import Settings
 from ahofm.priors.column import ColumnPriors, Interactions, Scale, SmoothCoordinates, all_column_priors
+from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_INTERACTIONS,
     FEWEST_VALIDATION_ROWS,
@@ -116,9 +116,9 @@ BERNOULLI_CANDIDATES = (
 """The same with a kind of main effects each: random walks, smooth in the values, smooth in their ranks.
 
 A probability tells little about the far ends of a long-tailed column, where a smooth function of the values is free.
-Measured in log-loss on splits 200 to 205 of 12 sets of two classes (72 set-splits), stacks of interactions included:
--.0071 +- .0014 against ``CANDIDATES``; any other assignment of the kinds -.0066 to -.0074; random walks in one candidate
-and nothing on ranks -.0039 +- .0011; all nine combinations -.0075. Of single fits random walks with main effects on ranks
+Measured in log-loss on splits 200 to 205 of 12 sets of two classes (72 set-splits), interactions included: -.0071 +-
+.0014 against ``CANDIDATES``; any other assignment of the kinds -.0066 to -.0074; random walks in one candidate and
+nothing on ranks -.0039 +- .0011; all nine combinations -.0075. Of single fits random walks with main effects on ranks
 are best. Gaussian targets prefer the values, Poisson and gamma ones do not care.
 """
 
