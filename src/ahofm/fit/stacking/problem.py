@@ -46,6 +46,7 @@ from ahofm.tuning import (
     SEARCH_SWEEPS_OF_FEW,
     SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
+    UNASKED_ALONE_SWEEPS,
 )
 
 
@@ -177,6 +178,11 @@ class TrainingProblem:
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
         main_key = tempering, candidate.joint, candidate.scale, type(candidate)
+        schedule = Schedule.of(
+            self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks
+        )
+        if self.ranks and not self.response.quadratic:
+            schedule = replace(schedule, alone=min(schedule.alone, UNASKED_ALONE_SWEEPS))
         return StagedFit(
             self._columns(candidate),
             self.codes,
@@ -187,7 +193,7 @@ class TrainingProblem:
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
             SerialExecutor(),
-            Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks),
+            schedule,
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
             backend=self.backend,
