@@ -15,7 +15,7 @@ from ahofm.estimators.base import AHOFM, Columns, Rank
 from ahofm.estimators.class_weights import weights_by_class
 from ahofm.estimators.classes import ClassPredictions
 from ahofm.estimators.dask_input import dataset_of
-from ahofm.estimators.labels import classes_of, family_of_classes, labels_of, numbers_of
+from ahofm.estimators.labels import classes_of, family_of_classes, labels_of, numbers_of, warn_of_rare
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family
 from ahofm.fit import Candidate, Solver
@@ -274,10 +274,11 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         table = self._read(X, reset=True)
         labels = labels_of(y, table, self)
         counted = check_weight(sample_weight, len(labels)) > 0
-        classes = classes_of(labels[counted], self)
+        classes = classes_of(labels[counted], self, labels[~counted])
         numbers = np.zeros(len(labels))
         numbers[counted] = numbers_of(classes, labels[counted])
         weight = weights_by_class(self.class_weight, classes, numbers, sample_weight)
+        warn_of_rare(classes, numbers, counted.astype(np.float64))
         self._fit(table, numbers, weight, offset, family_of_classes(self.family, len(classes)), classes)
         return self
 
