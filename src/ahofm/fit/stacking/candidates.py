@@ -68,7 +68,8 @@ class Candidate:
     def name(self) -> str:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
-        return f"{prefix}{self.interactions}"
+        main = "" if self.scale == "values" else " (main effects on ranks)"
+        return f"{prefix}{self.interactions}{main if self.joint else ' (main effects random walks)'}"
 
     def priors(
         self,
