@@ -143,6 +143,58 @@ def test_one_class_only():
         AHOFMClassifier(family="bernoulli").fit(X, np.arange(120) % 3)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([1, "no"] * 60, r"labels of mixed types \(int, str\); give labels of one type"),
+        (np.array([True, "no"] * 60, dtype=object), r"mixed types \(bool, str\)"),
+        (np.array(["a", None] * 60, dtype=object), r"no label \(None\) in 60 row\(s\), first in row 1"),
+        ([0.0, np.nan] * 60, "y contains NaN"),
+        (np.linspace(0, 1, 120), r"Unknown label type: continuous.*AHOFMRegressor\(family='binomial'\)"),
+        (np.tile([0.3, 0.7], (120, 1)), r"shape \(120, 2\).*one label per row.*family='binomial'"),
+    ],
+    ids=["text and numbers", "objects", "None", "NaN", "soft", "soft for both classes"],
+)
+def test_labels_that_are_none(labels, message):
+    model = AHOFMClassifier(order=1)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, labels)
+    assert not hasattr(model, "model_")
+
+
+def test_weights_that_leave_one_class():
+    labels = np.array(["a", "b"])[np.arange(120) % 2]
+    with pytest.raises(ValueError, match="got only one class: 'a'; all rows of class 'b' have weight 0"):
+        AHOFMClassifier().fit(X, labels, sample_weight=(labels == "a").astype(float))
+    with pytest.raises(ValueError, match="class_weight leaves no rows of class 'a': at least two classes are needed"):
+        AHOFMClassifier(class_weight={"a": 0.0}).fit(X, labels)
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_a_class_of_two_rows_is_named(others):
+    labels = np.array(["often", "also"])[np.arange(120) % others]
+    labels[[3, 50]] = "few"
+    with pytest.warns(UserWarning, match=r"class 'few' \(2\): fewer than 5 of 120 rows"):
+        model = AHOFMClassifier(order=2, random_state=0).fit(X, labels)
+    assert model.predict_proba(X)[:, model.classes_ == "few"].mean() == pytest.approx(2 / 120, rel=0.5)
+
+
+def test_two_hundred_classes_are_fitted():
+    labels = np.arange(1000) % 200
+    model = AHOFMClassifier(order=1, random_state=0).fit(np.column_stack([labels, labels % 7]).astype(float), labels)
+    assert len(model.classes_) == 200
+    p = model.predict_proba(np.array([[3.0, 3.0]]))
+    np.testing.assert_allclose(p.sum(), 1.0)
+
+
+def test_classes_that_columns_separate_are_named():
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    labels = np.where(x[:, 0] > 0, "above", "below")
+    with pytest.warns(RuntimeWarning, match=r"beyond 20 in \d+ row\(s\) of training \(class 'above' in \d+"):
+        model = AHOFMClassifier(order=1, interactions="spline", random_state=0).fit(x, labels)
+    assert (model.predict(x) == labels).all()
+
+
 def test_flat_offsets_are_unclear_for_several_classes():
     with pytest.raises(ValueError, match=r"offset has shape \(120,\), expected \(120, 3\)"):
         AHOFMClassifier(order=1).fit(X, np.arange(120) % 3, offset=np.zeros(120))

@@ -46,4 +46,9 @@ def weights_by_class(
     factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
     if not np.isfinite(factors).all() or (factors < 0.0).any():
         raise ValueError("class_weight must hold finite numbers that are not negative")
+    empty = [label for label, factor in zip(classes.tolist(), factors, strict=True) if factor == 0.0]
+    if len(classes) - len(empty) < 2:
+        raise ValueError(
+            f"class_weight leaves no rows of class {', '.join(map(repr, empty))}: at least two classes are needed"
+        )
     return np.asarray(weight * factors[at])

@@ -15,7 +15,7 @@ from ahofm.estimators.base import AHOFM, Columns, Rank
 from ahofm.estimators.class_weights import weights_by_class
 from ahofm.estimators.classes import ClassPredictions
 from ahofm.estimators.dask_input import dataset_of
-from ahofm.estimators.labels import classes_of, family_of_classes, labels_of, numbers_of
+from ahofm.estimators.labels import classes_of, family_of_classes, labels_of, numbers_of, warn_of_rare
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family
 from ahofm.fit import Candidate, Solver
@@ -68,7 +68,9 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
         losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
         differs between rows, splines and random walks with rows weighted by one over their standard deviation are
-        candidates too. Main effects are random walks. A list of ``ahofm.fit.Candidate`` is stacked instead.
+        candidates too. Main effects are smooth functions beside random walks; for two classes, also at ``order=1``,
+        candidates differ in them: smooth in the values, smooth in the ranks, random walks alone. A list of
+        ``ahofm.fit.Candidate`` is stacked instead.
     tempering : float or "auto", default "auto"
         For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
         is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises
@@ -274,10 +276,11 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         table = self._read(X, reset=True)
         labels = labels_of(y, table, self)
         counted = check_weight(sample_weight, len(labels)) > 0
-        classes = classes_of(labels[counted], self)
+        classes = classes_of(labels[counted], self, labels[~counted])
         numbers = np.zeros(len(labels))
         numbers[counted] = numbers_of(classes, labels[counted])
         weight = weights_by_class(self.class_weight, classes, numbers, sample_weight)
+        warn_of_rare(classes, numbers, counted.astype(np.float64))
         self._fit(table, numbers, weight, offset, family_of_classes(self.family, len(classes)), classes)
         return self
 

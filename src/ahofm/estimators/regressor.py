@@ -65,7 +65,9 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
         losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
         differs between rows, splines and random walks with rows weighted by one over their standard deviation are
-        candidates too. Main effects are random walks. A list of ``ahofm.fit.Candidate`` is stacked instead.
+        candidates too. Main effects are smooth functions beside random walks; for two classes, also at ``order=1``,
+        candidates differ in them: smooth in the values, smooth in the ranks, random walks alone. A list of
+        ``ahofm.fit.Candidate`` is stacked instead.
     tempering : float or "auto", default "auto"
         For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
         is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises

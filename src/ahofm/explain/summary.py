@@ -19,7 +19,7 @@ from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
 from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Choice, Gain, Model
+from ahofm.model import Choice, Gain, Model, Validated
 from ahofm.model.band import Band
 from ahofm.threads import obeys_n_jobs
 
@@ -54,6 +54,8 @@ class Summary(Framed):
     orders : dict of order to share of the variance
     gains : tuple of Gain
         What rows that were not fitted said of each order; empty where there were none.
+    validated : Validated or None
+        How well these rows were predicted: R², or log-loss, calibration error and others for classes.
     pearson_dispersion : float or None
         Pearson's statistic over its residual degrees of freedom, where the family takes the dispersion as known; 1 when
         its variance is right. None where it says nothing: rows of one trial each.
@@ -76,6 +78,7 @@ class Summary(Framed):
     p_main: Floats | None
     orders: Mapping[int, float]
     gains: tuple[Gain, ...]
+    validated: Validated | None
     pearson_dispersion: float | None
     dispersion: float | None
     deviance_explained: float | None
@@ -131,7 +134,7 @@ class Summary(Framed):
         for order, share in self.orders.items():
             rank = str(self.ranks.get(order, 0)) if order > 1 else "-"
             lines.append(f"{order:<5}{share:>8.1%}{rank:>8}")
-        return lines + [str(gain) for gain in self.gains]
+        return lines + [str(said) for said in (*self.gains, self.validated) if said is not None]
 
 
 def p_text(value: float) -> str:
@@ -189,6 +192,7 @@ def summary(fitted: Fitted) -> Summary:
         p_main=None if model.band is None else _main_tests(model.band),
         orders={order: sum(own[0].get(order, 0.0) for own in parts) / total for order in range(1, model.order + 1)},
         gains=model.gains,
+        validated=model.validated,
         pearson_dispersion=_pearson(model, training),
         dispersion=model.dispersion,
         deviance_explained=explained,

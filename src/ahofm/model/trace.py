@@ -108,8 +108,10 @@ class Validated:
         Validation rows, and how many rows there were to choose from. Where they are all, each was predicted by fits to
         the other folds.
     scores : dict of name to float
-        "R2" and "RMSE" of means, or "accuracy", "log-loss" and, for two classes, "AUROC": of the candidate fits, with
-        their stacking weights. The weights were chosen on the same rows; the fits had fewer rows than the model.
+        "R2" and "RMSE" of means, or "accuracy", "log-loss", "ECE" (expected calibration error: mean distance of
+        probabilities from observed frequencies, over tenths of the rows) and, for two classes, "AUROC": of the
+        candidate fits, with their stacking weights. The weights were chosen on the same rows; the fits had fewer rows
+        than the model.
     """
 
     rows: int

@@ -23,6 +23,9 @@ from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINAT
 Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
 """How factors of an automatic column behave."""
 
+Scale: TypeAlias = Literal["values", "ranks"]
+"""What smooth functions of an automatic column are functions of."""
+
 
 @runtime_checkable
 class OwnPrior(Protocol):
@@ -142,6 +145,7 @@ def column_priors(
     center: bool,
     counts: Floats | None = None,
     like: ColumnPriors | None = None,
+    scale: Scale = "values",
 ) -> ColumnPriors:
     """The priors of a column.
 
@@ -157,6 +161,8 @@ def column_priors(
         Rows of each code but the neutral one; by default the weight there.
     like : ColumnPriors, optional
         Other priors of the same column, whose coordinates are taken over.
+    scale : "values" or "ranks"
+        What the smooth parts of a column of automatic kind are functions of.
     """
     if like is not None and not isinstance(book.kind, SplineIID):
         return like  # it does not depend on the interactions
@@ -171,9 +177,10 @@ def column_priors(
         )
         return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
+    ranked = scale == "ranks" and interactions is not None and isinstance(book.kind, SplineIID)
     own = None if like is None else like.main_smooth
     if own is None and basis is not None:
-        own = smooth_coordinates(book, basis, center=True)
+        own = rank_coordinates(book, center=True) if ranked else smooth_coordinates(book, basis, center=True)
     if isinstance(book.kind, RandomWalk):
         begin = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
         return ColumnPriors(
@@ -190,7 +197,9 @@ def column_priors(
     if like is not None and like.smooth is not None:
         smooth = like.smooth
     else:
-        smooth = own if center else smooth_coordinates(book, basis, center=False)
+        smooth = own
+        if not center:
+            smooth = rank_coordinates(book, center=False) if ranked else smooth_coordinates(book, basis, center=False)
     priors: dict[str, Prior] = {"spline": smooth.prior}
     if isinstance(book.kind, SplineIID):
         priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
@@ -275,14 +284,17 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
 def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     """Coordinates of a spline in the ranks of a column's values, not in the values: tails are no farther than rows go.
 
-    A code's rank is the middle of its share of the mass. Only ``values`` and what belongs to priors is of use: the
-    codebook's smooth functions are others, so such a curve is written down by its values at the codes.
+    A code's rank is the middle of its share of the mass. In the codebook's basis such a curve has its values at the
+    codes as coefficients of the effects per value; between codes it is linear in the value.
     """
     mass = book.support.mass / book.support.mass.sum()
     ranks = np.cumsum(mass) - 0.5 * mass
     support = Support(ranks, book.support.mass, float(ranks[0]), float(ranks[-1]), exact=True)
     kind = book.kind if isinstance(book.kind, SplineIID) else SplineIID()
-    return smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
+    found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
+    to_basis = np.zeros((book.size, found.values.shape[1]))
+    to_basis[book.size - len(found.values) :] = found.values
+    return replace(found, to_basis=to_basis, centring=np.zeros(to_basis.shape[1]), functions=book.functions)
 
 
 def all_column_priors(
@@ -293,11 +305,12 @@ def all_column_priors(
     center: bool,
     counts: Sequence[Floats | None] | None = None,
     like: Sequence[ColumnPriors] | None = None,
+    scale: Scale = "values",
 ) -> tuple[ColumnPriors, ...]:
-    """The priors of columns that vary; ``like`` are those of other interactions."""
+    """The priors of columns that vary; ``like`` are those of other interactions on the same scale."""
     none = [None] * len(books)
     given = zip(books, automatic, counts or none, like or none, strict=True)
     return tuple(
-        column_priors(book, interactions if auto else None, center=center, counts=own, like=other)
+        column_priors(book, interactions if auto else None, center=center, counts=own, like=other, scale=scale)
         for book, auto, own, other in given
     )

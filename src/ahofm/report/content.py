@@ -63,6 +63,7 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
             "choices": [[choice.name, choice.value, choice.reason] for choice in model.choices],
             "columns": _fit_columns(told),
             "orders": _fit_orders(told),
+            "validated": "" if told.validated is None else str(told.validated),
             "ended": f"{model.trace.solver}: {model.trace.reason.value}",
             "seconds": {name: _short(value) for name, value in model.trace.seconds.items()},
             "trace": [[record.iteration, _short(record.objective)] for record in model.trace.records],

@@ -417,7 +417,7 @@
   function fit() {
     const f = data.fit;
     $("ended").textContent = `${f.ended}. ` + Object.entries(f.seconds).map(([name, s]) => `${name} ${show(s)} s`).join(", ");
-    $("choices").replaceChildren(...f.choices.map(([name, value, why]) => make("p", {}, `${name}: ${value} (${why})`)));
+    $("choices").replaceChildren(...f.choices.map(([name, value, why]) => make("p", {}, `${name}: ${value} (${why})`)), ...(f.validated ? [make("p", {}, f.validated)] : []));
     $("fit-orders").replaceChildren(table(f.orders));
     $("fit-columns").replaceChildren(table(f.columns));
     if (f.trace.length > 1) {

@@ -17,6 +17,7 @@ from ahofm.tuning import (
     HOLDOUT_PARTS,
     RARE_SEARCH_ROWS,
     SEARCH_ROWS,
+    TELLING_FOLDED_ROWS,
     TELLING_ROWS,
 )
 from ahofm.tuning.classes import CLASS_FOLDED_ROWS, CLASS_FOLDS, CLASS_SEARCH_ROWS, CLASS_VALIDATION_ROWS
@@ -25,16 +26,16 @@ Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows to fit, and validation rows."""
 
 
-def folds(n_rows: int, seed: int, n_folds: int = FOLDS) -> list[Split]:
+def folds(n_rows: int, seed: int, n_folds: int = FOLDS, *, dispersed: bool = True) -> list[Split]:
     """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
     order = np.random.default_rng(seed).permutation(n_rows)
-    count = _folds_of(n_rows, n_folds)
+    count = _folds_of(n_rows, n_folds, dispersed=dispersed)
     parts = np.array_split(order, count if count > 1 else HOLDOUT_PARTS)[:count]
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
-def _folds_of(n_rows: int, n_folds: int) -> int:
-    return n_folds if n_rows <= FOLDED_ROWS else 1
+def _folds_of(n_rows: int, n_folds: int, *, dispersed: bool) -> int:
+    return n_folds if n_rows <= (FOLDED_ROWS if dispersed else TELLING_FOLDED_ROWS) else 1
 
 
 def validation_split(
@@ -45,7 +46,7 @@ def validation_split(
     More of them where a row tells less than a measurement does, and more again where events are rare.
     """
     if n_rows <= FEW_ROWS:
-        return folds(n_rows, seed, n_folds)
+        return folds(n_rows, seed, n_folds, dispersed=dispersed)
     fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
     order = np.random.default_rng(seed).permutation(n_rows)
     return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
@@ -64,7 +65,7 @@ def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_f
     order = np.random.default_rng(seed).permutation(len(y))
     order = order[np.argsort(-y[order], kind="stable")]
     if len(y) <= FEW_ROWS:
-        count = _folds_of(len(y), n_folds)
+        count = _folds_of(len(y), n_folds, dispersed=dispersed)
         parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
         return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
     fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)

@@ -81,3 +81,6 @@ FEWEST_CLASS_ROWS = 50
 
 LIKELY_CLASS_SWEEPS = 0.7
 """Fraction of the most sweeps that fits usually make."""
+
+RARE_CLASS_ROWS = 5
+"""Rows of a class below which a fit warns: one in each fold, and hardly any to tell a curve from."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, all_column_priors
+from ahofm.families import Bernoulli
+from ahofm.priors.column import ColumnPriors, Interactions, Scale, SmoothCoordinates, all_column_priors
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_INTERACTIONS,
@@ -47,8 +48,10 @@ class Candidate:
     weighted : bool
         Whether rows count by their precision, which the errors of the other candidates tell.
     joint : bool
-        Whether smooth main effects of all columns are solved for jointly at raw values, beside a random walk of each
-        column over its codes. Otherwise main effects of automatic columns of numbers are random walks alone.
+        Whether smooth main effects of all columns are solved for jointly, beside a random walk of each column over its
+        codes. Otherwise main effects of automatic columns of numbers are random walks alone.
+    scale : "values" or "ranks"
+        What smooth main effects and factors of automatic columns are functions of.
     times : int
         What multiplies the rank.
     """
@@ -58,13 +61,15 @@ class Candidate:
     with_many: float
     weighted: bool = False
     joint: bool = True
+    scale: Scale = "values"
     times: int = 1
 
     @property
     def name(self) -> str:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
-        return f"{prefix}{self.interactions}"
+        main = "" if self.scale == "values" else " (main effects on ranks)"
+        return f"{prefix}{self.interactions}{main if self.joint else ' (main effects random walks)'}"
 
     def priors(
         self,
@@ -89,7 +94,9 @@ class Candidate:
         like : sequence of ColumnPriors, optional
             Those of another candidate, whose coordinates are taken over.
         """
-        return all_column_priors(books, automatic, self.interactions, center=center, counts=counts, like=like)
+        return all_column_priors(
+            books, automatic, self.interactions, center=center, counts=counts, like=like, scale=self.scale
+        )
 
     def joint_coordinates(self, column: ColumnPriors) -> SmoothCoordinates | None:
         """Coordinates of a column in the joint solve of smooth main effects; None where it has no part in it."""
@@ -102,7 +109,19 @@ CANDIDATES = (
     Candidate("random_walk", *RANDOM_WALK_TEMPERING),
 )
 
-WIDE = tuple(replace(candidate, times=WIDE_TIMES) for candidate in CANDIDATES)
+BERNOULLI_CANDIDATES = (
+    Candidate("spline_iid", *SPLINE_IID_TEMPERING, joint=False),
+    Candidate("spline", *SPLINE_TEMPERING),
+    Candidate("random_walk", *RANDOM_WALK_TEMPERING, scale="ranks"),
+)
+"""The same with a kind of main effects each: random walks, smooth in the values, smooth in their ranks.
+
+A probability tells little about the far ends of a long-tailed column, where a smooth function of the values is free.
+Measured in log-loss on splits 200 to 205 of 12 sets of two classes (72 set-splits), interactions included: -.0071 +-
+.0014 against ``CANDIDATES``; any other assignment of the kinds -.0066 to -.0074; random walks in one candidate and
+nothing on ranks -.0039 +- .0011; all nine combinations -.0075. Of single fits random walks with main effects on ranks
+are best. Gaussian targets prefer the values, Poisson and gamma ones do not care.
+"""
 
 WEIGHTED = (
     Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
@@ -113,27 +132,31 @@ WEIGHTED = (
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
     """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last.
 
-    ``effort="fast"`` tries one, ``"best"`` also those with more factors.
+    ``effort="fast"`` tries one, ``"best"`` also those with more factors. Main effects alone leave a choice where
+    candidates differ in them.
     """
     found = zip(problem.automatic, problem.books, strict=True)
     open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
-    candidates: Sequence[Candidate] = CANDIDATES
+    kinds_of_main_effects = isinstance(problem.response.family, Bernoulli)
+    tried = BERNOULLI_CANDIDATES if kinds_of_main_effects else CANDIDATES
     if not isinstance(settings.interactions, str):
-        candidates = tuple(settings.interactions)
-    elif settings.interactions != "auto":
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == settings.interactions]
-    elif not open_choice or not problem.ranks:
-        wanted = "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid"
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == wanted]
-    elif problem.response.n_rows < FEWEST_VALIDATION_ROWS:
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == "spline"]
-    elif settings.effort == "fast":
-        candidates = [candidate for candidate in CANDIDATES if candidate.interactions == FAST_INTERACTIONS]
-    else:
-        more = WIDE if settings.effort == "best" and settings.rank == "auto" else ()
-        precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
-        candidates = (*CANDIDATES, *more, *(WEIGHTED if precise else ()))
-    return candidates
+        return tuple(settings.interactions)
+    if settings.interactions != "auto":
+        return _with(CANDIDATES, settings.interactions)
+    if not open_choice or not (problem.ranks or kinds_of_main_effects):
+        return _with(CANDIDATES, "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid")
+    if problem.response.n_rows < FEWEST_VALIDATION_ROWS:
+        return _with(CANDIDATES, "spline")
+    if settings.effort == "fast":
+        return _with(tried, FAST_INTERACTIONS)
+    wide = settings.effort == "best" and settings.rank == "auto" and problem.ranks
+    more = [replace(candidate, times=WIDE_TIMES) for candidate in tried] if wide else []
+    precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
+    return (*tried, *more, *(WEIGHTED if precise else ()))
+
+
+def _with(candidates: Sequence[Candidate], interactions: str) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.interactions == interactions]
 
 
 def _is_smooth(book: Codebook) -> bool:

@@ -28,7 +28,7 @@ from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.orders import Orders
 from ahofm.training.validation import Split, can_judge, stratified, validation_split
-from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
+from ahofm.tuning import CALIBRATION_BINS, EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 
 
 @dataclass
@@ -247,13 +247,18 @@ def _of_numbers(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
 
 
 def _of_classes(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
-    """Fraction of rows whose class is right, mean loss, and for two classes the area under the ROC curve."""
+    """Fraction of rows whose class is right, mean loss, calibration error, and the area under the ROC curve.
+
+    The expected calibration error of several classes is the mean of that of each class; the area is for two.
+    """
     p = np.column_stack([1.0 - mean, mean]) if mean.ndim == 1 else mean
     own = np.clip(p[np.arange(len(y)), y.astype(int)], np.finfo(float).eps, 1.0)
     found = {
         "accuracy": float(np.average(p.argmax(axis=1) == y, weights=weight)),
         "log-loss": float(np.average(-np.log(own), weights=weight)),
     }
+    judged = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
+    found["ECE"] = float(np.mean([calibration_error(y == k, p[:, k], weight) for k in judged]))
     return found | ({"AUROC": _area(y == 1.0, p[:, 1], weight)} if p.shape[1] == 2 else {})
 
 
@@ -264,3 +269,27 @@ def _area(positive: np.ndarray, score: Floats, weight: Floats) -> float:
     zeros = np.bincount(place, weights=weight * ~positive)
     below = np.cumsum(zeros) - 0.5 * zeros
     return float(ones @ below / (ones.sum() * zeros.sum()))
+
+
+def calibration_error(happened: NDArray[np.bool_], probability: Floats, weight: Floats) -> float:
+    """Expected calibration error: mean distance of predicted probabilities from observed frequencies, bin by bin.
+
+    Parameters
+    ----------
+    happened : array of shape (n,)
+        Whether the event was there.
+    probability, weight : arrays of shape (n,)
+        Predicted probabilities, and what rows count.
+
+    Returns
+    -------
+    float
+        With bins of equal weight, ``CALIBRATION_BINS`` of them; rows of equal probabilities share a bin.
+    """
+    values, place = np.unique(probability, return_inverse=True)
+    mass = np.bincount(place, weights=weight)
+    below = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+    bins = np.minimum((CALIBRATION_BINS * below).astype(int), CALIBRATION_BINS - 1)
+    predicted = np.bincount(bins, weights=mass * values)
+    observed = np.bincount(bins[place], weights=weight * happened, minlength=len(predicted))
+    return float(np.abs(predicted - observed).sum() / mass.sum())

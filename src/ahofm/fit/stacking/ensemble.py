@@ -281,7 +281,8 @@ def _checked(model: Model, data: Data) -> Model:
         )
     elif far:
         trouble = (
-            f"linear predictors are beyond {FAR_ETA:g} in {far} row(s) of training: columns may separate the classes, "
+            f"linear predictors are beyond {FAR_ETA:g} in {far} row(s) of training{_certain(model, eta)}: columns may "
+            "separate the classes, "
             "or leave regions without events; probabilities there are 0 or 1 to rounding, "
             "and how far is the prior's choice"
         )
@@ -293,6 +294,16 @@ def _checked(model: Model, data: Data) -> Model:
     if trouble:
         warnings.warn(trouble, RuntimeWarning, stacklevel=2)
     return replace(model, family=family.learned(y, eta, rows.weight))
+
+
+def _certain(model: Model, eta: Floats) -> str:
+    """Rows whose class is certain by their linear predictors, for each of two classes."""
+    if model.classes is None or eta.shape[1] != 1:
+        return ""
+    rows = [int((sign * eta[:, 0] > FAR_ETA).sum()) for sign in (-1.0, 1.0)]
+    labels = [label.item() if isinstance(label, np.generic) else label for label in model.classes]
+    said = [f"class {label!r} in {count}" for label, count in zip(labels, rows, strict=True) if count]
+    return f" ({', '.join(said)})"
 
 
 def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, orders: Orders) -> dict[int, Floats]:

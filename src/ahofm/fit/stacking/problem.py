@@ -23,7 +23,7 @@ from ahofm.fit.solvers.variational.stage import Tempering
 from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
 from ahofm.fit.stacking.candidates import Candidate, Constant, against_noise, with_noise
 from ahofm.orders import Orders
-from ahofm.priors.column import ColumnPriors
+from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.settings import Settings
@@ -46,6 +46,7 @@ from ahofm.tuning import (
     SEARCH_SWEEPS_OF_FEW,
     SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
+    UNASKED_ALONE_SWEEPS,
 )
 
 
@@ -72,7 +73,7 @@ class TrainingProblem:
     n_rows: float
     counts: Sequence[Floats] | None
     refined: bool = False
-    _priors: dict[tuple[type, str], Sequence[ColumnPriors]] = field(default_factory=dict, repr=False)
+    _priors: dict[tuple[type, Scale, str], Sequence[ColumnPriors]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -105,7 +106,7 @@ class TrainingProblem:
     def additive(self, candidate: Candidate) -> AdditiveDesign:
         """Smooth main effects that are solved for jointly, which all fits of such candidates to these rows share."""
         own = tuple(candidate.joint_coordinates(column) for column in self._columns(candidate))
-        key = tuple(part is not None for part in own)
+        key = candidate.scale, tuple(part is not None for part in own)
         if key not in self._additive:
             self._additive[key] = AdditiveDesign.of(self.books, own, self.table, self.response.weight)
         return self._additive[key]
@@ -116,8 +117,8 @@ class TrainingProblem:
         return backend_of(self.settings.device)
 
     @cached_property
-    def _additive(self) -> dict[tuple[bool, ...], AdditiveDesign]:
-        """By the columns that take part."""
+    def _additive(self) -> dict[tuple[Scale, tuple[bool, ...]], AdditiveDesign]:
+        """By their scale and the columns that take part."""
         return {}
 
     @property
@@ -133,15 +134,16 @@ class TrainingProblem:
         return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
 
     @cached_property
-    def _main_stages(self) -> dict[tuple[Tempering, bool, type], MainStage]:
+    def _main_stages(self) -> dict[tuple[Tempering, bool, Scale, type], MainStage]:
         """Main effects before interactions, which fits of these rows with the same tempering and priors share."""
         return {}
 
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
         """Priors of all columns, the same for all parts of the rows: made once."""
-        key = type(candidate), candidate.interactions
+        key = type(candidate), candidate.scale, candidate.interactions
         if key not in self._priors:
-            center, first = self.settings.center, next(iter(self._priors.values()), None)
+            alike = (own for (_, scale, _), own in self._priors.items() if scale == candidate.scale)
+            center, first = self.settings.center, next(alike, None)
             self._priors[key] = candidate.priors(
                 self.books, self.automatic, center=center, counts=self.counts, like=first
             )
@@ -175,6 +177,12 @@ class TrainingProblem:
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
+        main_key = tempering, candidate.joint, candidate.scale, type(candidate)
+        schedule = Schedule.of(
+            self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks
+        )
+        if self.ranks and not self.response.quadratic:
+            schedule = replace(schedule, alone=min(schedule.alone, UNASKED_ALONE_SWEEPS))
         return StagedFit(
             self._columns(candidate),
             self.codes,
@@ -185,12 +193,12 @@ class TrainingProblem:
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
             SerialExecutor(),
-            Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks),
+            schedule,
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
             backend=self.backend,
             precision=precision,
-            main_stage=self._main_stages.setdefault((tempering, candidate.joint, type(candidate)), MainStage()),
+            main_stage=self._main_stages.setdefault(main_key, MainStage()),
         )
 
 
@@ -261,7 +269,8 @@ class Plan:
             )
             search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_candidates)]
         many = uses_subsample(settings, n_rows)
-        count = member_count(settings, n_rows) if ranks else 1  # main effects have one start
+        count = member_count(settings, n_rows)
+        count = count if ranks else min(count, n_candidates)  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
         most = dict.fromkeys((1, *ranks), PASSES_BELOW)
         most[max(ranks, default=1)] = settings.max_iter or PASSES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -151,17 +152,19 @@ class Scores:
         """Every (candidate, order) up to one that predicts on its own; main effects that are the same count once."""
         count = self.predicted.shape[2]
         tops = self.tops or (max(self.orders),) * count
-        alike = [self.same_main_effects(candidate) for candidate in range(count)]
+        kinds = self.main_effects
         return [
             (candidate, d)
             for candidate in range(count)
             for d in self.orders
-            if d <= min(order, tops[candidate]) and (d > 1 or candidate == 0 or not alike[candidate])
+            if d <= min(order, tops[candidate]) and (d > 1 or kinds[candidate] == candidate)
         ]
 
-    def same_main_effects(self, candidate: int) -> bool:
-        """Whether a candidate's main effects are those of the first one."""
-        return bool(np.array_equal(self._of(candidate, 1), self._of(0, 1)))
+    @cached_property
+    def main_effects(self) -> list[int]:
+        """For each candidate the first one that has the same main effects."""
+        own = [self._of(candidate, 1) for candidate in range(self.predicted.shape[2])]
+        return [next(k for k, other in enumerate(own) if np.array_equal(one, other)) for one in own]
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
         """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
@@ -208,16 +211,18 @@ def stacking_weights(
 
 def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
     """The same with main effects that candidates share given to one that is fitted anyway: a fit less."""
-    top = weights[max(weights)]
-    alike = [candidate for candidate in range(scores.predicted.shape[2]) if scores.same_main_effects(candidate)]
-    own = {candidate: sum(weight for (other, _), weight in top.items() if other == candidate) for candidate in alike}
-    highest = {candidate: max((d for other, d in top if other == candidate), default=1) for candidate in alike}
-    carrier = max(alike, key=lambda candidate: (highest[candidate] > 1, own[candidate], -candidate))
+    top, kinds = weights[max(weights)], scores.main_effects
+    own = {k: sum(weight for (other, _), weight in top.items() if other == k) for k in range(len(kinds))}
+    highest = {k: max((d for other, d in top if other == k), default=1) for k in range(len(kinds))}
+    carriers = {
+        kind: max((k for k, other in enumerate(kinds) if other == kind), key=lambda k: (highest[k] > 1, own[k], -k))
+        for kind in set(kinds)
+    }
     found: dict[int, StackingWeights] = {}
     for order, by_member in weights.items():
         moved: dict[tuple[int, int], float] = {}
         for (candidate, below), weight in by_member.items():
-            place = (carrier, 1) if below == 1 and candidate in alike else (candidate, below)
+            place = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
             moved[place] = moved.get(place, 0.0) + weight
         found[order] = moved
     return found

@@ -70,7 +70,7 @@ class AdditiveDesign:
     ) -> AdditiveDesign:
         """At raw values. Without any coordinates when there would be too many of them."""
         size = sum(own.values.shape[1] for own in coordinates if own is not None)
-        if size > min(MOST_MAIN_COEFFICIENTS, len(weight)) or size * len(weight) > MOST_DESIGN_CELLS:
+        if size > MOST_MAIN_COEFFICIENTS or size * len(weight) > MOST_DESIGN_CELLS:
             coordinates = [None] * len(books)
         design = _design(books, coordinates, columns)
         middle = np.asarray(weight @ design) / weight.sum()
