@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
 from ahofm.fit.settings import Settings
+from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, all_column_priors
 from ahofm.tuning import (
     FAST_INTERACTIONS,
@@ -51,6 +52,8 @@ class Candidate:
         column over its codes. Otherwise main effects of automatic columns of numbers are random walks alone.
     times : int
         What multiplies the rank.
+    product : bool
+        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ...
     """
 
     interactions: Interactions
@@ -59,12 +62,18 @@ class Candidate:
     weighted: bool = False
     joint: bool = True
     times: int = 1
+    product: bool = False
 
     @property
     def name(self) -> str:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
-        return f"{prefix}{self.interactions}"
+        return f"{prefix}{self.interactions}{' products' if self.product else ''}"
+
+    def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
+        """Orders and ranks of its fits, where those of all candidates are given."""
+        own = {order: rank for order, rank in ranks.items() if (order == PRODUCT) == self.product}
+        return {order: self.times * rank for order, rank in own.items()}
 
     def priors(
         self,

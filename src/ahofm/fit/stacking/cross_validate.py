@@ -34,7 +34,7 @@ from ahofm.fit.stacking.weights import (
     validation_split,
 )
 from ahofm.model import Validated
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 
 
@@ -129,7 +129,10 @@ def _staged_fits(
 
 
 class _Race:
-    """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use."""
+    """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use.
+
+    Product factors are not in the race: orders below say nothing of them.
+    """
 
     def __init__(self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: Runner) -> None:
         """Without any fits. The response is of the validation rows."""
@@ -145,15 +148,14 @@ class _Race:
     def scores(self) -> Scores:
         """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
         self._predict()
-        stages = max(len(parts[0]) for parts in self._predicted)
-        orders = (1, *self._problem.ranks)[:stages]
+        fitted = [staged[0].orders[: len(parts[0])] for staged, parts in zip(self._staged_fits, self._predicted, strict=True)]
+        orders = tuple(sorted({order for own in fitted for order in own}))
         predicted = [
-            [np.concatenate([own[min(stage, len(own) - 1)] for own in parts]) for stage in range(stages)]
-            for parts in self._predicted
+            [np.concatenate([part[sum(d <= order for d in own) - 1] for part in parts]) for order in orders]
+            for own, parts in zip(fitted, self._predicted, strict=True)
         ]
-        tops = tuple(orders[len(parts[0]) - 1] for parts in self._predicted)
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
-        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tops)
+        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted))
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
         """Some more candidates up to ``RACED_ORDER``; the fits to the first part come first."""
@@ -170,6 +172,8 @@ class _Race:
         going = self.scores.worth_going_on(member_count(self._problem.settings, self._problem.data.n_rows))
         for candidate, parts in enumerate(self._staged_fits):
             for staged in parts:
+                if PRODUCT in staged.ranks:
+                    continue
                 before = staged.job.total
                 staged.ranks = staged.ranks if candidate in going else Orders(staged.ranks).up_to(RACED_ORDER)
                 self._runner.expect(staged.job.total - before)

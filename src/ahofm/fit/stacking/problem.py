@@ -24,7 +24,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit, Tempering
 from ahofm.fit.stacking.candidates import Candidate, Constant, against_noise, with_noise
 from ahofm.fit.stacking.weights import validation_split
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.tuning import (
@@ -46,6 +46,7 @@ from ahofm.tuning import (
     SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
 )
+from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,21 @@ class TrainingProblem:
             else [_rows_of_codes(*part) for part in zip(codes.columns, codes.sizes, strict=True)]
         )
         return cls(data, ranks, settings, varying, automatic, own, table, codes, response, n_rows, counts)
+
+    def of_candidates(self, candidates: Sequence[Candidate]) -> TrainingProblem:
+        """With product factors, behind all orders, if a candidate has them; without the others if all have."""
+        if not self.ranks or not any(candidate.product for candidate in candidates):
+            return self
+        if self.refined:
+            raise ValueError(
+                "product factors cannot be refined on more rows than a sample: use solver='variational', or candidates "
+                "without them"
+            )
+        rank = PRODUCT_RANK if self.n_rows < MANY_ROWS else PRODUCT_RANK_OF_MANY
+        if isinstance(self.settings.rank, int):
+            rank = self.settings.rank
+        others = {} if all(candidate.product for candidate in candidates) else self.ranks
+        return replace(self, ranks={**others, PRODUCT: rank})
 
     def take(self, rows: NDArray[np.int64]) -> TrainingProblem:
         """Some of the rows; codebooks and all priors stay those of all rows."""
@@ -170,7 +186,7 @@ class TrainingProblem:
         A growing one has as many factors as pairs need, unless it was said how many.
         """
         settings, ranks = self.settings, self.ranks if highest is None else Orders(self.ranks).up_to(highest)
-        ranks = {order: candidate.times * rank for order, rank in ranks.items()}
+        ranks = candidate.ranks(ranks)
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
@@ -238,17 +254,17 @@ class Plan:
     n_rows: int
 
     @classmethod
-    def of(cls, problem: TrainingProblem, n_candidates: int, n_rows: int) -> Plan:
+    def of(cls, problem: TrainingProblem, candidates: Sequence[Candidate], n_rows: int) -> Plan:
         """For so many rows like those of ``problem``."""
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
-        def job(rows: int, settings: Settings) -> Job:
+        def job(rows: int, settings: Settings, ranks: Mapping[int, int] = ranks) -> Job:
             schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
             return Job(rows, ranks, schedule)
 
         search: list[Job] = []
-        if n_candidates > 1 or settings.order == "auto":
+        if len(candidates) > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
             shorter = search_settings(settings, n_rows, dispersed=dispersed)
             parts = validation_split(
@@ -258,7 +274,7 @@ class Plan:
                 rare=response.rare,
                 n_folds=fold_count(settings),
             )
-            search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_candidates)]
+            search = [job(len(rows), shorter, own.ranks(ranks)) for rows, _ in parts for own in candidates]
         many = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows) if ranks else 1  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]

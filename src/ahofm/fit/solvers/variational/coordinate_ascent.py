@@ -181,7 +181,8 @@ class VariationalState:
         """The row states of one linear predictor from scratch."""
         own = self.linear_predictors[k]
         own.tempering = tempering
-        self.rows.set_columns(k, own.posterior.ranks, [own.moments(j) for j in range(len(own.blocks))])
+        moments = [own.moments(j) for j in range(len(own.blocks))]
+        self.rows.set_columns(k, own.posterior.ranks, moments, own.posterior.loadings)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, smoothing parameters of pairs, the dispersion: at least ``floor``."""
@@ -258,6 +259,7 @@ class VariationalState:
             linear_predictor.solve(j, self._removed(0, waiting, j), self.noise, learn=learn)
             waiting = linear_predictor.moments(j)
         rows.swap(0, waiting, None)
+        self._rescale_products(0)
         self._move(
             0,
             *self.additive.step(linear_predictor.posterior.smooth, rows.main_sums(0), self.noise, learn=learn_mains),
@@ -276,7 +278,13 @@ class VariationalState:
         """All blocks of one linear predictor, each at its own working response, then its main effects."""
         for j in self._columns(k, backwards):
             self._guarded(k, j, learn=learn)
+        self._rescale_products(k)
         self._move_mains(k, learn=learn_mains)
+
+    def _rescale_products(self, k: int) -> None:
+        """Functions of product factors have a root mean square of one again; linear predictors stay what they are."""
+        if self.linear_predictors[k].rescale_products():
+            self.set_columns(k, self.linear_predictors[k].tempering)
 
     def _guarded(self, k: int, j: int, *, learn: bool) -> None:
         """One block of one linear predictor, with the least damping that gives sufficient decrease.
@@ -336,7 +344,8 @@ class VariationalState:
             self.rows.swap(k, None, linear_predictor.moments(j))
         else:
             others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]
-            self.rows.set_columns(k, linear_predictor.posterior.ranks, others)
+            posterior = linear_predictor.posterior
+            self.rows.set_columns(k, posterior.ranks, others, posterior.loadings)
         linear_predictor.blocks[j] = old
 
     def _sufficient_decrease(self, trial: Trial) -> bool:
