@@ -187,7 +187,7 @@ bench-deps:
 sanitize: $(SANITIZE)/installed
 	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_block_kernels.py tests/contracts/test_engine.py tests/contracts/test_executors.py tests/columns/test_encode.py
+	$(SANITIZE)/bin/python -m pytest -p no:cacheprovider tests/kernels tests/contracts/test_kernels.py tests/contracts/test_row_states.py tests/contracts/test_engine.py tests/contracts/test_executors.py tests/columns/test_encode.py
 
 # The interpreter and BLAS are not instrumented: what they synchronise is not seen, so reports from within them are left
 # out (tests/tsan.supp), NumPy's BLAS has one thread, and nothing forks, which ThreadSanitizer does not follow.

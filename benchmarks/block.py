@@ -21,7 +21,14 @@ from ahofm import AHOFMRegressor
 from ahofm.backends.row_states import RowStates
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
-from ahofm.kernels import BlockKernel, ColumnMoments, NativeBlockKernel, NativeKernel, ReferenceBlockKernel, Tables
+from ahofm.kernels import (
+    ColumnMoments,
+    NativeKernel,
+    NativeRowStateKernel,
+    ReferenceRowStateKernel,
+    RowStateKernel,
+    Tables,
+)
 from ahofm.rows import ArraySource, ThreadExecutor, fold
 from benchmarks.table import Row, finish, require, show
 from benchmarks.timing import race
@@ -36,7 +43,7 @@ def codes_of(n: int, p: int, size: int = 256, seed: int = 0) -> Codes:
 
 
 def sweep_of(
-    codes: Codes, ranks: dict[int, int], kernel: BlockKernel, n_threads: int | None = None
+    codes: Codes, ranks: dict[int, int], kernel: RowStateKernel, n_threads: int | None = None
 ) -> Callable[[], None]:
     """One sweep over all columns' row steps."""
     rng = np.random.default_rng(1)
@@ -81,7 +88,7 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
 def sweeps(n: int, patience: float) -> list[Row]:
     """Cost of a sweep."""
     codes = codes_of(n, 10)
-    both = {"sweep": sweep_of(codes, RANKS, NativeBlockKernel("float32")), "gradient": gradient_of(codes, RANKS)}
+    both = {"sweep": sweep_of(codes, RANKS, NativeRowStateKernel("float32")), "gradient": gradient_of(codes, RANKS)}
     times = race(both, patience)
     table = [
         require(
@@ -94,18 +101,18 @@ def sweeps(n: int, patience: float) -> list[Row]:
     small = codes_of(4_000, 10)
     slow = race(
         {
-            "native": sweep_of(small, RANKS, NativeBlockKernel("float32"), 1),
-            "NumPy": sweep_of(small, RANKS, ReferenceBlockKernel(), 1),
+            "native": sweep_of(small, RANKS, NativeRowStateKernel("float32"), 1),
+            "NumPy": sweep_of(small, RANKS, ReferenceRowStateKernel(), 1),
         },
         patience,
         2,
     )
     table.append(require("NumPy row pass over native, one thread", slow.ratio("NumPy", "native"), "x", least=10))
     ns = [n // 4, n // 2, n]
-    by_n = race({str(k): sweep_of(codes_of(k, 10), RANKS, NativeBlockKernel("float32")) for k in ns}, patience)
+    by_n = race({str(k): sweep_of(codes_of(k, 10), RANKS, NativeRowStateKernel("float32")) for k in ns}, patience)
     table.append(require("exponent of a sweep in rows", exponent(ns, [by_n.best(str(k)) for k in ns]), "", most=1.1))
     ps = [5, 10, 20, 40]
-    by_p = race({str(k): sweep_of(codes_of(n // 4, k), RANKS, NativeBlockKernel("float32")) for k in ps}, patience)
+    by_p = race({str(k): sweep_of(codes_of(n // 4, k), RANKS, NativeRowStateKernel("float32")) for k in ps}, patience)
     table.append(require("exponent of a sweep in columns", exponent(ps, [by_p.best(str(k)) for k in ps]), "", most=1.1))
     return table
 

@@ -19,11 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
-from ahofm.fit import checkpoint
-from ahofm.fit.checkpoint import CheckpointError
 from ahofm.model import ModelFileError
 from ahofm.rows.digest import digest_of
 from ahofm.scale import CodeStore, StoreError
+from ahofm.training import checkpoint
+from ahofm.training.checkpoint import CheckpointError
 from benchmarks.attack.damage import damaged, edited_header
 from benchmarks.attack.outcome import IDENTICAL, REJECTED, SILENT, Counts
 from benchmarks.attack.workers import Attempt, run_cases

@@ -71,7 +71,7 @@ STATE_BLOCK: int
 STATE_HEAD: int
 
 def state_size(ranks: list[tuple[int, int]], float64: bool) -> int: ...
-def block(
+def swap_columns(
     isa: str,
     state: NDArray[Any],
     n: int,
@@ -97,7 +97,13 @@ def chain(
     differences: _Floats,
 ) -> None: ...
 def code_sums(
-    isa: str, codes: NDArray[Any], slopes: _Floats, weight: _Floats, pull: _Floats, gram: _Floats, rhs: _Floats
+    isa: str,
+    codes: NDArray[Any],
+    slopes: _Floats,
+    weight: _Floats,
+    weighted_response: _Floats,
+    gram: _Floats,
+    rhs: _Floats,
 ) -> None: ...
 def solve_prior(
     isa: str, prior: dict[str, Any], gram: _Floats, rhs: _Floats, lam: _Floats, outputs: list[_Floats]
@@ -105,7 +111,7 @@ def solve_prior(
 
 class Engine:
     noise: float
-    careful: bool
+    use_majorant: bool
     majorises: bool
     threads: int
     damped: int

@@ -129,7 +129,7 @@ struct CurveParts {
     }
 };
 
-// out: linear predictors (n, linear predictors), or shares of the columns (n, linear predictors, columns).
+// out: linear predictors (n, linear predictors), or contributions of the columns (n, linear predictors, columns).
 void curves(const std::string& isa, const nb::list& columns, const nb::list& places, const nb::list& predictors,
             const DoublesOut& out) {
     const ahofm::Passes& passes = passes_named(isa);
@@ -137,8 +137,8 @@ void curves(const std::string& isa, const nb::list& columns, const nb::list& pla
     const int64_t n_columns = static_cast<int64_t>(parsed.list.size()), n_eta = static_cast<int64_t>(predictors.size());
     const CurveParts parts(predictors, parsed.n_rows, n_columns);
     expect_array(out, "out");
-    const bool shares = out.ndim() == 3;
-    if (shares) expect_shape(out, {parsed.n, n_eta, n_columns}, "out");
+    const bool contributions = out.ndim() == 3;
+    if (contributions) expect_shape(out, {parsed.n, n_eta, n_columns}, "out");
     else expect_shape(out, {parsed.n, n_eta}, "out");
     const ahofm::CurveTask task{parsed.n,
                                 parsed.list.data(),
@@ -148,8 +148,8 @@ void curves(const std::string& isa, const nb::list& columns, const nb::list& pla
                                 parts.mains.data(),
                                 parts.panels.data(),
                                 static_cast<int>(parts.panels.size()),
-                                shares ? nullptr : out.data(),
-                                shares ? out.data() : nullptr};
+                                contributions ? nullptr : out.data(),
+                                contributions ? out.data() : nullptr};
     const ahofm::BadCode bad = without_gil([&] { return passes.curves(task); });
     if (bad.column >= 0) raise_if_bad(bad, parsed.list[static_cast<size_t>(bad.column)].size);
 }

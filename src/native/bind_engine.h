@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "bind_row_states.h"
 #include "checks.h"
 #include "engine.h"
 #include "pool.h"
@@ -500,8 +501,8 @@ void bind_engine(nb::module_& m) {
             "noise", [](BoundEngine& own) { return own.engine().noise; },
             [](BoundEngine& own, double value) { own.engine().noise = value; })
         .def_prop_rw(
-            "careful", [](BoundEngine& own) { return own.engine().careful; },
-            [](BoundEngine& own, bool value) { own.engine().careful = value; })
+            "use_majorant", [](BoundEngine& own) { return own.engine().use_majorant; },
+            [](BoundEngine& own, bool value) { own.engine().use_majorant = value; })
         .def_prop_rw(
             "majorises", [](BoundEngine& own) { return own.engine().majorises; },
             [](BoundEngine& own, bool value) { own.engine().majorises = value; })

@@ -1,5 +1,5 @@
 // Sums over the rows of each code that a block of shared curves needs: weighted products of slopes, and slopes times a
-// pull. Rows come in order, so sums do not depend on anything but the rows.
+// weighted_response. Rows come in order, so sums do not depend on anything but the rows.
 #pragma once
 
 #include "passes.h"
@@ -14,11 +14,11 @@ inline BadCode sum_by_code(const CodeSumsTask& task, const Code* codes) {
         const int64_t code = static_cast<int64_t>(codes[i]);
         if (code >= task.n_codes) return {0, i, static_cast<uint32_t>(code)};
         const double* slope = task.slopes + i * width;
-        const double* pull = task.pull + i * width;
+        const double* weighted_response = task.weighted_response + i * width;
         double* rhs = task.rhs + code * width;
         double* gram = task.gram + code * width * width;
         const double weight = task.weight[i];
-        for (int64_t f = 0; f < width; f++) rhs[f] += slope[f] * pull[f];
+        for (int64_t f = 0; f < width; f++) rhs[f] += slope[f] * weighted_response[f];
         for (int64_t f = 0; f < width; f++) {
             const double own = weight * slope[f];
             double* row = gram + f * width;

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "block.h"
+#include "row_states.h"
 
 namespace ahofm {
 namespace {

@@ -17,7 +17,7 @@ constexpr double kJitters[] = {1e-9, 1e-6, 1e-3};
 constexpr double kDampings[] = {0.0, 1.0, 4.0, 16.0, 64.0, 256.0};
 constexpr double kFarthestStep = 3.0;  // of a linear predictor in one block
 constexpr double kFar = 10.0;          // times a function's values, from which on removing it leaves too much rounding
-constexpr double kCareful = 20.0;      // a linear predictor of that size: curvatures have all but vanished
+constexpr double kFarEta = 20.0;       // a linear predictor of that size: curvatures have all but vanished
 constexpr double kFall = 0.7;          // of the dispersion in one sweep, at least, while there is tensor smoothing
 constexpr double kTensorLow = 1e-3, kTensorHigh = 1e10, kTensorGone = 100.0, kTensorFirstUp = 2.0;
 constexpr int64_t kTensorFirst = 10;
@@ -106,8 +106,8 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
     states_.assign(K, std::vector<char>());
     for (auto& state : states_) state.resize(bytes);
     inserted_.assign(K, std::vector<std::vector<double>>(p));
-    sides_.resize(K);
-    for (auto& own : sides_) own.resize(p);
+    margins_.resize(K);
+    for (auto& own : margins_) own.resize(p);
     own_.assign(K, std::vector<double>(static_cast<size_t>(n_)));
     int64_t most = 0, memory = 0;
     for (size_t j = 0; j < p; j++) {
@@ -164,7 +164,7 @@ void Engine::insert(size_t k, size_t j) {
     const double* variance = etas[k].columns[j].variance;
     std::vector<double>& own = inserted_[k][j];
     for (size_t i = 0; i < own.size(); i++) own[i] = tempering_ * variance[i];
-    sides_[k][j].reset();
+    margins_[k][j].reset();
 }
 
 // Adds one column to the states of all rows, removes another one, and leaves its sums in gram_ and rhs_; -1 for none.
@@ -269,8 +269,9 @@ void Engine::at(bool evaluate) {
     if (evaluate && !losses(rows_.eta, rows_.value, rows_.slope, rows_.curvature)) throw Stopped{};
     double farthest = 0.0;
     const size_t both = static_cast<size_t>(n_) * etas.size();
-    for (size_t i = 0; i < both && !careful; i++) farthest = std::max(farthest, std::fabs(rows_.eta[i]));
-    if (careful || farthest > kCareful) careful = majorant(rows_.eta, rows_.variance, rows_.curvature) || careful;
+    for (size_t i = 0; i < both && !use_majorant; i++) farthest = std::max(farthest, std::fabs(rows_.eta[i]));
+    if (use_majorant || farthest > kFarEta)
+        use_majorant = majorant(rows_.eta, rows_.variance, rows_.curvature) || use_majorant;
 }
 
 double Engine::largest() const {
@@ -429,7 +430,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         const Tensor& tensor = etas[k].tensor;
         for (int64_t other = 0; other < p; other++) {
             if (other == static_cast<int64_t>(j)) continue;
-            const Side& partner = side(k, static_cast<size_t>(other));
+            const TensorMargin& partner = margin(k, static_cast<size_t>(other));
             const int64_t here = static_cast<int64_t>(j);
             for (size_t i = 0; i < rough.size(); i++) {
                 rough[i] += tensor.along[here * p + other] * partner.square[i];
@@ -668,7 +669,7 @@ void Engine::take_new() {
 // step^2.
 bool Engine::decreases(size_t k) {
     const size_t K = etas.size(), n = static_cast<size_t>(n_);
-    if (careful || majorises) {
+    if (use_majorant || majorises) {
         double sum = 0.0;
         for (size_t i = 0; i < n; i++) sum += new_value_[i] * 0.0;
         return sum == 0.0;
@@ -866,10 +867,10 @@ void Engine::move_mains(size_t k, bool learn) {
 
 // ---- tensor-product smoothing of pairs
 
-const Side& Engine::side(size_t k, size_t j) {
-    std::unique_ptr<Side>& known = sides_[k][j];
+const TensorMargin& Engine::margin(size_t k, size_t j) {
+    std::unique_ptr<TensorMargin>& known = margins_[k][j];
     if (known) return *known;
-    known = std::make_unique<Side>();
+    known = std::make_unique<TensorMargin>();
     const EngineColumn& column = columns_[j];
     const PriorTask& prior = column.factors.task;
     const int64_t codes = column.n_codes - 1, R = ranks_.front().second;
@@ -913,7 +914,7 @@ void Engine::learn_tensor(size_t k, double information) {
     std::vector<double> softest(static_cast<size_t>(p), 1.0);
     for (int64_t j = 0; j < p; j++) {
         double least = std::numeric_limits<double>::infinity();
-        for (const double rough : side(k, static_cast<size_t>(j)).rough)
+        for (const double rough : margin(k, static_cast<size_t>(j)).rough)
             if (rough > 0.0) least = std::min(least, rough);
         if (std::isfinite(least)) softest[static_cast<size_t>(j)] = 1.0 / least;
     }
@@ -922,7 +923,7 @@ void Engine::learn_tensor(size_t k, double information) {
     std::vector<double> squares;
     for (int64_t i = 0; i < p; i++)
         for (int64_t j = i + 1; j < p; j++) {
-            const Side &a = side(k, static_cast<size_t>(i)), &b = side(k, static_cast<size_t>(j));
+            const TensorMargin &a = margin(k, static_cast<size_t>(i)), &b = margin(k, static_cast<size_t>(j));
             double now[3] = {tensor.along[i * p + j], tensor.along[j * p + i], tensor.plain[i * p + j]};
             double form[3] = {0.0, 0.0, 0.0}, edf[3] = {0.0, 0.0, 0.0};
             for (size_t s = 0; s < a.rough.size(); s++) {

@@ -96,8 +96,8 @@ struct WrongCode {  // thrown: a code that its column does not have
 
 struct Stopped {};  // thrown: a callback has raised an exception, or asked to stop
 
-// One column as a side of the surfaces of its pairs, in coordinates that are orthonormal under the rows.
-struct Side {
+// One column as a margin of the tensor products of its pairs, in coordinates that are orthonormal under the rows.
+struct TensorMargin {
     std::vector<double> coef;                  // (coordinates, rank)
     std::vector<double> rough;                 // (coordinates,): penalty of each, 0 of those that have none
     std::vector<double> square, stiff, plain;  // (rank, rank): B'B, B' diag(rough) B, B'B of what has no penalty
@@ -115,8 +115,8 @@ class Engine {
     // Asked between columns, a few times a second, whether to stop. What columns have then is complete, states are not.
     std::function<bool()> stop;
     double noise = 1.0;
-    bool careful = false;    // majorants replace curvatures
-    bool majorises = false;  // the family's own curvatures are majorants
+    bool use_majorant = false;  // majorants replace curvatures
+    bool majorises = false;     // the family's own curvatures are majorants
     int64_t damped = 0;
     int threads = 1;
 
@@ -163,7 +163,7 @@ class Engine {
     bool solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept,
                      std::vector<double>& coef, std::vector<double>& lam, double& trace);
     void move_mains(size_t k, bool learn);
-    const Side& side(size_t k, size_t j);
+    const TensorMargin& margin(size_t k, size_t j);
     void learn_tensor(size_t k, double information);
     double information(size_t k) const;
 
@@ -182,7 +182,7 @@ class Engine {
     std::vector<std::vector<char>> states_;                   // one per linear predictor
     std::vector<std::vector<std::vector<double>>> inserted_;  // variances as rows know them: (eta, column)
     std::vector<std::vector<double>> own_;                    // intercept and smooth main effects of all rows
-    std::vector<std::vector<std::unique_ptr<Side>>> sides_;
+    std::vector<std::vector<std::unique_ptr<TensorMargin>>> margins_;
     std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, work_, response_;
     std::vector<std::vector<double>> partial_;
     std::vector<double> fitted_, new_eta_, new_value_, new_slope_, new_curvature_, new_variance_, working_weight_;

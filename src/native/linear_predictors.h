@@ -69,11 +69,11 @@ class PredictorPass {
         return lanes * static_cast<int64_t>(sizeof(T)) * (with_sums_ ? 2 : 1);
     }
 
-    // Consecutive columns of a tile share kTileBytes per panel; a careful panel needs all columns at once.
+    // Consecutive columns of a tile share kTileBytes per panel; a panel whose removal cancels needs all columns at once.
     int cut_tiles() {
-        bool careful = false;
+        bool cancels = false;
         if (with_sums_)
-            for (Panel<T>& panel : panels_) careful |= panel.careful = needs_care(panel, rows_);
+            for (Panel<T>& panel : panels_) cancels |= panel.cancels = removal_cancels(panel, rows_);
         int widest = 0;
         for (const Panel<T>& panel : panels_) widest = panel.lanes > widest ? panel.lanes : widest;
         const int64_t per_code = bytes_per_code(widest);
@@ -82,7 +82,7 @@ class PredictorPass {
         tiles_[0] = 0;
         for (int j = 0; j < rows_.n_columns; j++) {
             const int64_t own = per_code * rows_.columns[j].size;
-            if (!careful && j > tiles_[n_tiles] && bytes + own > kTileBytes) {
+            if (!cancels && j > tiles_[n_tiles] && bytes + own > kTileBytes) {
                 tiles_[++n_tiles] = j;
                 bytes = 0;
             }
@@ -233,7 +233,7 @@ class PredictorPass {
     void finish() {
         flush_all();
         for (Panel<T>& panel : panels_)
-            if (panel.order == 2 && !panel.careful)
+            if (panel.order == 2 && !panel.cancels)
                 remove_own_moment(panel, rows_.n_codes, predictors_[panel.predictor].main_sums);
     }
 

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <new>
 
-#include "bind_block.h"
 #include "bind_codes.h"
 #include "bind_curves.h"
 #include "bind_engine.h"
+#include "bind_row_states.h"
 #include "encode.h"
 
 namespace ahofm {
@@ -92,7 +92,7 @@ NB_MODULE(_native, m) {
     m.def("curves", &curves, nb::arg("isa"), nb::arg("columns"), nb::arg("places"), nb::arg("linear_predictors"),
           nb::arg("out").noconvert());
     m.attr("CURVE_LANES") = ahofm::kCurveLanes;
-    m.def("block", &block, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"),
+    m.def("swap_columns", &swap_columns, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"),
           nb::arg("add_column").none(), nb::arg("remove_column").none(), nb::arg("gram").noconvert().none(),
           nb::arg("rhs").noconvert().none());
     m.def("inverses", &inverses, nb::arg("isa"), nb::arg("matrices").noconvert());
@@ -100,7 +100,7 @@ NB_MODULE(_native, m) {
           nb::arg("lam_value"), nb::arg("mean").noconvert(), nb::arg("variance").noconvert(),
           nb::arg("differences").noconvert());
     m.def("code_sums", &code_sums, nb::arg("isa"), nb::arg("codes"), nb::arg("slopes"), nb::arg("weight"),
-          nb::arg("pull"), nb::arg("gram").noconvert(), nb::arg("rhs").noconvert());
+          nb::arg("weighted_response"), nb::arg("gram").noconvert(), nb::arg("rhs").noconvert());
     m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(),
           nb::arg("variance").noconvert());
     m.def("start_state", &start_state, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"),

@@ -43,7 +43,7 @@ struct Panel {
     T* loadings;  // (lanes,), 0 in the padding
     T* bins;      // (codes, lanes)
     T* state;     // (rows, order, lanes): e_1 .. e_order of each row, over the columns seen so far
-    bool careful;
+    bool cancels;
 
     // Numbers of a row's state: the polynomials, or the product.
     int64_t entries() const { return (group->order == kProduct ? 1 : order) * static_cast<int64_t>(lanes); }
@@ -138,7 +138,7 @@ class Panels {
 // Whether one column is so much larger than the others together that removing it again would cost digits: the error of
 // e_{d-1} is about eps * (size of the column / size of the others)^(d-1), sizes as root mean squares over codes.
 template <class T>
-bool needs_care(const Panel<T>& panel, const Rows& rows) {
+bool removal_cancels(const Panel<T>& panel, const Rows& rows) {
     if (panel.order > 5) return true;  // also of products, which need all columns at once
     const double limit = 1e-5 / (sizeof(T) == 4 ? 6e-8 : 1.1e-16);
     Buffer<double> squares(static_cast<int64_t>(rows.n_columns) * panel.lanes);  // mean square per column and factor
@@ -190,7 +190,7 @@ void flush(const Panel<T>& panel, int64_t n_codes) {
 }
 
 // Rows between two emptyings of the bins: few enough that a float32 bin loses nothing that matters, and in proportion
-// to the codes, so that emptying stays a small share of the work.
+// to the codes, so that emptying stays a small part of the work.
 inline int64_t flush_every(int64_t n_codes) { return 4 * n_codes > 512 ? 4 * n_codes : 512; }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The passes of one instruction set: compiled once for each, with AHOFM_PASSES and AHOFM_NAME set by CMake.
 
-#include "block.h"
 #include "chain.h"
 #include "code_sums.h"
 #include "column.h"
@@ -8,6 +7,7 @@
 #include "predict.h"
 #include "priors.h"
 #include "row_losses.h"
+#include "row_states.h"
 
 namespace ahofm {
 namespace {

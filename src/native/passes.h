@@ -79,7 +79,7 @@ struct BadCode {
     uint32_t code = 0;
 };
 
-// One column's share: u(i, 0) = 1, u(i, k) = e_{d-1} of the other columns for factor k.
+// One column's derivatives: u(i, 0) = 1, u(i, k) = e_{d-1} of the other columns for factor k.
 struct ColumnTask {
     int column;
     const double* g = nullptr;  // (n,)
@@ -114,8 +114,8 @@ struct CurvePanel {
     int order;
     int predictor;
     const double* table;    // (rows of all columns, kCurveLanes)
-    const double* weights;  // (kCurveLanes,): loadings of the factors, over the order for shares
-    // For shares of products: means of the functions, (columns, kCurveLanes), and nodes of the integral.
+    const double* weights;  // (kCurveLanes,): loadings of the factors, over the order for contributions
+    // For contributions of products: means of the functions, (columns, kCurveLanes), and nodes of the integral.
     const double* means = nullptr;
     const double *nodes = nullptr, *node_weights = nullptr;
     int n_nodes = 0;
@@ -130,8 +130,9 @@ struct CurveTask {
     const double* const* mains;  // one table (rows of all columns,) per linear predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;     // out, (n, linear predictors); nullptr: shares are asked for
-    double* shares;  // out, (n, linear predictors, columns): main effect, weight * phi * e_{order - 1} of the others
+    double* eta;  // out, (n, linear predictors); nullptr: contributions are asked for
+    double*
+        contributions;  // out, (n, linear predictors, columns): main effect, weight * phi * e_{order - 1} of the others
 };
 
 // The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
@@ -261,11 +262,11 @@ struct CodeSumsTask {
     int64_t n, width, n_codes;
     const void* codes;  // (n,)
     int code_bytes;
-    const double* slopes;  // (n, width)
-    const double* weight;  // (n,)
-    const double* pull;    // (n, width)
-    double* gram;          // added to, (n_codes, width, width): weight * slopes slopes'
-    double* rhs;           // added to, (n_codes, width): slopes * pull
+    const double* slopes;             // (n, width)
+    const double* weight;             // (n,)
+    const double* weighted_response;  // (n, width)
+    double* gram;                     // added to, (n_codes, width, width): weight * slopes slopes'
+    double* rhs;                      // added to, (n_codes, width): slopes * weighted_response
 };
 
 // The entry points of one instruction set.

@@ -4,7 +4,7 @@
 // runs through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches
 // are long enough that a panel's table, once in the first cache, is read many times.
 //
-// Shares of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at
+// Contributions of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at
 // orders 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
 #pragma once
 
@@ -29,9 +29,9 @@ struct Cells {
 inline double turn(double x, double phase, double period) {
     double part = __builtin_fabs(x) < period ? x : __builtin_fmod(x, period);
     part += part < 0.0 ? period : 0.0;
-    double share = (part - phase) / period;
-    share += share < 0.0 ? 1.0 : 0.0;
-    return share >= 1.0 ? 0.0 : share;
+    double fraction = (part - phase) / period;
+    fraction += fraction < 0.0 ? 1.0 : 0.0;
+    return fraction >= 1.0 ? 0.0 : fraction;
 }
 
 // Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves,
@@ -156,8 +156,8 @@ void add_products(const CurvePanel& panel, const Cells& cells, int64_t n, double
 // from 0 to 1 of the product over the others of (m + t delta). Gauss-Legendre nodes and weights, enough of them to be
 // exact; nothing is divided.
 template <int Degree>
-void share_products(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after,
-                    double* shares, int64_t stride) {
+void contributions_of_products(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after,
+                    double* contributions, int64_t stride) {
     constexpr int count = CurveShape::count;
     const int columns = cells.columns, length = columns * count;
     CurveVector weights[count];
@@ -166,7 +166,7 @@ void share_products(const CurvePanel& panel, const Cells& cells, int64_t n, Curv
     CurveVector* sums = after + length + count;
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
-    for (int64_t r = 0; r < n; r++, rows += columns, t += columns, shares += stride) {
+    for (int64_t r = 0; r < n; r++, rows += columns, t += columns, contributions += stride) {
         for (int j = 0; j < columns; j++) {
             CurveVector psi[count];
             horner<Degree>(
@@ -195,7 +195,7 @@ void share_products(const CurvePanel& panel, const Cells& cells, int64_t n, Curv
         for (int j = 0; j < columns; j++) {
             CurveVector sum = phi[j * count] * sums[j * count];
             for (int v = 1; v < count; v++) sum += phi[j * count + v] * sums[j * count + v];
-            shares[j] += sum_lanes<double, CurveShape::lanes>(sum);
+            contributions[j] += sum_lanes<double, CurveShape::lanes>(sum);
         }
     }
 }
@@ -203,14 +203,14 @@ void share_products(const CurvePanel& panel, const Cells& cells, int64_t n, Curv
 // Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the
 // order.
 template <int Order, int Degree>
-void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, double* shares,
-                 int64_t stride) {
+void contributions_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
+                         double* contributions, int64_t stride) {
     constexpr int count = CurveShape::count;
     CurveVector weights[count];
     __builtin_memcpy(weights, panel.weights, sizeof(weights));
     const uint32_t* rows = cells.rows;
     const double* t = cells.t;
-    for (int64_t r = 0; r < n; r++, rows += cells.columns, t += cells.columns, shares += stride) {
+    for (int64_t r = 0; r < n; r++, rows += cells.columns, t += cells.columns, contributions += stride) {
         CurveVector e[Order][count] = {};
         for (int j = 0; j < cells.columns; j++) {
             CurveVector value[count];
@@ -231,15 +231,15 @@ void share_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVe
                 for (int q = 2; q < Order; q++) others = e[q][v] - value * others;
                 sum += weights[v] * value * others;
             }
-            shares[j] += sum_lanes<double, CurveShape::lanes>(sum);
+            contributions[j] += sum_lanes<double, CurveShape::lanes>(sum);
         }
     }
 }
 
 // Any order, from both sides: e_q(others) is a sum of products of e of the columns before and after; nothing is
 // subtracted.
-inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
-                                CurveVector* after, double* shares, int64_t stride) {
+inline void contributions_panel_general(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
+                                        CurveVector* after, double* contributions, int64_t stride) {
     constexpr int count = CurveShape::count;
     const int order = panel.order, columns = cells.columns, length = order * count;  // e_0 .. e_{order-1}
     CurveVector weights[count];
@@ -254,7 +254,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
     const auto clear = [&](CurveVector* e) {
         for (int k = 0; k < length; k++) e[k] = k < count ? broadcast<CurveVector>(1.0) : CurveVector{};
     };
-    for (int64_t r = 0; r < n; r++, rows += columns, t += columns, shares += stride) {
+    for (int64_t r = 0; r < n; r++, rows += columns, t += columns, contributions += stride) {
         clear(after + static_cast<int64_t>(columns) * length);
         for (int j = columns - 1; j >= 0; j--) {
             CurveVector value[count];
@@ -273,7 +273,7 @@ inline void share_panel_general(const CurvePanel& panel, const Cells& cells, int
                 for (int q = 0; q < order; q++) others += before[q * count + v] * rest[(order - 1 - q) * count + v];
                 sum += weights[v] * phi[j * count + v] * others;
             }
-            shares[j] += sum_lanes<double, CurveShape::lanes>(sum);
+            contributions[j] += sum_lanes<double, CurveShape::lanes>(sum);
             add_column(before, phi + j * count);
         }
     }
@@ -285,7 +285,7 @@ class CurvePass {
         : task_(task), blocks_(blocks_of_a_batch(task.n_columns)), rows_(blocks_ * kBlock * task.n_columns),
           t_(blocks_ * kBlock * task.n_columns), degrees_(task.n_columns), eta_(blocks_ * kBlock * task.n_eta),
           state_(state_size(task)),
-          phi_(task.shares != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
+          phi_(task.contributions != nullptr ? static_cast<int64_t>(task.n_columns) * kCurveLanes : 0) {
         degree_ = task.places[0].degree;
         for (int j = 0; j < task.n_columns; j++) {
             degrees_[j] = task.places[j].degree;
@@ -308,7 +308,7 @@ class CurvePass {
             const Cells cells{rows_.get(), t_.get(), degrees_.get(), task_.n_columns};
             for (int q = 0; q < task_.n_panels; q++) {
                 const CurvePanel& panel = task_.panels[q];
-                if (task_.shares != nullptr) share(panel, cells, n, row);
+                if (task_.contributions != nullptr) contribute(panel, cells, n, row);
                 else add(panel, cells, n, eta_.get() + panel.predictor * batch);
             }
             for (int64_t r = 0; task_.eta != nullptr && r < n; r++)
@@ -326,10 +326,10 @@ class CurvePass {
     }
 
     static int64_t state_size(const CurveTask& task) {
-        int order = 2;  // as much as shares of products need
+        int order = 2;  // as much as contributions of products need
         for (int q = 0; q < task.n_panels; q++)
             if (task.panels[q].order != kProduct) order = task.panels[q].order > order ? task.panels[q].order : order;
-        const int64_t copies = task.shares != nullptr ? task.n_columns + 2 : 1;
+        const int64_t copies = task.contributions != nullptr ? task.n_columns + 2 : 1;
         return copies * order * kCurveLanes;
     }
 
@@ -362,8 +362,8 @@ class CurvePass {
                 for (int r = 0; r < kBlock; r++) value[r] = value[r] * t[r] + (main - m)[at[r]];
             double* eta = eta_.get() + k * blocks_ * kBlock + first;
             for (int r = 0; r < kBlock; r++) eta[r] += value[r];
-            for (int r = 0; task_.shares != nullptr && r < n; r++)
-                task_.shares[((row + r) * task_.n_eta + k) * columns + j] = value[r];
+            for (int r = 0; task_.contributions != nullptr && r < n; r++)
+                task_.contributions[((row + r) * task_.n_eta + k) * columns + j] = value[r];
         }
         return {};
     }
@@ -419,7 +419,7 @@ class CurvePass {
         }
     }
 
-    void share(const CurvePanel& panel, const Cells& cells, int64_t n, int64_t row) {
+    void contribute(const CurvePanel& panel, const Cells& cells, int64_t n, int64_t row) {
         switch (degree_) {
             case 1: return share_of_degree<1>(panel, cells, n, row);
             case 3: return share_of_degree<3>(panel, cells, n, row);
@@ -430,17 +430,17 @@ class CurvePass {
     template <int Degree>
     void share_of_degree(const CurvePanel& panel, const Cells& cells, int64_t n, int64_t row) {
         const int64_t columns = task_.n_columns, stride = columns * task_.n_eta;
-        double* shares = task_.shares + row * stride + panel.predictor * columns;
+        double* contributions = task_.contributions + row * stride + panel.predictor * columns;
         CurveVector* phi = reinterpret_cast<CurveVector*>(phi_.get());
         switch (panel.order) {
             case kProduct:
-                return share_products<Degree>(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()),
-                                              shares, stride);
-            case 2: return share_panel<2, Degree>(panel, cells, n, phi, shares, stride);
-            case 3: return share_panel<3, Degree>(panel, cells, n, phi, shares, stride);
+                return contributions_of_products<Degree>(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()),
+                                              contributions, stride);
+            case 2: return contributions_panel<2, Degree>(panel, cells, n, phi, contributions, stride);
+            case 3: return contributions_panel<3, Degree>(panel, cells, n, phi, contributions, stride);
             default:
-                return share_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), shares,
-                                           stride);
+                return contributions_panel_general(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()),
+                                                   contributions, stride);
         }
     }
 

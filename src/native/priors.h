@@ -14,50 +14,51 @@
 namespace ahofm {
 namespace {
 
-// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, side,
-// side) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U
+// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, stride,
+// stride) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U
 // (C'U)^-1 U' from the covariance. Padding of U must be zero.
 class Centring {
   public:
-    Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t side, Arena& arena)
-        : mass_(mass), u_(u), codes_(codes), K_(K), side_(side), inverse_(arena.zeros(side * side)),
-          row_(arena.zeros(side)), turned_(arena.take(side * side)) {
-        for (int64_t b = 0; b < codes; b++) subtract_row(-mass[b], u + b * side * side, side * side, inverse_);
+    Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t stride, Arena& arena)
+        : mass_(mass), u_(u), codes_(codes), K_(K), stride_(stride), inverse_(arena.zeros(stride * stride)),
+          row_(arena.zeros(stride)), turned_(arena.take(stride * stride)) {
+        for (int64_t b = 0; b < codes; b++) subtract_row(-mass[b], u + b * stride * stride, stride * stride, inverse_);
         double trace = 0.0;
-        for (int64_t f = 0; f < K; f++) trace += inverse_[f * side + f];
-        for (int64_t f = 0; f < side; f++) {
-            inverse_[f * side + f] = f < K ? inverse_[f * side + f] + 1e-12 * trace : 1.0;
+        for (int64_t f = 0; f < K; f++) trace += inverse_[f * stride + f];
+        for (int64_t f = 0; f < stride; f++) {
+            inverse_[f * stride + f] = f < K ? inverse_[f * stride + f] + 1e-12 * trace : 1.0;
             for (int64_t g = 0; g < f; g++)
-                inverse_[f * side + g] = inverse_[g * side + f] =
-                    0.5 * (inverse_[f * side + g] + inverse_[g * side + f]);
+                inverse_[f * stride + g] = inverse_[g * stride + f] =
+                    0.5 * (inverse_[f * stride + g] + inverse_[g * stride + f]);
         }
-        sound_ = with_small(side, [&](auto small) { return small.invert(inverse_, side); });
+        sound_ = with_small(stride, [&](auto small) { return small.invert(inverse_, stride); });
     }
 
     bool sound() const { return sound_; }
 
-    // Multipliers (side,) of U that take away the means of values (codes, K).
+    // Multipliers (stride,) of U that take away the means of values (codes, K).
     void shift(const double* values, double* out) const {
-        for (int64_t f = 0; f < side_; f++) row_[f] = 0.0;
+        for (int64_t f = 0; f < stride_; f++) row_[f] = 0.0;
         for (int64_t b = 0; b < codes_; b++)
             for (int64_t f = 0; f < K_; f++) row_[f] += mass_[b] * values[b * K_ + f];
-        for (int64_t f = 0; f < side_; f++) out[f] = f < K_ ? dot(inverse_ + f * side_, row_, side_) : 0.0;
+        for (int64_t f = 0; f < stride_; f++) out[f] = f < K_ ? dot(inverse_ + f * stride_, row_, stride_) : 0.0;
     }
 
     // Subtracts the shift from values (codes, K).
     void move(const double* shift, double* values) const {
         for (int64_t b = 0; b < codes_; b++)
-            for (int64_t f = 0; f < K_; f++) values[b * K_ + f] -= dot(u_ + (b * side_ + f) * side_, shift, side_);
+            for (int64_t f = 0; f < K_; f++)
+                values[b * K_ + f] -= dot(u_ + (b * stride_ + f) * stride_, shift, stride_);
     }
 
     // Subtracts from variances (codes, K), which stay above zero.
     void condition(double* variance) const {
-        with_small(side_, [&](auto small) {
+        with_small(stride_, [&](auto small) {
             for (int64_t b = 0; b < codes_; b++) {
-                small.template multiply<>(u_ + b * side_ * side_, inverse_, turned_, side_, side_);
+                small.template multiply<>(u_ + b * stride_ * stride_, inverse_, turned_, stride_, stride_);
                 for (int64_t f = 0; f < K_; f++) {
                     const double left =
-                        variance[b * K_ + f] - dot(turned_ + f * side_, u_ + (b * side_ + f) * side_, side_);
+                        variance[b * K_ + f] - dot(turned_ + f * stride_, u_ + (b * stride_ + f) * stride_, stride_);
                     variance[b * K_ + f] = left > 0.0 ? left : 0.0;
                 }
             }
@@ -67,15 +68,15 @@ class Centring {
 
     // What conditioning takes from the variances of the differences of neighbours, by function, times their weights.
     void condition_differences(const double* edges, double* differences, Arena& arena) const {
-        double* apart = arena.take(side_ * side_);
-        with_small(side_, [&](auto small) {
+        double* apart = arena.take(stride_ * stride_);
+        with_small(stride_, [&](auto small) {
             for (int64_t b = 0; b + 1 < codes_; b++) {
                 if (!(edges[b] > 0.0)) continue;
-                const double *here = u_ + b * side_ * side_, *next = here + side_ * side_;
-                for (int64_t i = 0; i < side_ * side_; i++) apart[i] = next[i] - here[i];
-                small.template multiply<>(apart, inverse_, turned_, side_, side_);
+                const double *here = u_ + b * stride_ * stride_, *next = here + stride_ * stride_;
+                for (int64_t i = 0; i < stride_ * stride_; i++) apart[i] = next[i] - here[i];
+                small.template multiply<>(apart, inverse_, turned_, stride_, stride_);
                 for (int64_t f = 0; f < K_; f++)
-                    differences[f] -= edges[b] * dot(turned_ + f * side_, apart + f * side_, side_);
+                    differences[f] -= edges[b] * dot(turned_ + f * stride_, apart + f * stride_, stride_);
             }
             return true;
         });
@@ -83,7 +84,7 @@ class Centring {
 
   private:
     const double *mass_, *u_;
-    int64_t codes_, K_, side_;
+    int64_t codes_, K_, stride_;
     double *inverse_, *row_, *turned_;
     bool sound_ = false;
 };
@@ -178,44 +179,44 @@ inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
 
 // ---- iid: an independent effect per code, one small problem for each
 
-// Covariances (codes, side, side), with padding of zeros, means and variances before centring.
+// Covariances (codes, stride, stride), with padding of zeros, means and variances before centring.
 template <int Vectors>
-inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t side, double* covariance, Arena& arena) {
+inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t stride, double* covariance, Arena& arena) {
     const int64_t K = task.K, codes = task.prior->codes;
-    double *right = arena.zeros(side), *found = arena.take(side);
+    double *right = arena.zeros(stride), *found = arena.take(stride);
     for (int64_t b = 0; b < codes; b++) {
-        double* own = covariance + b * side * side;
-        pad_matrix(task.gram + b * K * K, K, side, own);
-        for (int64_t f = 0; f < K; f++) own[f * side + f] += task.lam[f];
+        double* own = covariance + b * stride * stride;
+        pad_matrix(task.gram + b * K * K, K, stride, own);
+        for (int64_t f = 0; f < K; f++) own[f * stride + f] += task.lam[f];
         if (task.coupling != nullptr)
             for (int64_t f = 0; f < task.coupling->rank; f++)
                 for (int64_t g = 0; g < task.coupling->rank; g++)
-                    own[f * side + g] += task.coupling->rough[f * task.coupling->rank + g];
-        if (!Small<Vectors>::invert(own, side)) return false;
+                    own[f * stride + g] += task.coupling->rough[f * task.coupling->rank + g];
+        if (!Small<Vectors>::invert(own, stride)) return false;
         for (int64_t f = 0; f < K; f++) right[f] = task.rhs[b * K + f];
-        Small<Vectors>::apply(own, right, found, side);
+        Small<Vectors>::apply(own, right, found, stride);
         for (int64_t f = 0; f < K; f++) {
             task.mean[b * K + f] = found[f];
-            task.variance[b * K + f] = own[f * side + f];
+            task.variance[b * K + f] = own[f * stride + f];
         }
-        for (int64_t f = K; f < side; f++) own[f * side + f] = 0.0;
+        for (int64_t f = K; f < stride; f++) own[f * stride + f] = 0.0;
     }
     return true;
 }
 
 inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
-    const int64_t K = task.K, codes = prior.codes, side = padded(K);
-    double* covariance = arena.take(codes * side * side);
+    const int64_t K = task.K, codes = prior.codes, stride = padded(K);
+    double* covariance = arena.take(codes * stride * stride);
     const bool solved =
-        with_small(side, [&](auto small) { return solve_iid_codes(small, task, side, covariance, arena); });
+        with_small(stride, [&](auto small) { return solve_iid_codes(small, task, stride, covariance, arena); });
     if (!solved) return false;
     if (prior.mass != nullptr) {
         for (int64_t b = 0; b < codes; b++)
-            for (int64_t i = 0; i < side * side; i++) covariance[b * side * side + i] *= prior.mass[b];
-        const Centring centring(prior.mass, covariance, codes, K, side, arena);
+            for (int64_t i = 0; i < stride * stride; i++) covariance[b * stride * stride + i] *= prior.mass[b];
+        const Centring centring(prior.mass, covariance, codes, K, stride, arena);
         if (!centring.sound()) return false;
-        double* shift = arena.take(side);
+        double* shift = arena.take(stride);
         centring.shift(task.mean, shift);
         centring.move(shift, task.mean);
         centring.condition(task.variance);
@@ -240,16 +241,16 @@ struct Walk {
     double* mean;         // (codes, K)
     double* variance;     // (codes, K)
     double* differences;  // (K,): sum over edges of edge * variance of the difference
-    double* spread;       // (codes, side, side): covariance with the weighted means, for centred functions
+    double* spread;       // (codes, stride, stride): covariance with the weighted means, for centred functions
 };
 
 // Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it:
 // elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
 template <int Vectors>
-inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t side, const double* gram,
+inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t stride, const double* gram,
                         const double* rhs, const double* lam, const Walk& out, Arena& arena) {
     using Matrix = Small<Vectors>;
-    const int64_t n = Matrix::columns(side), codes = prior.codes, block = n * n;
+    const int64_t n = Matrix::columns(stride), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
     double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n),
            *next = arena.zeros(n);
@@ -374,21 +375,21 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
 
 inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
-    const int64_t K = task.K, codes = prior.codes, side = padded(K);
+    const int64_t K = task.K, codes = prior.codes, stride = padded(K);
     const double *difference = task.lam, *value = task.lam + K;
     Walk walk{task.mean, task.variance, arena.take(K), nullptr};
     if (K == 1) {
         if (!solve_chain_of_numbers(prior, task.gram, task.rhs, task.lam, walk, arena.take(codes), arena)) return false;
     } else {
-        if (prior.mass != nullptr) walk.spread = arena.take(codes * side * side);
-        const bool solved = with_small(side, [&](auto small) {
-            return solve_chain(small, prior, K, side, task.gram, task.rhs, task.lam, walk, arena);
+        if (prior.mass != nullptr) walk.spread = arena.take(codes * stride * stride);
+        const bool solved = with_small(stride, [&](auto small) {
+            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, walk, arena);
         });
         if (!solved) return false;
         if (prior.mass != nullptr) {
-            const Centring centring(prior.mass, walk.spread, codes, K, side, arena);
+            const Centring centring(prior.mass, walk.spread, codes, K, stride, arena);
             if (!centring.sound()) return false;
-            double* shift = arena.take(side);
+            double* shift = arena.take(stride);
             centring.shift(task.mean, shift);
             centring.move(shift, task.mean);
             centring.condition(task.variance);
@@ -424,34 +425,35 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
 
 // ---- spline plus iid: the independent effects are eliminated exactly, code by code; what is left is a spline
 
-// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, side,
-// side), t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
+// With t the precision of the independent effects, S and R the sums of a code: (S + t)^-1 into `local` (codes, stride,
+// stride), t (S + t)^-1 S into `reduced` (codes, K, K) and t (S + t)^-1 [R, mass] into `right` (codes, K, count).
 template <int Vectors>
-inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count,
+inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t stride, int64_t count,
                               double* local, double* reduced, double* right, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
-    double *S = arena.take(side * side), *kept = arena.zeros(side * side), *product = arena.take(side * side);
-    double *rhs = arena.zeros(side), *solved = arena.take(side);
+    double *S = arena.take(stride * stride), *kept = arena.zeros(stride * stride),
+           *product = arena.take(stride * stride);
+    double *rhs = arena.zeros(stride), *solved = arena.take(stride);
     for (int64_t b = 0; b < prior.codes; b++) {
-        double *own = local + b * side * side, *to = reduced + b * K * K, *r = right + b * K * count;
-        pad_matrix(task.gram + b * K * K, K, side, S);
-        std::memcpy(own, S, static_cast<size_t>(side * side) * sizeof(double));
-        for (int64_t f = 0; f < K; f++) own[f * side + f] += t[f];
-        if (!Small<Vectors>::invert(own, side)) return false;
+        double *own = local + b * stride * stride, *to = reduced + b * K * K, *r = right + b * K * count;
+        pad_matrix(task.gram + b * K * K, K, stride, S);
+        std::memcpy(own, S, static_cast<size_t>(stride * stride) * sizeof(double));
+        for (int64_t f = 0; f < K; f++) own[f * stride + f] += t[f];
+        if (!Small<Vectors>::invert(own, stride)) return false;
         for (int64_t f = 0; f < K; f++) {
             rhs[f] = task.rhs[b * K + f];
-            for (int64_t g = 0; g < side; g += 4) store4(kept + f * side + g, t[f] * load4(own + f * side + g));
+            for (int64_t g = 0; g < stride; g += 4) store4(kept + f * stride + g, t[f] * load4(own + f * stride + g));
         }
-        Small<Vectors>::template multiply<>(kept, S, product, side, side);
+        Small<Vectors>::template multiply<>(kept, S, product, stride, stride);
         for (int64_t f = 0; f < K; f++)
-            for (int64_t g = 0; g < K; g++) to[f * K + g] = 0.5 * (product[f * side + g] + product[g * side + f]);
-        Small<Vectors>::apply(kept, rhs, solved, side);
+            for (int64_t g = 0; g < K; g++) to[f * K + g] = 0.5 * (product[f * stride + g] + product[g * stride + f]);
+        Small<Vectors>::apply(kept, rhs, solved, stride);
         std::memset(r, 0, static_cast<size_t>(K * count) * sizeof(double));
         for (int64_t f = 0; f < K; f++) {
             r[f * count] = solved[f];
             for (int64_t g = 0; g < K && prior.mass != nullptr; g++)
-                r[f * count + 1 + g] = prior.mass[b] * kept[f * side + g];
+                r[f * count + 1 + g] = prior.mass[b] * kept[f * stride + g];
         }
     }
     return true;
@@ -459,36 +461,36 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
 
 // The effects (codes, K, count) given the spline's values (codes, K, count), and variances.
 template <int Vectors>
-inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t side, int64_t count,
+inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t stride, int64_t count,
                             const double* local, const double* smooth, const double* smooth_variance, double* rough,
                             double* rough_variance, Arena& arena) {
     constexpr int wide = Vectors > 0 ? Vectors + 1 : 0;
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
-    double *S = arena.take(side * side), *values = arena.zeros(side * count), *rest = arena.take(side * count),
-           *found = arena.take(side * count);
+    double *S = arena.take(stride * stride), *values = arena.zeros(stride * count), *rest = arena.take(stride * count),
+           *found = arena.take(stride * count);
     for (int64_t b = 0; b < prior.codes; b++) {
-        const double* own = local + b * side * side;
-        pad_matrix(task.gram + b * K * K, K, side, S);
+        const double* own = local + b * stride * stride;
+        pad_matrix(task.gram + b * K * K, K, stride, S);
         std::memcpy(values, smooth + b * K * count, static_cast<size_t>(K * count) * sizeof(double));
-        Small<Vectors>::template multiply<wide>(S, values, rest, side, count);
-        for (int64_t i = 0; i < side * count; i += 4) store4(rest + i, -load4(rest + i));
+        Small<Vectors>::template multiply<wide>(S, values, rest, stride, count);
+        for (int64_t i = 0; i < stride * count; i += 4) store4(rest + i, -load4(rest + i));
         for (int64_t f = 0; f < K; f++) {
             rest[f * count] += task.rhs[b * K + f];
             if (prior.mass != nullptr) rest[f * count + 1 + f] += prior.mass[b];
         }
-        Small<Vectors>::template multiply<wide>(own, rest, found, side, count);
+        Small<Vectors>::template multiply<wide>(own, rest, found, stride, count);
         std::memcpy(rough + b * K * count, found, static_cast<size_t>(K * count) * sizeof(double));
         for (int64_t f = 0; f < K; f++) {
             double answer_part = 0.0, total = 0.0;
             for (int64_t g = 0; g < K; g++) {  // effects answer to the spline by (S + t)^-1 S
-                const double scaled = own[f * side + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled,
+                const double scaled = own[f * stride + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled,
                              variance = smooth_variance[b * K + g];
                 answer_part += answer * answer * variance;
                 total += scaled * scaled * variance;
             }
-            rough_variance[b * K + f] = own[f * side + f] + answer_part;
-            task.variance[b * K + f] = own[f * side + f] + total;
+            rough_variance[b * K + f] = own[f * stride + f] + answer_part;
+            task.variance[b * K + f] = own[f * stride + f] + total;
         }
     }
     return true;
@@ -496,35 +498,36 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
 
 inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
-    const int64_t K = task.K, codes = prior.codes, m = prior.m, side = padded(K), count = side + 4;
+    const int64_t K = task.K, codes = prior.codes, m = prior.m, stride = padded(K), count = stride + 4;
     const double* t = task.lam + prior.groups * K;
-    double *local = arena.take(codes * side * side), *reduced = arena.take(codes * K * K),
+    double *local = arena.take(codes * stride * stride), *reduced = arena.take(codes * K * K),
            *right = arena.take(codes * K * count);
-    const bool eliminated = with_small(
-        side, [&](auto small) { return eliminate_effects(small, task, t, side, count, local, reduced, right, arena); });
+    const bool eliminated = with_small(stride, [&](auto small) {
+        return eliminate_effects(small, task, t, stride, count, local, reduced, right, arena);
+    });
     SplineSolution found{arena.take(m * K * count), arena.take(codes * K)};
     if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena))
         return false;
     double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count),
            *rough_variance = arena.take(codes * K);
     at_codes(prior, found.coef, K * count, smooth, arena);
-    with_small(side, [&](auto small) {
-        return restore_effects(small, task, t, side, count, local, smooth, found.variance, rough, rough_variance,
+    with_small(stride, [&](auto small) {
+        return restore_effects(small, task, t, stride, count, local, smooth, found.variance, rough, rough_variance,
                                arena);
     });
     double* shift = arena.zeros(count);
     shift[0] = 1.0;
     if (prior.mass != nullptr) {
-        double *total = arena.take(codes * K), *spread = arena.zeros(codes * side * side);
+        double *total = arena.take(codes * K), *spread = arena.zeros(codes * stride * stride);
         for (int64_t b = 0; b < codes; b++)
             for (int64_t f = 0; f < K; f++) {
                 const double *s = smooth + (b * K + f) * count, *r = rough + (b * K + f) * count;
                 total[b * K + f] = s[0] + r[0];
-                for (int64_t g = 0; g < K; g++) spread[(b * side + f) * side + g] = s[1 + g] + r[1 + g];
+                for (int64_t g = 0; g < K; g++) spread[(b * stride + f) * stride + g] = s[1 + g] + r[1 + g];
             }
-        const Centring centring(prior.mass, spread, codes, K, side, arena);
+        const Centring centring(prior.mass, spread, codes, K, stride, arena);
         if (!centring.sound()) return false;
-        double* moved = arena.take(side);
+        double* moved = arena.take(stride);
         centring.shift(total, moved);
         for (int64_t g = 0; g < K; g++) shift[1 + g] = -moved[g];
         centring.condition(task.variance);
@@ -560,12 +563,12 @@ bool solve_prior(const SolveTask& task) {
 
 // Numbers of memory that a solve of K functions takes at most.
 int64_t solve_memory(const PriorTask& prior, int64_t K) {
-    const int64_t codes = prior.codes, side = padded(K), m = prior.m, N = m * K, count = side + 4;
-    int64_t size = 2048 + 64 * side + 16 * side * (side + 4) + 2 * codes * side * side + 3 * codes * side;
+    const int64_t codes = prior.codes, stride = padded(K), m = prior.m, N = m * K, count = stride + 4;
+    int64_t size = 2048 + 64 * stride + 16 * stride * (stride + 4) + 2 * codes * stride * stride + 3 * codes * stride;
     if (prior.kind == PriorKind::spline || prior.kind == PriorKind::spline_iid)
         size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count +
                 codes * K + 2 * local_memory(prior, K * (K + 1) / 2) + 2 * local_memory(prior, K * count);
-    if (prior.kind == PriorKind::spline_iid) size += codes * side * side + 4 * codes * K * count + 4 * codes * K;
+    if (prior.kind == PriorKind::spline_iid) size += codes * stride * stride + 4 * codes * K * count + 4 * codes * K;
     return size;
 }
 

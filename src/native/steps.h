@@ -9,7 +9,7 @@
 //              16, Mrows/s at orders 2 / 3 / 4 with 256-bit vectors: moments 22.5 / 17.6 / 12.7,
 //              removal 19.8 / 17.5 / 17.9, prefixes 14.8 / 8.3 / 8.0).
 // Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more
-// than 1e-5 goes the careful way, as do orders above 5: e_{d-1} from what comes before and what comes after j, nothing
+// than 1e-5 has prefixes and suffixes instead, as have orders above 5: e_{d-1} from what comes before and what comes after j, nothing
 // subtracted.
 #pragma once
 
@@ -143,7 +143,7 @@ void forward_general(const Panel<T>& panel, const Block& block, const T*, double
 
 // u_j = sum_s (e_s of the columns before j) * (e_{order-1-s} of those after it). The block must hold all columns.
 template <class T, int Lanes>
-void backward_careful(const Panel<T>& panel, const Block& block, const double* g, T*) {
+void backward_prefix_suffix(const Panel<T>& panel, const Block& block, const double* g, T*) {
     using S = Shape<T, Lanes>;
     using Vector = typename S::Vector;
     const T* table = panel.table;
@@ -280,7 +280,7 @@ Forward<T> forward_of(const Panel<T>& panel, bool with_main) {
 template <class T>
 Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
     if (panel.group->order == kProduct) return panel.lanes == 8 ? backward_product<T, 8> : backward_product<T, 16>;
-    if (panel.careful) return panel.lanes == 8 ? backward_careful<T, 8> : backward_careful<T, 16>;
+    if (panel.cancels) return panel.lanes == 8 ? backward_prefix_suffix<T, 8> : backward_prefix_suffix<T, 16>;
     if (panel.lanes == 8)
         return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);
     return with_main ? backward_of_width<T, 16, true>(panel.order) : backward_of_width<T, 16, false>(panel.order);
@@ -289,7 +289,7 @@ Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
 // A panel that can take the main effects along.
 template <class T>
 bool takes_main(const Panel<T>& panel) {
-    return panel.order <= 5 && !panel.careful;
+    return panel.order <= 5 && !panel.cancels;
 }
 
 }  // namespace

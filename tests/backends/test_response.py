@@ -26,7 +26,7 @@ FAMILIES = [Gaussian(), Bernoulli(), Poisson(), Gamma(), Multinomial(3)]
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_parabolas_have_the_losses_slopes(family):
-    """weight eta - pull is the slope of the weighted loss, whatever the offset."""
+    """weight eta - weighted response is the slope of the weighted loss, whatever the offset."""
     response, eta = response_of(family)
     derivatives = response.derivatives(eta)
     for k in range(family.n_eta):

@@ -45,7 +45,7 @@ PHASES = {
     "reading": ("ahofm.cli.fit_command.job_of", ()),
     "coding": ("ahofm.cli.fit_command.stored_job", ("--out-of-core",)),
     "encoding": ("ahofm.fit.api.prepared", ()),
-    "forecast": ("ahofm.fit.cost.forecast.timed", ("--dry-run",)),
+    "forecast": ("ahofm.cost.forecast.timed", ("--dry-run",)),
 }
 
 

@@ -11,8 +11,6 @@ from ahofm.backends.cpu import engine_prior
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Bernoulli, Gamma, Gaussian, Huber, Multinomial, NegativeBinomial, Poisson, Tweedie
-from ahofm.fit.data import counted_rows, prepare
-from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
@@ -24,6 +22,8 @@ from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
 from ahofm.rows import ThreadExecutor
+from ahofm.training.data import counted_rows, prepare
+from ahofm.training.settings import Settings
 from tests.fit.solvers.variational.samples import KINDS
 
 
@@ -122,7 +122,7 @@ def swept(fit, sweeps, engine):
         if order > 1:
             fit._add_factors(order)
         fit.backend = CpuBackend(compiled_sweeps=last and engine)
-        fit._build(0.5)
+        fit._new_stage()._build(0.5)
         assert fit._state.sweeps_alone == (last and engine)
         for number in range(sweeps if last else 2):
             fit._state.sweep(learn=number > 0, backwards=number % 2 == 1, floor=0.0)

@@ -86,14 +86,14 @@ def test_between_sweeps_the_fits_so_far_are_kept(monkeypatch, module, name):
 
 @pytest.mark.slow
 def test_a_member_that_has_nothing_leaves_what_the_search_has_found(monkeypatch):
-    class Impatient(ensemble.Runner):
+    class Impatient(ensemble.StagedRunner):
         def __call__(self, members, name=None, *given):
             if name == "member":
                 self.reason = Reason.INTERRUPTED
                 return [[] for _ in members]
             return super().__call__(members, name, *given)
 
-    monkeypatch.setattr(ensemble, "Runner", Impatient)
+    monkeypatch.setattr(ensemble, "StagedRunner", Impatient)
     model = AHOFMRegressor(order=2, random_state=0)
     with pytest.raises(KeyboardInterrupt, match="best model so far"):
         model.fit(X, Y)

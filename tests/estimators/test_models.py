@@ -101,7 +101,7 @@ def test_centred_factors_have_no_mean():
 @pytest.mark.parametrize("solver", ["lbfgs", "bcd"])
 def test_integer_weights_are_repeated_rows_and_zeros_are_absent(order, solver, monkeypatch):
     """Knots, bins, degrees of freedom and all: more distinct values than codes, some of weight zero."""
-    monkeypatch.setattr("ahofm.fit.data.MERGED_ROWS", 0)  # as it is for many rows
+    monkeypatch.setattr("ahofm.training.data.MERGED_ROWS", 0)  # as it is for many rows
     rng = np.random.default_rng(5)
     times = rng.integers(0, 4, 300)
     settings = {**EXACT, "order": order, "solver": solver, "max_codes": 40, "max_iter": 15}

@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import Gaussian
 from ahofm.fit import Settings, TimeBudgetWarning, fit_model
-from ahofm.fit.solvers.base import Deadline
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.members import First
 from ahofm.model import Reason
+from ahofm.training.runner import Deadline
 
 pytestmark = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter")
 
@@ -123,7 +123,7 @@ class Clock:
 def test_more_time_is_more_of_the_fit(monkeypatch, budget):
     """A clock that ticks when it is read: what has been done by then depends on nothing else."""
     clock = Clock(0.25)
-    monkeypatch.setattr("ahofm.fit.solvers.base.time.perf_counter", clock)
+    monkeypatch.setattr("ahofm.training.runner.time.perf_counter", clock)
     monkeypatch.setattr("ahofm.fit.stacking.ensemble.time.perf_counter", clock)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TimeBudgetWarning)

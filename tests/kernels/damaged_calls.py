@@ -42,7 +42,7 @@ def curve_call(shape):
     return [columns, [number, 3, cyclic], [(0.0, rng.normal(size=rows), groups)], np.zeros(shape)]
 
 
-def block_call():
+def swap_call():
     """One column goes in, another one comes out."""
     rng, (first, second) = np.random.default_rng(3), codes()
     width = 1 + sum(rank for _, rank in ORDERS)
@@ -182,8 +182,8 @@ CALLS = {
     ],
     "curves": lambda isa: [isa, *curve_call((N, 1))],
     "curves, shares": lambda isa: [isa, *curve_call((N, 1, 3))],
-    "block": lambda isa: [isa, *block_call()],
-    "read_state": lambda isa: [isa, block_call()[0], list(ORDERS), np.zeros(N), np.zeros(N)],
+    "swap_columns": lambda isa: [isa, *swap_call()],
+    "read_state": lambda isa: [isa, swap_call()[0], list(ORDERS), np.zeros(N), np.zeros(N)],
     "state_size": lambda isa: [list(ORDERS), False],
     "inverses": lambda isa: [isa, matrices()],
     "code_sums": lambda isa: [

@@ -11,10 +11,10 @@ from ahofm.kernels import code_sums
 def test_sums_are_those_of_a_loop(width: int, kind: type) -> None:
     rng = np.random.default_rng(width)
     codes = rng.integers(0, 7, 50).astype(kind)
-    slopes, pull, weight = rng.normal(size=(50, width)), rng.normal(size=(50, width)), rng.uniform(size=50)
-    gram, rhs = code_sums(codes, 8, slopes, weight, pull)
+    slopes, weighted_response, weight = rng.normal(size=(50, width)), rng.normal(size=(50, width)), rng.uniform(size=50)
+    gram, rhs = code_sums(codes, 8, slopes, weight, weighted_response)
     expected, right = np.zeros((8, width, width)), np.zeros((8, width))
-    for code, w, s, r in zip(codes, weight, slopes, pull, strict=True):
+    for code, w, s, r in zip(codes, weight, slopes, weighted_response, strict=True):
         expected[code] += w * np.outer(s, s)
         right[code] += s * r
     np.testing.assert_allclose(gram, expected, atol=1e-12)

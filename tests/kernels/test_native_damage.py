@@ -12,7 +12,6 @@ from ahofm.kernels import INSTRUCTION_SETS
 from tests.kernels.damaged_calls import (
     CALLS,
     ORDERS,
-    block_call,
     codes,
     curve_call,
     engine_call,
@@ -20,6 +19,7 @@ from tests.kernels.damaged_calls import (
     run_engine,
     solve_call,
     squares,
+    swap_call,
 )
 
 
@@ -49,8 +49,8 @@ def moments(column=0, size=3, code=0):
 
 def call_block(**changes):
     names = ["state", "n", "ranks", "add_column", "remove_column", "gram", "rhs"]
-    given = {**dict(zip(names, block_call(), strict=True)), **changes}
-    _native.block("baseline", *given.values())
+    given = {**dict(zip(names, swap_call(), strict=True)), **changes}
+    _native.swap_columns("baseline", *given.values())
 
 
 def engine_of(loss, n_eta=1, majorant=None, **rows):
@@ -157,7 +157,7 @@ def test_functions_that_are_no_losses():
     with pytest.raises(ZeroDivisionError):
         engine_of(lambda eta: 1 / 0).build(1.0)
     engine = engine_of(squares, majorant=lambda eta, variance: eta[:1])
-    engine.careful = True
+    engine.use_majorant = True
     with pytest.raises(ValueError, match="majorant has shape"):
         engine.build(1.0)
 
@@ -179,7 +179,7 @@ def test_an_engine_survives_what_it_refused():
     for wrong in ((9, 0.0), (1,), "loss", 3):
         with pytest.raises((ValueError, TypeError)):
             engine.set_loss(wrong)
-    for name, value in (("noise", "one"), ("threads", 2**40), ("careful", "yes"), ("damped", 0.5)):
+    for name, value in (("noise", "one"), ("threads", 2**40), ("use_majorant", "yes"), ("damped", 0.5)):
         with pytest.raises(TypeError):
             setattr(engine, name, value)
     with pytest.raises(IndexError):

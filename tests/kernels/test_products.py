@@ -12,10 +12,10 @@ from ahofm.kernels import (
     ColumnMoments,
     Curves,
     LevelCurves,
-    NativeBlockKernel,
+    NativeRowStateKernel,
     NativeCurves,
     NativeKernel,
-    ReferenceBlockKernel,
+    ReferenceRowStateKernel,
     ReferenceCurves,
     ReferenceKernel,
     Tables,
@@ -33,9 +33,9 @@ KERNELS = [
     *[pytest.param(NativeKernel("float32", isa), 5e-6, id=f"float32-{isa}") for isa in INSTRUCTION_SETS],
 ]
 BLOCK_KERNELS = [
-    pytest.param(ReferenceBlockKernel(), 1e-12, id="reference"),
-    *[pytest.param(NativeBlockKernel("float64", isa), 1e-11, id=f"float64-{isa}") for isa in INSTRUCTION_SETS],
-    *[pytest.param(NativeBlockKernel("float32", isa), 3e-5, id=f"float32-{isa}") for isa in INSTRUCTION_SETS],
+    pytest.param(ReferenceRowStateKernel(), 1e-12, id="reference"),
+    *[pytest.param(NativeRowStateKernel("float64", isa), 1e-11, id=f"float64-{isa}") for isa in INSTRUCTION_SETS],
+    *[pytest.param(NativeRowStateKernel("float32", isa), 3e-5, id=f"float32-{isa}") for isa in INSTRUCTION_SETS],
 ]
 every_kernel = pytest.mark.parametrize(("kernel", "tolerance"), KERNELS)
 every_block_kernel = pytest.mark.parametrize(("kernel", "tolerance"), BLOCK_KERNELS)
@@ -126,7 +126,7 @@ class Block:
             moments, state = [first, *moments[1:]], kernel.state(Chunk(self.codes), {2: 2, order: self.rank})
         state.set_working_response(self.weight, self.weight * self.y)
         for one in moments:
-            state.step(one, None)
+            state.swap(one, None)
         return state
 
 
@@ -135,16 +135,16 @@ class Block:
 def test_row_states(kernel, tolerance, rank):
     """Sums and moments are those of factors of order p, for every column and after columns have come and gone."""
     problem = Block(rank, seed=rank)
-    state, expected = problem.state(kernel, PRODUCT), problem.state(ReferenceBlockKernel(), P)
+    state, expected = problem.state(kernel, PRODUCT), problem.state(ReferenceRowStateKernel(), P)
     for j in (3, 0, 5):
         if j == 0:
             continue  # has the loadings in the expected state
         for actual, other in zip(
-            _parts(state.step(None, problem.moments[j])), _parts(expected.step(None, problem.moments[j])), strict=True
+            _parts(state.swap(None, problem.moments[j])), _parts(expected.swap(None, problem.moments[j])), strict=True
         ):
             close(actual, other, tolerance)
-        state.step(problem.moments[j], None)
-        expected.step(problem.moments[j], None)
+        state.swap(problem.moments[j], None)
+        expected.swap(problem.moments[j], None)
     for actual, other in zip(state.fitted(), expected.fitted(), strict=True):
         close(actual, other, tolerance)
 
@@ -162,8 +162,8 @@ def test_sums_are_expectations(kernel, tolerance):
     state = kernel.state(Chunk(codes), {PRODUCT: 1}, np.array([1.7]))
     state.set_working_response(np.array([2.0]), np.array([2.0 * 0.3]))
     for one in moments:
-        state.step(one, None)
-    sums = state.step(None, moments[1])
+        state.swap(one, None)
+    sums = state.swap(None, moments[1])
     at = [int(column[0]) for column in codes.columns]
     signs = [np.array(pick) for pick in np.ndindex(2, 2, 2, 2)]
     gram, rhs = np.zeros((2, 2)), np.zeros(2)

@@ -19,7 +19,7 @@ from ahofm.backends.response import LossDerivatives, Response
 from ahofm.backends.rows import KernelRows
 from ahofm.backends.working_rows import KernelWorkingRows, with_learned_family
 from ahofm.families import Bernoulli, Family, Gamma, Multinomial, NegativeBinomial, Poisson, Tweedie
-from ahofm.kernels import Curves, NativeBlockKernel, NativeCurves, NativeKernel
+from ahofm.kernels import Curves, NativeCurves, NativeKernel, NativeRowStateKernel
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.native_engine import NativeEngine
 from ahofm.rows import Executor, Source
@@ -52,7 +52,7 @@ class CpuBackend:
 
     def load(self, source: Source, executor: Executor, precision: Precision = "float64") -> CpuRows:
         """Rows to compute on."""
-        return CpuRows(source, executor, NativeKernel(precision), NativeBlockKernel(precision))
+        return CpuRows(source, executor, NativeKernel(precision), NativeRowStateKernel(precision))
 
     def curves(self, linear_predictors: Sequence[Curves]) -> NativeCurves:
         """Linear predictors at true values."""
@@ -103,7 +103,7 @@ class CpuWorkingRows(KernelWorkingRows):
         codes = chunks[0] if len(chunks) == 1 else [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
         native = NativeEngine(
             INSTRUCTION_SETS[-1],
-            self._kernel == NativeBlockKernel("float64"),
+            self._kernel == NativeRowStateKernel("float64"),
             rows,
             [_column(column, own) for column, own in zip(arrays.columns, codes, strict=True)],
             list(arrays.ranks.items()),
@@ -113,7 +113,7 @@ class CpuWorkingRows(KernelWorkingRows):
             _majorant(response),
         )
         native.majorises = response.family.curvature == "majorant"
-        native.careful = self.use_majorant
+        native.use_majorant = self.use_majorant
         native.threads = getattr(self._executor, "n_threads", 1) or 1
         return native
 
@@ -136,7 +136,7 @@ class CpuSweeper:
         native = self._native
         native.noise = noise
         self._call(native.sweep, learn, learn_mains, backwards, floor)
-        self._rows.use_majorant, damped = native.careful, native.damped
+        self._rows.use_majorant, damped = native.use_majorant, native.damped
         native.damped = 0
         return float(native.noise), int(damped)
 

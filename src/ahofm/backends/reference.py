@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ahofm.backends.base import Precision
 from ahofm.backends.rows import KernelRows
 from ahofm.columns.basis import Floats
-from ahofm.kernels import Curves, ReferenceBlockKernel, ReferenceCurves, ReferenceKernel
+from ahofm.kernels import Curves, ReferenceCurves, ReferenceKernel, ReferenceRowStateKernel
 from ahofm.rows import Executor, Source
 
 
@@ -22,7 +22,7 @@ class ReferenceBackend:
     def load(self, source: Source, executor: Executor, precision: Precision = "float64") -> KernelRows:
         """Rows to compute on, in float64 whatever the precision that is asked for."""
         del precision
-        return KernelRows(source, executor, ReferenceKernel(), ReferenceBlockKernel())
+        return KernelRows(source, executor, ReferenceKernel(), ReferenceRowStateKernel())
 
     def curves(self, linear_predictors: Sequence[Curves]) -> ReferencePrediction:
         """Linear predictors at true values."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.kernels import BlockKernel, BlockSums, Chunk, ColumnMoments, RowState
+from ahofm.kernels import BlockSums, Chunk, ColumnMoments, RowState, RowStateKernel
 from ahofm.orders import PRODUCT
 from ahofm.rows import Executor, Source, fold
 
@@ -42,7 +42,7 @@ class RowStates:
     source : Source
         Chunks of codes.
     executor : Executor
-    kernel : BlockKernel
+    kernel : RowStateKernel
     ranks : dict of order (>= 2) to rank
     loadings : array of shape (rank,), optional
         Of product factors.
@@ -52,7 +52,7 @@ class RowStates:
         self,
         source: Source,
         executor: Executor,
-        kernel: BlockKernel,
+        kernel: RowStateKernel,
         ranks: Mapping[int, int],
         loadings: Floats | None = None,
     ) -> None:
@@ -76,11 +76,11 @@ class RowStates:
 
     def add_column(self, moments: ColumnMoments) -> None:
         """Add a column."""
-        self._each(lambda state: state.step(moments, None))
+        self._each(lambda state: state.swap(moments, None))
 
     def swap_columns(self, add_column: ColumnMoments | None, remove_column: ColumnMoments) -> BlockSums:
         """Add a column, take another one out and return its sums."""
-        task = cast("Callable[[Chunk], BlockSums]", lambda state: state.step(add_column, remove_column))
+        task = cast("Callable[[Chunk], BlockSums]", lambda state: state.swap(add_column, remove_column))
         return fold(task, self._states, self._executor)
 
     def fitted(self) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from ahofm.backends.design import DesignRows
 from ahofm.backends.response import Response
 from ahofm.backends.working_rows import KernelWorkingRows
 from ahofm.columns.basis import Floats
-from ahofm.kernels import BlockKernel, Chunk, ColumnSums, Kernel, Sums, Tables
+from ahofm.kernels import Chunk, ColumnSums, Kernel, RowStateKernel, Sums, Tables
 from ahofm.kernels.losses import check_loss
 from ahofm.rows import Executor, MappedSource, SerialExecutor, Source, fold
 
@@ -29,14 +29,14 @@ class KernelRows:
     source : Source
     executor : Executor
     kernel : Kernel
-    block_kernel : BlockKernel
+    block_kernel : RowStateKernel
         For row states of variational fits.
     """
 
     source: Source
     executor: Executor
     kernel: Kernel
-    block_kernel: BlockKernel
+    block_kernel: RowStateKernel
 
     @property
     def n_rows(self) -> int:

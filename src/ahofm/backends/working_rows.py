@@ -13,7 +13,7 @@ from ahofm.backends.response import LossDerivatives, Response, Trial
 from ahofm.backends.row_states import RowStates
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.kernels import BlockKernel, BlockSums, ColumnMoments
+from ahofm.kernels import BlockSums, ColumnMoments, RowStateKernel
 from ahofm.kernels.symmetric import terms
 from ahofm.rows import Executor, Source
 from ahofm.tuning import LARGE_ETA
@@ -35,7 +35,7 @@ class KernelWorkingRows:
     """
 
     def __init__(
-        self, source: Source, executor: Executor, kernel: BlockKernel, response: Response, design: DesignRows
+        self, source: Source, executor: Executor, kernel: RowStateKernel, response: Response, design: DesignRows
     ) -> None:
         """Without states, main effects zero; ``evaluate`` comes first."""
         self.response, self.use_majorant = response, False

@@ -18,9 +18,9 @@ from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
 from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.outputs import check_outputs
+from ahofm.cost import Forecast
 from ahofm.explain import summary
-from ahofm.fit import Forecast
-from ahofm.fit.settings import EFFORTS
+from ahofm.training.settings import EFFORTS
 
 HOLDOUT = 0.1
 """Share of the rows for a score where there is no cross-validation."""

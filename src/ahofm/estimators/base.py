@@ -17,18 +17,19 @@ from ahofm.backends import Device
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, as_array, read_table
+from ahofm.cost import Forecast, forecast_fit
 from ahofm.estimators.dask_input import training_rows
 from ahofm.estimators.partial_fit import Pieces
 from ahofm.estimators.progress import Progress
 from ahofm.estimators.shown import Shown
 from ahofm.estimators.training import TrainingRows
 from ahofm.families import Family
-from ahofm.fit import Candidate, Forecast, Settings, Solver, fit_model, forecast_fit
-from ahofm.fit.data import counted_rows
+from ahofm.fit import Candidate, Settings, Solver, fit_model
 from ahofm.inference.dispersion import with_dispersion
 from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
 from ahofm.threads import checked, obeys_n_jobs
+from ahofm.training.data import counted_rows
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ahofm.cost import Forecast
 from ahofm.estimators.regressor import AHOFMRegressor
-from ahofm.fit import Forecast
 
 
 def forecast(

@@ -14,8 +14,8 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.training import TrainingRows
 from ahofm.families import Family
-from ahofm.fit.data import Rows, counted_rows
 from ahofm.rows import ArraySource, RawSample, Target, ThreadExecutor, raw_sample_rows
+from ahofm.training.data import Rows, counted_rows
 
 
 @dataclass(frozen=True)

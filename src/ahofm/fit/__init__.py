@@ -1,15 +1,15 @@
 """Fitting: the objective, smoothing parameters, solvers and the way from a table to a model."""
 
 from ahofm.fit.api import fit_model
-from ahofm.fit.cost.forecast import Forecast, forecast_fit
-from ahofm.fit.settings import SOLVERS, OrderWarning, Settings, TimeBudgetWarning
 from ahofm.fit.solvers.adam import Adam
-from ahofm.fit.solvers.base import Callback, Objective, Solver, State, minimise
+from ahofm.fit.solvers.base import Objective, Solver, State, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.fit.solvers.penalised import random_start
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.priors.df import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
+from ahofm.training.runner import Callback
+from ahofm.training.settings import SOLVERS, OrderWarning, Settings, TimeBudgetWarning
 
 __all__ = [
     "SOLVERS",
@@ -17,7 +17,6 @@ __all__ = [
     "Bcd",
     "Callback",
     "Candidate",
-    "Forecast",
     "Lbfgs",
     "Objective",
     "OrderWarning",
@@ -27,7 +26,6 @@ __all__ = [
     "TimeBudgetWarning",
     "degrees_of_freedom",
     "fit_model",
-    "forecast_fit",
     "minimise",
     "random_start",
     "smoothing_parameter_of",

@@ -16,10 +16,18 @@ from ahofm.backends import FailedError
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian, Multinomial
-from ahofm.fit.checkpoint import Checkpoint, fingerprint_of
-from ahofm.fit.classes.ensemble import fit_classes
-from ahofm.fit.data import Data, Rows, counted_rows, prepare, prepare_dataset
-from ahofm.fit.settings import (
+from ahofm.fit.solvers.penalised import fit_penalised
+from ahofm.fit.stacking.ensemble import fit_variational
+from ahofm.fit.stacking.problem import uses_subsample
+from ahofm.kernels import MAX_STATE_ORDER
+from ahofm.kernels.blas import one_blas_thread
+from ahofm.model import Model, Reason, Trace
+from ahofm.rows import Dataset
+from ahofm.shared_curves.ensemble import fit_classes
+from ahofm.training.checkpoint import Checkpoint, fingerprint_of
+from ahofm.training.data import Data, Rows, counted_rows, prepare, prepare_dataset
+from ahofm.training.runner import Deadline
+from ahofm.training.settings import (
     ESTIMATING,
     Settings,
     TimeBudgetWarning,
@@ -27,14 +35,6 @@ from ahofm.fit.settings import (
     check_ranks,
     check_settings,
 )
-from ahofm.fit.solvers.base import Deadline
-from ahofm.fit.solvers.penalised import fit_penalised
-from ahofm.fit.stacking.ensemble import fit_variational
-from ahofm.fit.stacking.problem import uses_subsample
-from ahofm.kernels import MAX_BLOCK_ORDER
-from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Model, Reason, Trace
-from ahofm.rows import Dataset
 from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
 from ahofm.tuning.classes import CLASS_BASIS_SIZE
 
@@ -156,8 +156,8 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     varying = sum(book.size > 0 for book in data.encoder.codebooks)
     asked = _asked_order(settings, varying, block)
     order = check_order(asked, varying, n_rows)
-    if block and order > MAX_BLOCK_ORDER:
-        raise ValueError(f"order must be at most {MAX_BLOCK_ORDER} with solver='variational', got {order}; use 'lbfgs'")
+    if block and order > MAX_STATE_ORDER:
+        raise ValueError(f"order must be at most {MAX_STATE_ORDER} with solver='variational', got {order}; use 'lbfgs'")
     return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
 
 

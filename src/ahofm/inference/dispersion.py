@@ -12,11 +12,11 @@ from ahofm.columns import Categorical
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
-from ahofm.fit.data import Rows
 from ahofm.kernels import Tables
 from ahofm.model import Choice, Model
 from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
+from ahofm.training.data import Rows
 from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
 
 

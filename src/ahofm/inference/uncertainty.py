@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike
 from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.fit.data import row_counts
-from ahofm.fit.settings import ESTIMATING
 from ahofm.inference.averaged_smoothing import STIFFEST, averaged, root_of, variances
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
@@ -33,6 +31,8 @@ from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
 from ahofm.orders import Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
+from ahofm.training.data import row_counts
+from ahofm.training.settings import ESTIMATING
 
 MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
 """Coordinates of a linear predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows:

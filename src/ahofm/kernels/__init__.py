@@ -1,19 +1,18 @@
 """Kernels: what is computed on one chunk of rows, by whom."""
 
-from ahofm.kernels.block import BlockKernel, BlockSums, ColumnMoments, ReferenceBlockKernel, RowState
 from ahofm.kernels.curves import CurveKernel, Curves, LevelCurves, NumberCurves, ReferenceCurves, column_curves
 from ahofm.kernels.losses import LOSSES, log_of_sum
 from ahofm.kernels.native import INSTRUCTION_SETS, NativeKernel
-from ahofm.kernels.native_block import MAX_BLOCK_ORDER, NativeBlockKernel, chain, code_sums, inverses
 from ahofm.kernels.native_curves import NativeCurves
+from ahofm.kernels.native_row_states import MAX_STATE_ORDER, NativeRowStateKernel, chain, code_sums, inverses
 from ahofm.kernels.protocol import Chunk, ColumnSums, Kernel, Sums, Tables
 from ahofm.kernels.reference import ReferenceKernel
+from ahofm.kernels.row_states import BlockSums, ColumnMoments, ReferenceRowStateKernel, RowState, RowStateKernel
 
 __all__ = [
     "INSTRUCTION_SETS",
     "LOSSES",
-    "MAX_BLOCK_ORDER",
-    "BlockKernel",
+    "MAX_STATE_ORDER",
     "BlockSums",
     "Chunk",
     "ColumnMoments",
@@ -22,14 +21,15 @@ __all__ = [
     "Curves",
     "Kernel",
     "LevelCurves",
-    "NativeBlockKernel",
     "NativeCurves",
     "NativeKernel",
+    "NativeRowStateKernel",
     "NumberCurves",
-    "ReferenceBlockKernel",
     "ReferenceCurves",
     "ReferenceKernel",
+    "ReferenceRowStateKernel",
     "RowState",
+    "RowStateKernel",
     "Sums",
     "Tables",
     "chain",

@@ -114,7 +114,7 @@ class CodedColumn:
         """Of values (n, width) by code: (codes without the neutral one, width)."""
         return np.asarray((self._indicator @ values)[:-1])
 
-    def block_sums(self, slopes: Floats, weight: Floats, pull: Floats) -> tuple[Floats, Floats]:
-        """``weight slopes slopes'`` and ``slopes pull`` by code, without the neutral one."""
-        gram, rhs = code_sums(self.codes, self.n_codes, slopes, weight, pull)
+    def block_sums(self, slopes: Floats, weight: Floats, weighted_response: Floats) -> tuple[Floats, Floats]:
+        """``weight slopes slopes'`` and ``slopes weighted_response`` by code, without the neutral one."""
+        gram, rhs = code_sums(self.codes, self.n_codes, slopes, weight, weighted_response)
         return gram[:-1], rhs[:-1]

@@ -143,8 +143,8 @@ class SharedFactors:
         rest = {order: self.polynomials[order].without(curve[:, part]) for order, part in self.slices.items()}
         slopes = np.hstack([parts[-1] for parts in rest.values()])
         products = self.loadings @ self.loadings.T
-        pull = work.slope.T @ self.loadings.T + work.weight[:, np.newaxis] * ((slopes * curve) @ products)
-        gram, rhs = coded.block_sums(slopes, work.weight, pull)
+        weighted_response = work.slope.T @ self.loadings.T + work.weight[:, np.newaxis] * ((slopes * curve) @ products)
+        gram, rhs = coded.block_sums(slopes, work.weight, weighted_response)
         gram *= products
         for order in self._uncertain_orders:
             part = self.slices[order]

@@ -13,6 +13,7 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.factors import SharedFactors, random_curves
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
+from ahofm.training.runner import Report
 from ahofm.tuning import REBUILD_SWEEPS
 from ahofm.tuning.classes import (
     LEARNING_FROM,
@@ -25,9 +26,6 @@ from ahofm.tuning.classes import (
     SHARED_TOL,
     SHARED_WARM_SWEEPS,
 )
-
-Report = Callable[[float], bool]
-"""Told the mean loss after every sweep; whether to stop."""
 
 Watch = Callable[[int, "ClassState"], bool]
 """Shown the state after so many sweeps; whether to stop."""

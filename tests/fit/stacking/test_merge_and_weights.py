@@ -11,17 +11,10 @@ from ahofm.fit import Settings, fit_model
 from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.stacking import ensemble
 from ahofm.fit.stacking.ensemble import merged
-from ahofm.fit.stacking.weights import (
-    Scores,
-    can_judge,
-    folds,
-    predict,
-    stacking_weights,
-    stratified,
-    validation_split,
-)
+from ahofm.fit.stacking.weights import Scores, predict, stacking_weights
 from ahofm.kernels import Tables
 from ahofm.model import Predictor
+from ahofm.training.validation import can_judge, folds, stratified, validation_split
 from tests import brute_force
 
 

@@ -10,17 +10,18 @@ from ahofm.backends import FailedError
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Poisson
-from ahofm.fit import checkpoint
-from ahofm.fit.cost.runner import Runner
-from ahofm.fit.data import counted_rows, prepare
-from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import candidates, ensemble
 from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for
 from ahofm.fit.stacking.cross_validate import counted_alike, cross_validate, weighted
 from ahofm.fit.stacking.problem import TrainingProblem
-from ahofm.fit.stacking.weights import Scores, predict, validation_split
+from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.weights import Scores, predict
 from ahofm.model import Reason
+from ahofm.training import checkpoint
+from ahofm.training.data import counted_rows, prepare
+from ahofm.training.settings import Settings
+from ahofm.training.validation import validation_split
 
 
 def work_of(X, y, family=None, weight=None):
@@ -52,7 +53,7 @@ def precise_work(X, y, weight=None):
     units = plain.data.units
     predicted = (mean_of(rows_of(plain)[rest]) - units.centre) / units.scale
     scores = Scores((1,), predicted[:, np.newaxis, np.newaxis, np.newaxis], plain.response.take(rest))
-    return plain, weighted(plain, rest, scores, Runner(1, len(y), ()))
+    return plain, weighted(plain, rest, scores, StagedRunner(1, len(y), ()))
 
 
 def rows_of(problem):
@@ -189,13 +190,13 @@ def test_equally_precise_rows_cost_no_further_fits():
     X, rng = columns_of(2500)
     begun, shares = [], []
 
-    class Watched(Runner):
+    class Watched(StagedRunner):
         def __call__(self, staged_fits, name=None, *given):
             begun.append(name)
             return super().__call__(staged_fits, name, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble, "Runner", Watched)
+        patch.setattr(ensemble, "StagedRunner", Watched)
         settings = {
             "order": 2,
             "random_state": 0,
@@ -217,7 +218,7 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
     y = mean_of(X) + spread_of(X) * rng.normal(size=2500)
     begun, seen = [], []
 
-    class Watched(Runner):
+    class Watched(StagedRunner):
         def __call__(self, staged_fits, name=None, *given):
             begun.append(name)
             return super().__call__(staged_fits, name, *given)
@@ -232,7 +233,7 @@ def test_an_interrupt_keeps_the_plain_fits(monkeypatch, part):
         seen.append(cross_validate(*given))
         return seen[-1]
 
-    monkeypatch.setattr(ensemble, "Runner", Watched)
+    monkeypatch.setattr(ensemble, "StagedRunner", Watched)
     monkeypatch.setattr(ensemble, "cross_validate", spy)
     model = AHOFMRegressor(order=2, random_state=0, n_jobs=1, callbacks=[interrupt])
     with pytest.raises(KeyboardInterrupt):

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from ahofm.families import Family
 from ahofm.families.links import quiet
 from ahofm.kernels import ColumnSums, Sums, Tables
 from ahofm.model import Layout, Reason, Record, Trace
+from ahofm.training.runner import Callback, Deadline, Saved
 
 S = TypeVar("S")
 
@@ -33,29 +33,6 @@ class Meter:
 
     passes: float = 0.0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """Seconds by the clock from now on; None: no limit."""
-
-    seconds: float | None = None
-    begun: float = field(default_factory=time.perf_counter)
-
-    @property
-    def limited(self) -> bool:
-        """Whether there is one."""
-        return self.seconds is not None
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left, below 0 when the time is over."""
-        return inf if self.seconds is None else self.begun + self.seconds - time.perf_counter()
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is over."""
-        return self.left <= 0.0
 
 
 @dataclass(frozen=True)
@@ -155,10 +132,6 @@ class Objective:
         return result
 
 
-Callback: TypeAlias = Callable[[Record], "bool | None"]
-"""Called after every iteration; a fit stops when it returns True."""
-
-
 @dataclass(frozen=True)
 class State:
     """Where a solver is. Solvers add what they need to go on.
@@ -203,18 +176,6 @@ class Solver(Protocol[StateT]):
 
     def step(self, objective: Objective, state: StateT) -> StateT:
         """The state after one more iteration."""
-        ...
-
-
-class Saved(Protocol):
-    """Keeps parts of a fit, see :class:`ahofm.fit.checkpoint.Checkpoint`."""
-
-    def get(self, name: str, *examples: Any) -> Any:
-        """A part, or None."""
-        ...
-
-    def put(self, name: str, value: Any, *, now: bool = False, instead_of: str | None = None) -> None:
-        """Keep a part, in the place of another."""
         ...
 
 

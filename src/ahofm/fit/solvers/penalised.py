@@ -17,16 +17,17 @@ import numpy as np
 
 from ahofm.backends import Precision, backend_of
 from ahofm.columns.basis import Floats
-from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.adam import Adam
-from ahofm.fit.solvers.base import Deadline, Objective, Saved, Solver, minimise
+from ahofm.fit.solvers.base import Objective, Solver, minimise
 from ahofm.fit.solvers.bcd import Bcd
 from ahofm.fit.solvers.lbfgs import Lbfgs
 from ahofm.kernels import Chunk
 from ahofm.model import Layout, Model
 from ahofm.priors.df import smoothing_parameters_of
 from ahofm.rows import ArraySource, MappedSource, Source, fold
+from ahofm.training.data import Data
+from ahofm.training.runner import Deadline, Saved
+from ahofm.training.settings import Settings
 from ahofm.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
 
 
@@ -113,7 +114,7 @@ def _weight_of(chunk: Chunk) -> float:
 
 
 def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
-    if not isinstance(settings.solver, str):
+    if isinstance(settings.solver, Solver):
         return settings.solver
     if settings.solver == "adam":
         return Adam(validation, patience=settings.patience, seed=settings.seed)

@@ -10,9 +10,9 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.fit.settings import Settings
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, Interactions, SmoothCoordinates, all_column_priors
+from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_INTERACTIONS,
     FEWEST_VALIDATION_ROWS,

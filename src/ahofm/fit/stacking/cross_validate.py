@@ -19,22 +19,15 @@ from ahofm.backends import FailedError, Response
 from ahofm.columns.basis import Floats
 from ahofm.families import Gamma
 from ahofm.families.links import quiet
-from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
-from ahofm.fit.stacking.weights import (
-    Scores,
-    Split,
-    can_judge,
-    predict,
-    predict_at,
-    stratified,
-    validation_split,
-)
+from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.orders import PRODUCT, Orders
+from ahofm.training.validation import Split, can_judge, stratified, validation_split
 from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 
 
@@ -61,7 +54,7 @@ class CrossValidation:
     skipped: bool = False
 
 
-def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: Runner) -> CrossValidation:
+def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: StagedRunner) -> CrossValidation:
     """Fit each candidate to parts of the rows, and predict the validation rows of these parts.
 
     Parameters
@@ -70,7 +63,7 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
         All rows.
     candidates : sequence of Candidate
         Weighted ones last: precisions of rows are estimated from errors of the others.
-    runner : Runner
+    runner : StagedRunner
         Its ``reason`` says whether the fit is to stop; the fits so far are kept then.
     """
     found = CrossValidation(problem)
@@ -95,7 +88,7 @@ def _cross_validate(
     problem: TrainingProblem,
     candidates: Sequence[Candidate],
     parts: Sequence[Split],
-    runner: Runner,
+    runner: StagedRunner,
     found: CrossValidation,
 ) -> None:
     """Plain candidates first, then the weighted ones; ``found`` gets what is complete."""
@@ -134,7 +127,9 @@ class _Race:
     Product factors are not in the race: orders below say nothing of them.
     """
 
-    def __init__(self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: Runner) -> None:
+    def __init__(
+        self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: StagedRunner
+    ) -> None:
         """Without any fits. The response is of the validation rows."""
         self._problem, self._response, self._runner = problem, response, runner
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
@@ -191,7 +186,7 @@ class _Race:
 
 
 def weighted(
-    problem: TrainingProblem, rows: NDArray[np.int64], scores: Scores, runner: Runner
+    problem: TrainingProblem, rows: NDArray[np.int64], scores: Scores, runner: StagedRunner
 ) -> TrainingProblem | None:
     """The same rows, each weighted by one over its standard deviation.
 

@@ -18,19 +18,20 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families import Units
-from ahofm.fit.cost.runner import Runner
-from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.base import Deadline, Saved
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, validated
 from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
+from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
 from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
+from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
+from ahofm.training.data import Data
+from ahofm.training.runner import Deadline, Saved
+from ahofm.training.settings import Settings
 from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
 
 
@@ -70,7 +71,7 @@ def fit_variational(
     candidates = candidates_for(problem, settings)
     problem = problem.of_candidates(candidates)
     plan = Plan.of(problem, candidates, data.n_rows)
-    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
+    runner = StagedRunner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
     first = fit_first(problem, candidates, plan, runner) if deadline.limited else First()
     validation = CrossValidation(problem, skipped=True)
@@ -137,7 +138,7 @@ def _weights(
     return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))
 
 
-def _trace(problem: TrainingProblem, members: Members, runner: Runner, seconds: Mapping[str, float]) -> Trace:
+def _trace(problem: TrainingProblem, members: Members, runner: StagedRunner, seconds: Mapping[str, float]) -> Trace:
     """The history of all sweeps, and why the last ones ended."""
     ended = Reason.ENOUGH if problem.settings.max_iter is None else Reason.MAX_ITER
     reason = runner.reason or (Reason.CONVERGED if members.settled else ended)
@@ -320,30 +321,19 @@ def merged(
     units: Units,
     constants: Floats,
 ) -> tuple[Predictor, ...]:
-    """The linear predictors ``shift + factor * sum_k weight_k eta_k``, a weighted sum for each of the family's.
+    """Linear predictors of the weighted mean of fits, without factors that have shrunk to nothing in all of them.
 
-    ``columns`` are the places of the fits' columns among the books; the others are constant.
-    What the weights lack to 1 is the weight of a constant. Factors that have shrunk to nothing, in all linear
-    predictors, are dropped.
+    ``columns`` are the positions of the fits' columns among the books; the others are constant.
     """
-    masses, sizes = [books[j].distribution for j in columns], [book.size for book in books]
-    kept = [
-        {
+    masses = [books[j].distribution for j in columns]
+    found = []
+    for weight, fit in parts:
+        kept = {
             order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
             for order in fit[0].orders
         }
-        for weight, fit in parts
-    ]
-    left = 1.0 - sum(weight for weight, _ in parts)
-    found = []
-    for k, (shift, factor, constant) in enumerate(zip(units.shift, units.factor, constants, strict=True)):
-        own = [
-            (weight, fit[k].predictor.keeping(which).among(columns, sizes))
-            for (weight, fit), which in zip(parts, kept, strict=True)
-        ]
-        whole = Predictor.weighted_sum(own).scaled(shift + factor * left * constant, factor)
-        found.append(whole.centred(books))  # smooth parts have mean zero over rows, not quite over codes
-    return tuple(found)
+        found.append(MixturePart(weight, [stage_result.predictor for stage_result in fit], kept))
+    return mixture(found, books, columns, constants, units)
 
 
 def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:

@@ -10,14 +10,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ahofm.fit.cost.runner import Runner
-from ahofm.fit.solvers.base import Deadline
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.cross_validate import counted_alike
 from ahofm.fit.stacking.problem import Plan, TrainingProblem
+from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import StackingWeights, copies_of
+from ahofm.training.runner import Deadline
 from ahofm.tuning import (
     FAST_INTERACTIONS,
     SEARCH_FRACTION,
@@ -82,7 +82,7 @@ def first_candidate(candidates: Sequence[Candidate]) -> int:
     return next(wanted, 0)
 
 
-def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: Runner) -> First:
+def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: StagedRunner) -> First:
     """One fit to all rows, with all orders: the cheapest model that has them."""
     begun, number = time.perf_counter(), first_candidate(candidates)
     runner.expect(plan.members[0].total)
@@ -99,7 +99,7 @@ def fit_members(
     candidates: Sequence[Candidate],
     weights: Mapping[int, StackingWeights],
     plan: Plan,
-    runner: Runner,
+    runner: StagedRunner,
     first: First,
 ) -> Members:
     """Fit the candidates that have weight to all rows, some of them from several starts.
@@ -112,7 +112,7 @@ def fit_members(
     weights : dict of order to stacking weights
     plan : Plan
         Says how many members there are, if candidates with weight are not more.
-    runner : Runner
+    runner : StagedRunner
         Nothing is fitted if the fit is to stop already; nor is anything kept of fits that end early between
         sweeps. Within sweeps the stages so far are, unless another member is complete.
     first : First
@@ -153,7 +153,7 @@ def _fit_members(
     candidates: Sequence[Candidate],
     jobs: Sequence[tuple[int, int]],
     tops: Sequence[int],
-    runner: Runner,
+    runner: StagedRunner,
     name: str,
 ) -> tuple[list[list[Fit]], bool, list[bool]]:
     """Fits to all rows of every (candidate, copy), up to its highest order.

@@ -17,16 +17,17 @@ from ahofm.backends import Backend, Precision, Response, backend_of
 from ahofm.columns import Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
-from ahofm.fit.cost.schedule import Job, Schedule, pass_cost
-from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit, Tempering
+from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
+from ahofm.fit.solvers.variational.stage import Tempering
+from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
 from ahofm.fit.stacking.candidates import Candidate, Constant, against_noise, with_noise
-from ahofm.fit.stacking.weights import validation_split
 from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
+from ahofm.training.data import Data
+from ahofm.training.settings import Settings
+from ahofm.training.validation import validation_split
 from ahofm.tuning import (
     BEST_FOLDS,
     BEST_MEMBERS,

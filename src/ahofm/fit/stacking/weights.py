@@ -1,4 +1,4 @@
-"""Stacking weights of candidate fits and orders, by their losses on validation rows; how rows are split for that."""
+"""Stacking weights of candidate fits and orders, by their losses on validation rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,16 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.model import Gain
 from ahofm.orders import PRODUCT
+from ahofm.training.validation import gain_of, mean_and_error
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
-    FEW_ROWS,
-    FOLDED_ROWS,
-    FOLDS,
-    HOLDOUT_PARTS,
     LEAST_WEIGHT,
     LIKELY_GAIN,
-    RARE_SEARCH_ROWS,
-    SEARCH_ROWS,
     STACKING_STEPS,
     SURE_GAIN,
     SURELY_BEHIND,
-    TELLING_ROWS,
     WORST_LOSS,
 )
-
-Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Rows to fit, and validation rows."""
 
 StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
 """Of (candidate, order), in a weighted mean; what they lack to 1 is the weight of a constant."""
@@ -104,7 +95,7 @@ class Scores:
         if self.supported(order) < order:
             return {best}
         losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
-        behind = [self._error_of(own - losses[best]) for own in losses]
+        behind = [mean_and_error(own - losses[best], self.response.weight) for own in losses]
         close = {k for k, (mean, error) in enumerate(behind) if mean <= SURELY_BEHIND * error}
         return close if count == 1 else close | {candidate for candidate, own in self._mixture(order) if own == order}
 
@@ -114,10 +105,8 @@ class Scores:
         return tuple(self._compared(order, over) for order, over in below)
 
     def _compared(self, order: int, over: int) -> Gain:
-        without = self.response.mean_of(self._values(self._mixture(over))) - (self.response.floor or 0.0)
-        mean, error = self._difference(over, order)
-        unit = max(without, np.finfo(float).tiny)
-        return Gain(order, over, mean / unit, error / unit, self.response.n_rows)
+        without, losses = self._values(self._mixture(over)), self._values(self._mixture(order))
+        return gain_of(order, over, without, losses, self.response.weight, self.response.floor or 0.0)
 
     def _gain(self, lower: int, higher: int) -> float:
         """What the mean loss falls by from one order to another, in standard errors."""
@@ -126,15 +115,8 @@ class Scores:
 
     def _difference(self, lower: int, higher: int) -> tuple[float, float]:
         """What the mean loss falls by from one order to another, and the standard error of that."""
-        return self._error_of(self._values(self._mixture(lower)) - self._values(self._mixture(higher)))
-
-    def _error_of(self, gain: Floats) -> tuple[float, float]:
-        """Mean of a number per row, and its standard error."""
-        weight = self.response.weight
-        mean = float(np.average(gain, weights=weight))
-        variance = float(np.average((gain - mean) ** 2, weights=weight))
-        rows = float(weight.sum() ** 2 / (weight @ weight))
-        return mean, float(np.sqrt(variance / rows))
+        gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
+        return mean_and_error(gain, self.response.weight)
 
     def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
         """Losses of a weighted mean, bounded so that their squares are finite."""
@@ -274,64 +256,6 @@ def _least_squares(columns: Floats, prior_weights: Floats, response: Response, d
     stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
     weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [firm]]))
     return np.asarray(weights / weights.sum())
-
-
-def folds(n_rows: int, seed: int, n_folds: int = FOLDS) -> list[Split]:
-    """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
-    order = np.random.default_rng(seed).permutation(n_rows)
-    count = _folds_of(n_rows, n_folds)
-    parts = np.array_split(order, count if count > 1 else HOLDOUT_PARTS)[:count]
-    return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
-
-
-def _folds_of(n_rows: int, n_folds: int) -> int:
-    return n_folds if n_rows <= FOLDED_ROWS else 1
-
-
-def validation_split(
-    n_rows: int, seed: int, *, dispersed: bool, rare: bool = False, n_folds: int = FOLDS
-) -> list[Split]:
-    """Rows to fit and rows to predict for a search: all of them, or some when they are many.
-
-    More of them where a row tells less than a measurement does, and more again where events are rare.
-    """
-    if n_rows <= FEW_ROWS:
-        return folds(n_rows, seed, n_folds)
-    fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
-
-
-def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
-    """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
-    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, TELLING_ROWS)
-    if rare:
-        fitted = max(fitted, min(RARE_SEARCH_ROWS, n_rows // 3))
-    return fitted, min(rest, n_rows - fitted)
-
-
-def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_folds: int = FOLDS) -> list[Split]:
-    """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    order = order[np.argsort(-y[order], kind="stable")]
-    if len(y) <= FEW_ROWS:
-        count = _folds_of(len(y), n_folds)
-        parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
-        return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
-    fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)
-    chosen = _evenly(order, fitted)
-    left = order[~np.isin(order, chosen)]
-    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
-
-
-def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    return rows[np.arange(count) * len(rows) // count]
-
-
-def can_judge(parts: Sequence[Split], y: Floats) -> bool:
-    """Whether targets differ among the rows to fit of every part, and among all validation rows together."""
-    fitted = [y[rows] for rows, _ in parts]
-    return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
 
 
 def predict(

@@ -7,11 +7,11 @@ import pytest
 
 from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial, Poisson
-from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.solvers.subsample.objective import RefinementObjective, posteriors_of, tables_of
 from ahofm.fit.solvers.subsample.refine import all_rows, refined_fits
 from ahofm.fit.stacking import problem
+from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import predict
 from ahofm.model import Reason
 from ahofm.priors.base import Coefficients
@@ -20,7 +20,7 @@ from tests.fit.solvers.variational.samples import simulated, small_problem
 
 def problem_of(family, interactions):
     problem, staged = small_problem(family, interactions)
-    Runner(1, problem.response.n_rows, ())([staged])
+    StagedRunner(1, problem.response.n_rows, ())([staged])
     posteriors, rows = staged.posteriors[-1], all_rows(problem, staged)
     return RefinementObjective(posteriors, staged.additive, rows, rows, staged.expected_sums(posteriors), 0.7), staged
 
@@ -169,7 +169,7 @@ def _minus(a, b):
 @pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
 def test_withall_rows_in_the_sample_little_changes(family):
     problem, staged = small_problem(family, "spline", n=1500)
-    runner = Runner(1, problem.response.n_rows, ())
+    runner = StagedRunner(1, problem.response.n_rows, ())
     runner([staged])
     fits = refined_fits(staged, problem, problem, runner)
     before, after = (predict(fit, problem.books, problem.table) for fit in (staged.fits[-1], fits[-1]))

@@ -7,17 +7,17 @@ import pytest
 
 from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial
-from ahofm.fit.cost.runner import Runner
 from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.solvers.subsample.objective import tables_of
 from ahofm.fit.solvers.subsample.refine import pruned
+from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.tuning import LEAST_OVER_NOISE
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
 def fitted_posteriors(family):
     problem, staged = small_problem(family, "spline")
-    Runner(1, problem.response.n_rows, ())([staged])
+    StagedRunner(1, problem.response.n_rows, ())([staged])
     return staged.posteriors[-1], staged.additive
 
 
@@ -55,7 +55,7 @@ def test_a_factor_stays_while_its_variance_compares_with_its_noise_in_some_predi
 
 def test_predictors_without_factors_stay_what_they_are():
     problem, staged = small_problem(Gaussian(), "spline")
-    Runner(1, problem.response.n_rows, ())([staged])
+    StagedRunner(1, problem.response.n_rows, ())([staged])
     first = staged.posteriors[0]
     assert pruned(first, [1.0]) == list(first)
 

@@ -6,10 +6,10 @@ from ahofm import Categorical, RandomWalk, Spline
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian, Multinomial, Poisson
-from ahofm.fit.data import counted_rows, prepare
-from ahofm.fit.settings import Settings
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.training.data import counted_rows, prepare
+from ahofm.training.settings import Settings
 
 KINDS = {0: Categorical(), 1: RandomWalk(), 2: Spline(n_basis=6)}  # the fourth is automatic
 

@@ -10,12 +10,12 @@ from ahofm import AHOFMRegressor, Spline
 from ahofm.backends import CpuBackend, Response
 from ahofm.columns import Codes
 from ahofm.families import Gaussian, Huber, Poisson
-from ahofm.fit.cost.runner import Runner
-from ahofm.fit.solvers.variational import init, staged_fit
+from ahofm.fit.solvers.variational import init, stage, staged_fit
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.priors import column
 from ahofm.rows import ArraySource, SerialExecutor
 from tests.fit.solvers.variational.samples import small_problem
@@ -49,7 +49,7 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
         return model.fit(X[:300], y[:300])
 
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
-    monkeypatch.setattr(staged_fit, "DIVERGED", 0.0)
+    monkeypatch.setattr(stage, "DIVERGED", 0.0)
     assert fitted().model_.order == 1
 
 
@@ -66,7 +66,7 @@ def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert fitted() == 2
-        monkeypatch.setattr(staged_fit, bound, 0.0)
+        monkeypatch.setattr(stage, bound, 0.0)
         assert fitted() == 1
 
 
@@ -98,7 +98,7 @@ def test_rows_that_say_nothing_move_nothing():
     state = started(Response(Poisson(), y, np.ones(4), None))
     state.rows.derivatives = state.response.derivatives(np.full((4, 1), -800.0))
     before = state.linear_predictors[0].posterior.intercept
-    state._move_mains(0)
+    state.step_main_effects(0)
     assert state.linear_predictors[0].posterior.intercept == before
 
 
@@ -267,13 +267,13 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (300, 4))
     y = np.sin(3 * X[:, 0]) + X[:, 1] + rng.normal(size=300)
-    run, orders, shares = Runner.__call__, {}, []
+    run, orders, shares = StagedRunner.__call__, {}, []
 
     def listening(self, staged_fits, name=None, *given):
         orders.setdefault(name, [max(one.ranks, default=1) for one in staged_fits])
         return run(self, staged_fits, name, *given)
 
-    monkeypatch.setattr(Runner, "__call__", listening)
+    monkeypatch.setattr(StagedRunner, "__call__", listening)
     model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
     assert set(orders["search"]) == {3}
     assert set(orders["member"]) == {1}

@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
-from ahofm.fit.cost.runner import Runner
-from ahofm.fit.cost.schedule import pass_cost
-from ahofm.fit.solvers.base import Saved
 from ahofm.fit.solvers.lbfgs import two_loops
 from ahofm.fit.solvers.subsample.objective import LossRows, RefinementObjective, posteriors_of, tables_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
+from ahofm.fit.solvers.variational.schedule import pass_cost
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import BlockSums
@@ -40,6 +38,7 @@ from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
 from ahofm.orders import Orders
 from ahofm.rows import ArraySource, ThreadExecutor, selected
+from ahofm.training.runner import Runner, Saved
 from ahofm.tuning import (
     DESCENTS,
     ENOUGH_DECREASE,

@@ -11,7 +11,7 @@ Rows are behind ``ahofm.backends.WorkingRows``; a backend with a sweeper does al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,51 +24,25 @@ from ahofm.backends import (
     SweepArrays,
     Sweeper,
     SweepingRows,
-    Trial,
-    WorkingRows,
-    never,
 )
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
+from ahofm.fit.solvers.variational.irls import IrlsState
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
-from ahofm.kernels import BlockSums, ColumnMoments
+from ahofm.kernels import ColumnMoments
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.tuning import (
     ADDITIVE_FIRST_STEPS,
-    DAMPINGS,
-    FAR_VALUE,
-    FARTHEST_STEP,
     LEAST_DISPERSION_RATIO,
-    SUFFICIENT_DECREASE,
 )
 
 
 @dataclass
-class VariationalState:
-    """Everything that changes from sweep to sweep.
+class VariationalState(IrlsState):
+    """Everything that changes from sweep to sweep: posteriors, rows, dispersion, and the backend's own sweeper."""
 
-    Attributes
-    ----------
-    rows : WorkingRows
-        Linear predictors, losses and working responses of all rows.
-    additive : AdditiveDesign
-    linear_predictors : list of LinearPredictor
-    noise : float
-        The dispersion; 1 where it is known.
-    damped : int
-        Number of steps without sufficient decrease.
-    stop : function
-        Asked between columns whether a sweep is to end there.
-    """
-
-    rows: WorkingRows
-    additive: AdditiveDesign
-    linear_predictors: list[LinearPredictor]
-    noise: float = 1.0
-    damped: int = 0
-    stop: Callable[[], bool] = never
     _sweeper: tuple[Sweeper, SweepArrays] | None = field(default=None, repr=False)
 
     @classmethod
@@ -80,7 +54,7 @@ class VariationalState:
         linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
         state = cls(rows.working(response, additive.rows), additive, linear_predictors)
         for k, posterior in enumerate(posteriors):
-            state._move(k, posterior.intercept, posterior.smooth)
+            state.move(k, posterior.intercept, posterior.smooth)
         state.rows.evaluate()
         expected = 1.0
         if response.quadratic:
@@ -91,11 +65,6 @@ class VariationalState:
         for linear_predictor in linear_predictors:
             linear_predictor.blocks = [ColumnPosterior.empty(column, response.n_rows, expected) for column in columns]
         return state
-
-    @property
-    def response(self) -> Response:
-        """Its family changes when it has parameters of its own."""
-        return self.rows.response
 
     @property
     def sweeps_alone(self) -> bool:
@@ -126,7 +95,7 @@ class VariationalState:
         """Take sweeps back from the backend, e.g. for more factors than it has."""
         self.pull()
         for k, linear_predictor in enumerate(self.linear_predictors):
-            self._move(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
+            self.move(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
         self._sweeper = None
 
     def pull(self) -> None:
@@ -175,7 +144,7 @@ class VariationalState:
         if self.response.quadratic:
             self.rows.linearise(0)
         else:
-            self.rows.evaluate(self._other_variances())
+            self.rows.evaluate(self.other_variances())
 
     def set_columns(self, k: int, tempering: float) -> None:
         """The row states of one linear predictor from scratch."""
@@ -218,7 +187,7 @@ class VariationalState:
         if self.response.family.open and self._sweeper is not None:
             self._sweeper[0].learn_parameters()
         elif self.response.family.open:
-            self.rows.learn_parameters(self._other_variances())
+            self.rows.learn_parameters(self.other_variances())
 
     def _backend_sweep(self, sweeper: Sweeper, floor: float, **how: bool) -> None:
         self.noise, damped = sweeper.sweep(self.noise, floor=floor, **how)
@@ -237,7 +206,7 @@ class VariationalState:
             return 2.0 * sums.total * rows.trial(0).loss
 
         smooth = self.additive.initial(sums, 2.0 * rows.loss(), lost)
-        self._move(0, intercept, smooth)
+        self.move(0, intercept, smooth)
         rows.evaluate()
         return 2.0 * rows.loss()
 
@@ -246,7 +215,7 @@ class VariationalState:
         for step in range(ADDITIVE_FIRST_STEPS):
             self._update_dispersion(floor=0.0)
             for k in range(len(self.linear_predictors)):
-                self._move_mains(k)
+                self.step_main_effects(k)
             before, left = left, self.objective()
             if step > 5 and abs(left - before) < 1e-4:
                 break
@@ -256,16 +225,16 @@ class VariationalState:
         (linear_predictor,), rows = self.linear_predictors, self.rows
         waiting: ColumnMoments | None = None
         for j in self._columns(0, backwards):
-            linear_predictor.solve(j, self._removed(0, waiting, j), self.noise, learn=learn)
+            linear_predictor.solve(j, self.remove_column(0, waiting, j), self.noise, learn=learn)
             waiting = linear_predictor.moments(j)
         rows.swap(0, waiting, None)
         self._rescale_products(0)
-        self._move(
+        self.move(
             0,
             *self.additive.step(linear_predictor.posterior.smooth, rows.main_sums(0), self.noise, learn=learn_mains),
         )
         rows.linearise(0)
-        rows.evaluate(self._other_variances())
+        rows.evaluate(self.other_variances())
 
     def _columns(self, k: int, backwards: bool) -> Iterator[int]:
         """Columns in turn; a sweep that is to stop ends between two of them."""
@@ -277,121 +246,14 @@ class VariationalState:
     def _guarded_sweep(self, k: int, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         """All blocks of one linear predictor, each at its own working response, then its main effects."""
         for j in self._columns(k, backwards):
-            self._guarded(k, j, learn=learn)
+            self.step_column(k, j, learn=learn)
         self._rescale_products(k)
-        self._move_mains(k, learn=learn_mains)
+        self.step_main_effects(k, learn=learn_mains)
 
     def _rescale_products(self, k: int) -> None:
         """Functions of product factors have a root mean square of one again; linear predictors stay what they are."""
         if self.linear_predictors[k].rescale_products():
             self.set_columns(k, self.linear_predictors[k].tempering)
-
-    def _guarded(self, k: int, j: int, *, learn: bool) -> None:
-        """One block of one linear predictor, with the least damping that gives sufficient decrease.
-
-        A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
-        loss.
-        """
-        linear_predictor, rows = self.linear_predictors[k], self.rows
-        old, with_majorant = linear_predictor.blocks[j], False
-        rows.linearise(k)
-        sums = self._removed(k, None, j)
-        for damping in DAMPINGS:
-            linear_predictor.solve(j, sums, self.noise, learn=learn, damping=damping)
-            if self._add_solved(k, j, unchecked=False):
-                return
-            self._take_back(k, j, old)
-            with_majorant = rows.linearise(k, majorant=True)
-            if with_majorant:
-                break
-        if with_majorant:
-            rows.swap(k, linear_predictor.moments(j), None)
-            linear_predictor.solve(j, self._removed(k, None, j), self.noise, learn=learn)
-        else:
-            linear_predictor.blocks[j] = old.at_rest()
-        self._add_solved(k, j, unchecked=True)
-
-    def _removed(self, k: int, add: ColumnMoments | None, j: int) -> BlockSums:
-        """Sums of a block, which leaves the row states; another one may enter them first."""
-        sums = self.rows.swap(k, add, self.linear_predictors[k].moments(j))
-        assert sums is not None
-        return sums
-
-    def _add_solved(self, k: int, j: int, *, unchecked: bool) -> bool:
-        """Add a solved block to the row states; whether the step has sufficient decrease, and is taken."""
-        self.rows.swap(k, self.linear_predictors[k].moments(j), None)
-        return self._tried(k, unchecked=unchecked)
-
-    def _tried(self, k: int, *, unchecked: bool = False) -> bool:
-        """Whether a change of linear predictor k has sufficient decrease, and is accepted."""
-        trial = self.rows.trial(k)
-        if unchecked or self._sufficient_decrease(trial):
-            self.rows.accept(self._other_variances())
-            return True
-        self.rows.reject()
-        self.damped += 1
-        return False
-
-    def _take_back(self, k: int, j: int, old: ColumnPosterior) -> None:
-        """Remove a column whose solve was rejected; its former values are the block's again, and in no state.
-
-        Row states are sums of products, and to remove a column is to subtract: values that were far too large leave
-        nothing but rounding. The states are then built from the other columns.
-        """
-        linear_predictor = self.linear_predictors[k]
-        reached, usual = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))
-        if (reached <= FAR_VALUE * usual).all():
-            self.rows.swap(k, None, linear_predictor.moments(j))
-        else:
-            others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]
-            posterior = linear_predictor.posterior
-            self.rows.set_columns(k, posterior.ranks, others, posterior.loadings)
-        linear_predictor.blocks[j] = old
-
-    def _sufficient_decrease(self, trial: Trial) -> bool:
-        """Whether the losses fell nearly as much as their quadratic approximations.
-
-        An exact step lowers the penalised approximations by at least half of ``sum weight step^2``; if the losses
-        exceed the approximations by at most a quarter of it, the penalised loss falls. With a majorant it always does.
-        """
-        if self.rows.use_majorant or self.response.family.curvature == "majorant":
-            return trial.finite
-        if not np.isfinite(trial.excess) or trial.largest_change > FARTHEST_STEP:
-            return False
-        rounding = 1e-12 * self.response.total * abs(trial.before)
-        return trial.excess <= SUFFICIENT_DECREASE * trial.curved + rounding
-
-    def _move(self, k: int, intercept: float, smooth: MainEffects) -> None:
-        """Other main effects of a linear predictor, in its posterior and in the rows."""
-        self.linear_predictors[k].move(intercept, smooth)
-        self.rows.move(k, intercept, smooth.coef)
-
-    def _move_mains(self, k: int, *, learn: bool = True) -> None:
-        """Intercept and smooth main effects given the blocks; a step is halved until it has sufficient decrease."""
-        sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
-        if not sums.total > np.finfo(float).tiny:
-            return  # losses are flat, far from the targets: no direction to go
-        intercept, smooth = self.additive.step(old.smooth, sums, self.noise, learn=learn)
-        step = 1.0
-        for _ in range(8):
-            coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)
-            moved = old.intercept + step * (intercept - old.intercept)
-            self._move(k, moved, MainEffects(coef, smooth.lam, smooth.trace))
-            if self._tried(k):
-                return
-            step *= 0.5
-        self._move(k, old.intercept, old.smooth)
-
-    def _variance_traces(self) -> Floats:
-        """Traces over all rows of the variances that are in no row state: (K,)."""
-        total = self.response.total
-        return np.array([own.variance_trace(self.noise, total) for own in self.linear_predictors])
-
-    def _other_variances(self) -> Floats:
-        """Mean variances that are in no row state, where losses use them: (K,)."""
-        if not self.response.uses_variance:
-            return np.zeros(len(self.linear_predictors))
-        return self._variance_traces() / self.response.total
 
     def _least_dispersion(self, floor: float) -> float:
         """A floor of the dispersion, which must not fall too fast where pairs have smoothing parameters."""
@@ -402,7 +264,7 @@ class VariationalState:
         """Mean of squared residuals and of variances of linear predictors, where the dispersion is estimated."""
         if not self.response.family.dispersed:
             return
-        noise = self.rows.dispersion() + float(sum(self._variance_traces())) / self.response.total
+        noise = self.rows.dispersion() + float(sum(self.variance_traces())) / self.response.total
         if not np.isfinite(noise):
             raise FailedError("the dispersion is not finite")
         self.noise = max(noise, floor, 1e-9)

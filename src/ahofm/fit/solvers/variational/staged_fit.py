@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
@@ -21,54 +20,24 @@ from ahofm.backends import (
     Precision,
     Response,
     Rows,
-    StoppedError,
     SweepingBackend,
     backend_of,
     never,
 )
 from ahofm.columns import Codes
-from ahofm.fit.cost.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import Spectrum, add_factors, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.product_start import add_products
+from ahofm.fit.solvers.variational.schedule import Job, Schedule
+from ahofm.fit.solvers.variational.stage import Report, Stage, Tempering
 from ahofm.kernels import BlockSums
 from ahofm.orders import PRODUCT
 from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
-from ahofm.tuning import (
-    DIVERGED,
-    FAMILY_SWEEPS,
-    HARMFUL,
-    LARGEST_VALUE,
-    MORE_FACTORS_FROM,
-    MOST_GROWTHS,
-    SETTLED,
-)
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One sweep over all columns: the order of its stage, and the objective it ends at.
-
-    ``value`` is the noise variance of the standardised target, or the fraction of the loss that remains; ``grown`` is
-    how often the order has got more factors.
-    """
-
-    order: int
-    number: int
-    value: float
-    change: float
-    grown: int = 0
-
-
-Tempering: TypeAlias = Callable[[float], float]
-"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
-
-Report: TypeAlias = Callable[[Sweep], bool]
-"""Told of every sweep; the fit ends with what it has when it returns True."""
+from ahofm.tuning import MORE_FACTORS_FROM, MOST_GROWTHS
 
 
 @dataclass
@@ -212,7 +181,10 @@ class StagedFit:
         """The first stage, as another fit of these rows has found it or anew; whether the fit is to stop."""
         if not self.ranks:
             self._state = self._start()
-            return self._converged(report)
+            stage = self._new_stage()
+            stopped = stage.run_main_effects(report)
+            self.settled = stage.settled
+            return stopped
         shared = self.main_stage
         with shared.lock:
             if shared.state is not None:
@@ -256,7 +228,7 @@ class StagedFit:
         rows = self._rows().working(self._state.response, self.additive.rows)
         linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
         state = replace(self._state, rows=rows, linear_predictors=linear_predictors, _sweeper=None)
-        tempering, found = self._tempering(), []
+        tempering, found = self._new_stage().current_tempering(), []
         for k, posterior in enumerate(posteriors):
             rows.move(k, posterior.intercept, posterior.smooth.coef)
             state.set_columns(k, tempering)
@@ -315,92 +287,18 @@ class StagedFit:
             return self.main_stage.spectra[k]
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
-        """Sweep until the loss settles; whether the fit is to stop."""
+        """The sweeps of a stage; whether the fit is to stop."""
+        stage = self._new_stage()
         self._sweeps = 0
         try:
-            return self._settle(order, report, grown)
-        except StoppedError:
-            return True
-
-    def _settle(self, order: int, report: Report, grown: int) -> bool:
-        schedule, state = self.schedule, self._state
-        limit = schedule.most(order, max(self.ranks, default=1))
-        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.reference()
-        judged = schedule.judged and order > 1
-        for number in range(limit):
-            warm = order > 1 and number < schedule.warm
-            tempering = 0.0 if warm else self._tempering()
-            if used < 0.0 or abs(tempering - used) > 0.02 * tempering or number % schedule.rebuild == 0:
-                used = tempering
-                self._build(tempering)
-            before = state.objective()
-            if number in FAMILY_SWEEPS:
-                state.learn_parameters()
-            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
-            self._sweeps, value = number + 1, state.objective()
-            if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
-                raise FailedError("sweeps diverge")
-            change = abs(float(np.log(value / before))) if state.response.quadratic else abs(value - before)
-            stopped = report(Sweep(order, number, value, change, grown))
-            settled = settled + 1 if change < schedule.tol else 0
-            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
-                break
-        if not state.response.quadratic and not stopped:
-            self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
-        if judged and not stopped and not state.risen(began, ends=True) <= HARMFUL:
-            raise FailedError("new factors raise the loss")
-        self.settled = change < schedule.tol
+            stopped = stage.run(order, max(self.ranks, default=1), report, grown)
+        finally:
+            self._sweeps = stage.number
+        self.settled = stage.settled
         return stopped
 
-    def _converged(self, report: Report) -> bool:
-        """Main effects alone; whether the fit is to stop.
-
-        1. Sweeps that update smoothing parameters and dispersion. They are few: where a code has one row, smoothing
-           parameters that follow the dispersion, and a dispersion that follows them, may end at interpolation.
-        2. Sweeps with both as they are, until predictions change no more: the one optimum of that problem.
-        """
-        try:
-            return self._settle_mains(report)
-        except StoppedError:
-            return True
-
-    def _settle_mains(self, report: Report) -> bool:
-        schedule, state, settled, stopped = self.schedule, self._state, 0, False
-        for number in range(schedule.learning + schedule.alone):
-            if number % schedule.rebuild == 0:
-                self._build(1.0)  # main effects have no partners: all of their variance counts as noise
-            before, backwards = state.objective(), number % 2 == 1
-            state.rows.mark()
-            if number < schedule.learning:
-                if number in FAMILY_SWEEPS:
-                    state.learn_parameters()
-                state.sweep(learn=True, backwards=backwards, floor=0.0)
-            else:
-                state.settle(backwards=backwards)
-                settled = settled + 1 if self._moved() < SETTLED else 0
-            change = (
-                abs(float(np.log(state.objective() / before)))
-                if state.response.quadratic
-                else state.objective() - before
-            )
-            stopped = report(Sweep(1, number, state.objective(), abs(change)))
-            if stopped or settled >= 3:
-                break
-        self.settled = settled > 0
-        return stopped
-
-    def _moved(self) -> float:
-        """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
-        return float(np.sqrt(self._state.rows.moved() / self._state.noise))
-
-    def _build(self, tempering: float) -> None:
-        """Row states from scratch; the backend's own sweeps begin with them."""
-        if not self._state.sweeps_alone and self.sweeps_alone:
-            self._state.begin()
-        self._state.build(tempering)
+    def _new_stage(self) -> Stage:
+        return Stage(self._state, self.schedule, self.tempering, self.sweeps_alone)
 
     def _rows(self) -> Rows:
         return self.backend.load(ArraySource(self.codes), self.executor, self.precision)
-
-    def _tempering(self) -> float:
-        return self.tempering(self._state.objective() if self.response.floor is not None else 1.0)

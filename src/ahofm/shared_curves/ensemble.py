@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from ahofm.columns.encode import requested_kinds
-from ahofm.fit.classes.candidates import ClassCandidate, class_candidates
-from ahofm.fit.classes.merge import merged
-from ahofm.fit.classes.runner import ClassRunner, Job
-from ahofm.fit.classes.search import Search, search
-from ahofm.fit.cost.runner import Runner
-from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
-from ahofm.fit.solvers.base import Deadline, Saved
-from ahofm.model import Choice, Gain, Lower, Model, Reason, Trace
+from ahofm.families import Units
+from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace
+from ahofm.model.mixture import MixturePart, mixture
+from ahofm.orders import Orders
 from ahofm.priors.column import Interactions
+from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import CodedColumn, class_columns, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, Report, fit_factors, fit_mains
+from ahofm.shared_curves.search import Search, search
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, fit_mains
+from ahofm.training.data import Data
+from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
+from ahofm.training.settings import Settings
+from ahofm.training.validation import gain_of
+from ahofm.tuning import LEAST_VARIANCE
 from ahofm.tuning.classes import FEWEST_CLASS_ROWS, FIXED_STARTS, LEARNED_STARTS
 
 Mix = Sequence[tuple[float, ClassCandidate]]
@@ -105,11 +107,10 @@ def fit_classes(
     begun = time.perf_counter()
     problems = ClassProblems.of(data, settings)
     candidates = class_candidates(ranks, settings, scales=list(problems.by_scale), n_rows=data.n_rows)
-    reports = Runner(settings.n_threads, data.n_rows, settings.callbacks, deadline=deadline)
-    runner = ClassRunner(reports, settings.n_threads, saved, ClassFit)
+    runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved=saved, deadline=deadline)
     scales = list(problems.by_scale)
     joint = {k: JointDesign.of(own.columns, own.coded) for k, own in problems.by_scale.items()}
-    mains = runner([_mains(problems.by_scale[k], joint[k]) for k in scales], [1.0] * len(scales))
+    mains = runner.run_jobs([_mains(problems.by_scale[k], joint[k]) for k in scales], 1.0)
     states = {k: state for k, state in zip(scales, mains, strict=True) if state is not None}
     if not states:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
@@ -119,11 +120,11 @@ def fit_classes(
         if candidate.how is None and (k := candidate.ranked) in states
     }
     found = None
-    if not runner.stopped and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
+    if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
         found = search(problems.by_scale, candidates, settings.seed, runner)
-    mixes = _mixes(found, candidates, ranks, stopped=runner.stopped)
+    mixes = _mixes(found, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
-    if not runner.stopped:
+    if not runner.stopped():
         fits |= _members(problems, joint, states, mixes, settings, runner)
     mixes = {order: [part for part in mix if part[1].name in fits] for order, mix in mixes.items()}
     first = next(candidate for candidate in candidates if candidate.name in fits)
@@ -160,7 +161,7 @@ def _members(
     states: Mapping[bool, ClassState],
     mixes: Mapping[int, Mix],
     settings: Settings,
-    runner: ClassRunner,
+    runner: Runner,
 ) -> dict[str, list[ClassFit]]:
     """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
     top = mixes[max(mixes)]
@@ -171,7 +172,7 @@ def _members(
         for name, one in wanted.items()
         for k in range(copies[name])
     ]
-    done = runner([job for _, job in jobs], [1.0] * len(jobs), "class member")
+    done = runner.run_jobs([job for _, job in jobs], 1.0, "class member", ClassFit)
     fits: dict[str, list[ClassFit]] = {}
     for (name, _), fit in zip(jobs, done, strict=True):
         if fit is not None:
@@ -206,14 +207,8 @@ def _member(
 
 
 def _gain(found: Search, lower: Mix, higher: Mix, over: int, order: int) -> Gain:
-    """What an order gains over a lower one on the validation rows."""
-    weight, without = found.rows.weight, found.row_losses(lower)
-    gain = without - found.row_losses(higher)
-    unit = max(float(np.average(without, weights=weight)), np.finfo(float).tiny)
-    mean = float(np.average(gain, weights=weight))
-    rows = float(weight.sum() ** 2 / (weight @ weight))
-    error = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight) / rows))
-    return Gain(order, over, mean / unit, error / unit, found.rows.n_rows)
+    """Decrease of the mean loss on the validation rows from a lower order to a higher one."""
+    return gain_of(order, over, found.row_losses(lower), found.row_losses(higher), found.rows.weight)
 
 
 def _model(
@@ -222,26 +217,32 @@ def _model(
     mixes: Mapping[int, Mix],
     fits: Mapping[str, Sequence[ClassFit]],
     found: Search | None,
-    runner: ClassRunner,
+    runner: Runner,
     seconds: Mapping[str, float],
     settings: Settings,
     classes: tuple[Any, ...] | None,
 ) -> Model:
     """The weighted mean of the members, at every order."""
     books, constants = data.encoder.codebooks, next(iter(problems.by_scale.values())).rows.constants()
+    units = Units.unchanged(data.family.n_eta)
 
     def at(order: int) -> list[tuple[float, ClassFit]]:
         return [(weight / len(fits[one.name]), fit) for weight, one in mixes[order] for fit in fits[one.name]]
 
+    def mean(order: int) -> tuple[Predictor, ...]:
+        return mixture([_part(*own) for own in at(order)], books, problems.columns, constants, units)
+
     orders = list(mixes)
-    models = [merged(at(order), books, problems.columns, constants) for order in orders]
+    models = [
+        mixture([_part(*own) for own in at(order)], books, problems.columns, constants, units) for order in orders
+    ]
     best = max(at(orders[-1]), key=lambda part: part[0])[1]
     smoothing = {order: np.zeros(len(books)) for order in models[-1][0].orders.all}
     for order, lam in best.smoothing_parameters.items():
         if order in smoothing:
             smoothing[order][problems.columns] = lam
     ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
-    trace = Trace("shared", runner.runner.reason or ended, tuple(runner.runner.records), seconds)
+    trace = Trace("shared", runner.reason or ended, tuple(runner.records), seconds)
     gains: tuple[Gain, ...] = ()
     if found is not None:
         gains = tuple(_gain(found, mixes[over], mixes[order], over, order) for over, order in pairwise(orders))
@@ -257,6 +258,13 @@ def _model(
         (_interactions(mixes[orders[-1]], found), _rank(mixes[orders[-1]], fits)),
         gains=gains,
     )
+
+
+def _part(weight: float, fit: ClassFit) -> MixturePart:
+    """A fit in a weighted mean, without factors whose terms move no linear predictor."""
+    alive = weight**2 * fit.squares * (fit.loadings**2).max(axis=1, initial=0.0) > LEAST_VARIANCE
+    kept = {order: alive[part] for order, part in Orders(fit.ranks).factor_slices.items()}
+    return MixturePart(weight, [fit.predictor(k) for k in range(len(fit.intercepts))], kept)
 
 
 def _interactions(mix: Mix, found: Search | None) -> Choice:

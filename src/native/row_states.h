@@ -97,9 +97,9 @@ struct Moments {
     }
 };
 
-// What one row and panel contribute to the sums of the column that was taken out.
+// Derivative of eta by a factor of the removed column, in one row: mean, variance, covariance with the rest of eta.
 template <class T>
-struct Share {
+struct SlopeMoments {
     Lanes<T> g, variance, c;
 };
 
@@ -111,7 +111,7 @@ struct PanelStep {
     const T* out;  // nullptr: none comes out
     const uint32_t* in_rows;
     const uint32_t* out_rows;
-    Share<T>* shares;  // (rows, panels), here at this panel
+    SlopeMoments<T>* slopes;  // (rows, panels), here at this panel
     int n_panels;
     Lanes<T>* fitted;  // (rows,): sums of E[e_d] over panels
 };
@@ -130,10 +130,10 @@ void panel_step(const PanelStep<T>& step) {
             const T* row = step.out + static_cast<int64_t>(step.out_rows[r]) * 2 * lanes;
             moments.remove_column(load(row), load(row + lanes));
             const Lanes<T> variance = moments.covariance(Order - 1, Order - 1);
-            Share<T>& share = step.shares[static_cast<int64_t>(r) * step.n_panels];
-            share.g = moments.mean(Order - 1);
-            share.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));  // rounding
-            share.c = moments.covariance(Order, Order - 1);
+            SlopeMoments<T>& slope = step.slopes[static_cast<int64_t>(r) * step.n_panels];
+            slope.g = moments.mean(Order - 1);
+            slope.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));  // rounding
+            slope.c = moments.covariance(Order, Order - 1);
             step.fitted[r] += moments.mean(Order);
         }
         moments.write(record);
@@ -160,10 +160,10 @@ void product_step(const PanelStep<T>& step) {
             mean /= m;
             square /= m * m + load(row + lanes);
             const Lanes<T> variance = square - mean * mean;
-            Share<T>& share = step.shares[static_cast<int64_t>(r) * step.n_panels];
-            share.g = mean;
-            share.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));
-            share.c = broadcast<Lanes<T>>(T(0));
+            SlopeMoments<T>& slope = step.slopes[static_cast<int64_t>(r) * step.n_panels];
+            slope.g = mean;
+            slope.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));
+            slope.c = broadcast<Lanes<T>>(T(0));
         }
         store(record, mean);
         store(record + lanes, square);
@@ -224,7 +224,7 @@ class BlockPass {
 
     explicit BlockPass(const BlockTask& task)
         : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)),
-          shares_(static_cast<int64_t>(kBlock) * task.n_panels), bin_size_(size_of_bin(task)),
+          slopes_(static_cast<int64_t>(kBlock) * task.n_panels), bin_size_(size_of_bin(task)),
           bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
         clear_bins();
     }
@@ -281,28 +281,28 @@ class BlockPass {
         for (int k = 0; k < task_.n_panels; k++) {
             const int order = task_.panels[k].order;
             panel_step_of<T>(order)(
-                {at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, shares_.get() + k, task_.n_panels, fitted_});
+                {at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, slopes_.get() + k, task_.n_panels, fitted_});
             at += kBlock * state_entries(order) * lanes;
         }
     }
 
     void add_row(const T* head, int r) {
         const T weight = head[2], residual = head[3] - weight * (head[0] + sum_lanes<T, lanes>(fitted_[r]));
-        const Share<T>* shares = shares_.get() + static_cast<int64_t>(r) * task_.n_panels;
+        const SlopeMoments<T>* slopes = slopes_.get() + static_cast<int64_t>(r) * task_.n_panels;
         T* bin = bins_.get() + out_rows_[r] * bin_size_;
         bin[0] += weight;
         bin[1] += residual;
         T* to = bin + lanes;
         T* gram = to + 3 * lanes * static_cast<int64_t>(task_.n_panels);
         for (int p = 0; p < task_.n_panels; p++, to += 3 * lanes) {
-            const Share<T>& share = shares[p];
-            const Lanes<T> weighted = weight * share.g;
+            const SlopeMoments<T>& slope = slopes[p];
+            const Lanes<T> weighted = weight * slope.g;
             store(to, load(to) + weighted);
-            store(to + lanes, load(to + lanes) + share.g * residual - weight * share.c);
-            store(to + 2 * lanes, load(to + 2 * lanes) + weight * share.variance);
+            store(to + lanes, load(to + lanes) + slope.g * residual - weight * slope.c);
+            store(to + 2 * lanes, load(to + 2 * lanes) + weight * slope.variance);
             for (int q = 0; q <= p; q++, gram += lanes * lanes) {
-                if (task_.panels[p].used == lanes) add_products<lanes>(weighted, shares[q].g, lanes, gram);
-                else add_products<0>(weighted, shares[q].g, task_.panels[p].used, gram);
+                if (task_.panels[p].used == lanes) add_products<lanes>(weighted, slopes[q].g, lanes, gram);
+                else add_products<0>(weighted, slopes[q].g, task_.panels[p].used, gram);
             }
         }
     }
@@ -359,7 +359,7 @@ class BlockPass {
     const BlockTask& task_;
     MomentTables<T> in_, out_;
     T* state_;
-    Buffer<Share<T>> shares_;
+    Buffer<SlopeMoments<T>> slopes_;
     int64_t bin_size_;
     Buffer<T> bins_;
     uint32_t in_rows_[kBlock], out_rows_[kBlock];

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ahofm.fit.settings import Settings
 from ahofm.orders import Orders
 from ahofm.shared_curves.shared_fit import CurveSettings
+from ahofm.training.settings import Settings
 from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, MORE_CURVES, MORE_CURVES_ROWS
 
 Way: TypeAlias = tuple[CurveSettings, CurveSettings | None]

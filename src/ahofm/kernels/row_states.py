@@ -58,11 +58,11 @@ class BlockSums:
 class RowState(Protocol):
     """The state of one chunk's rows. It changes, and belongs to one thread."""
 
-    def set_working_response(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, weighted_response: Floats) -> None:
         """Working weights w of the rows, and weighted working responses w y: (n,) each."""
         ...
 
-    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
+    def swap(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
         """Add one column, then remove one and return its sums."""
         ...
 
@@ -72,7 +72,7 @@ class RowState(Protocol):
 
 
 @runtime_checkable
-class BlockKernel(Protocol):
+class RowStateKernel(Protocol):
     """Makes row states."""
 
     def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> RowState:
@@ -84,15 +84,15 @@ class BlockKernel(Protocol):
 
 
 @dataclass(frozen=True)
-class ReferenceBlockKernel:
+class ReferenceRowStateKernel:
     """In NumPy and float64, nothing ever subtracted."""
 
-    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> ReferenceState:
+    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> ReferenceRowState:
         """A state without columns."""
-        return ReferenceState(chunk, ranks, loadings)
+        return ReferenceRowState(chunk, ranks, loadings)
 
 
-class ReferenceState:
+class ReferenceRowState:
     """Keeps the moments of the columns that were added, and builds every product from them anew."""
 
     def __init__(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> None:
@@ -104,13 +104,13 @@ class ReferenceState:
         if loadings is not None:
             self.loadings[orders.slices[PRODUCT]] = loadings
         self.columns: dict[int, tuple[Floats, Floats]] = {}
-        self.weight = self.target = np.zeros(chunk.n_rows)
+        self.weight = self.weighted_response = np.zeros(chunk.n_rows)
 
-    def set_working_response(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, weighted_response: Floats) -> None:
         """Working weights, and weighted working responses."""
-        self.weight, self.target = weight, target
+        self.weight, self.weighted_response = weight, weighted_response
 
-    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
+    def swap(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
         """Add one column, then remove one and return its sums."""
         if add_column is not None:
             codes = self.chunk.codes.columns[add_column.column]
@@ -122,11 +122,11 @@ class ReferenceState:
             return None
         del self.columns[remove_column.column]
         parts = [self._left(k, order) for k, order in enumerate(self.orders)]
-        g, spread, rest, covariance = (np.column_stack(part) for part in zip(*parts, strict=True))
-        residual = self.target - self.weight * rest.sum(axis=1)
+        g, variance, rest, covariance = (np.column_stack(part) for part in zip(*parts, strict=True))
+        residual = self.weighted_response - self.weight * rest.sum(axis=1)
         products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
         diagonal = np.arange(len(self.orders))
-        products[:, diagonal, diagonal] += self.weight[:, None] * spread
+        products[:, diagonal, diagonal] += self.weight[:, None] * variance
         codes, size = self.chunk.codes.columns[remove_column.column], len(remove_column.mean)
         gram, rhs = np.zeros((size, len(diagonal), len(diagonal))), np.zeros((size, len(diagonal)))
         np.add.at(gram, codes, products)

@@ -138,26 +138,6 @@ class Job:
         return sum(self.cost(factors, self.sweeps(order)) for order, factors in self.stages)
 
 
-@dataclass(frozen=True)
-class Line:
-    """A cost that grows with the rows."""
-
-    fixed: float
-    per_row: float
-
-    @classmethod
-    def through(cls, small: tuple[int, float], large: tuple[int, float]) -> Line:
-        """Two measurements of (rows, cost)."""
-        if large[0] < 2 * small[0]:  # all rows there are: nothing else will be asked for
-            return cls(0.0, large[1] / large[0])
-        slope = max(large[1] - small[1], 0.0) / (large[0] - small[0])
-        return cls(max(small[1] - slope * small[0], 0.0), slope)
-
-    def at(self, n_rows: float, threads: int = 1) -> float:
-        """With so many rows, which threads share."""
-        return self.fixed + self.per_row * n_rows / threads
-
-
 def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     """Of a pass over rows for gradients, in the same units."""
     return PASS_SWEEPS * n_rows * (FUNCTIONS + Orders(ranks).up_to(order).n_factors)

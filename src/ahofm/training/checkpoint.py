@@ -21,10 +21,10 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
 from ahofm.model import Model, Reason
 from ahofm.rows.digest import digest_of
+from ahofm.training.data import Data
+from ahofm.training.settings import Settings
 from ahofm.tuning import CHECKPOINT_SECONDS
 from ahofm.writing import replacing
 

@@ -86,9 +86,9 @@ struct Moments {
     }
 };
 
-void block(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks,
-           const std::optional<nb::tuple>& add_column, const std::optional<nb::tuple>& remove_column,
-           const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
+void swap_columns(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks,
+                  const std::optional<nb::tuple>& add_column, const std::optional<nb::tuple>& remove_column,
+                  const std::optional<DoublesOut>& gram, const std::optional<DoublesOut>& rhs) {
     const ahofm::Passes& passes = passes_named(isa);
     State parsed(state, n, ranks);
     ahofm::BlockTask& task = parsed.task;
@@ -171,19 +171,20 @@ void chain(const std::string& isa, const Doubles& gram, const Doubles& rhs, cons
     raise_if_singular(without_gil([&] { return passes.chain(task); }));
 }
 
-// Sums by code of weight * slopes slopes' and of slopes * pull, added to gram and rhs.
+// Sums by code of weight * slopes slopes' and of slopes * weighted_response, added to gram and rhs.
 void code_sums(const std::string& isa, const AnyArray& codes, const Doubles& slopes, const Doubles& weight,
-               const Doubles& pull, const DoublesOut& gram, const DoublesOut& rhs) {
+               const Doubles& weighted_response, const DoublesOut& gram, const DoublesOut& rhs) {
     const ahofm::Passes& passes = passes_named(isa);
     const int bytes = code_width(codes, "codes");
     expect_dimensions(rhs, 2, "rhs", "(codes, functions)");
     const int64_t n = length(codes, 0), n_codes = length(rhs, 0), width = length(rhs, 1);
     expect_shape(slopes, {n, width}, "slopes");
     expect_shape(weight, {n}, "weight");
-    expect_shape(pull, {n, width}, "pull");
+    expect_shape(weighted_response, {n, width}, "weighted_response");
     expect_shape(gram, {n_codes, width, width}, "gram");
-    const ahofm::CodeSumsTask task{
-        n, width, n_codes, codes.data(), bytes, slopes.data(), weight.data(), pull.data(), gram.data(), rhs.data()};
+    const ahofm::CodeSumsTask task{n,           width,         n_codes,       codes.data(),
+                                   bytes,       slopes.data(), weight.data(), weighted_response.data(),
+                                   gram.data(), rhs.data()};
     raise_if_bad(without_gil([&] { return passes.code_sums(task); }), n_codes);
 }
 

@@ -10,11 +10,11 @@ import pytest
 
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
-from ahofm.fit import checkpoint, data
-from ahofm.fit.checkpoint import Checkpoint, CheckpointError
 from ahofm.fit.solvers.subsample import refine
 from ahofm.model import Reason
 from ahofm.rows import dataset
+from ahofm.training import checkpoint, data
+from ahofm.training.checkpoint import Checkpoint, CheckpointError
 from tests.fit.fits import simulated
 from tests.scale.rows import coefficients
 
@@ -31,10 +31,10 @@ PROGRAM = """
 import os, signal, sys, warnings
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
-from ahofm.fit import checkpoint, data
+from ahofm.training import checkpoint, data
 from ahofm.fit.solvers.subsample import refine
 from tests.fit.fits import simulated
-from tests.fit.test_checkpoint import KILL_AT, SETTINGS
+from tests.training.test_checkpoint import KILL_AT, SETTINGS
 warnings.simplefilter("ignore")
 checkpoint.CHECKPOINT_SECONDS, refine.SAMPLE_ROWS = 0.0, 300
 X, y, _ = simulated()

@@ -12,15 +12,15 @@ import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.backends import FailedError
 from ahofm.columns.table import read_table
+from ahofm.cost.probes import Line, Speed, traced
 from ahofm.estimators.progress import Progress
 from ahofm.families import Gaussian
 from ahofm.fit.api import prepared, ranks_for
-from ahofm.fit.cost.forecast import Speed, traced
-from ahofm.fit.cost.schedule import Job, Line, Schedule
-from ahofm.fit.data import Rows
-from ahofm.fit.settings import Settings
+from ahofm.fit.solvers.variational.schedule import Job, Schedule
 from ahofm.fit.stacking.candidates import candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem
+from ahofm.training.data import Rows
+from ahofm.training.settings import Settings
 
 
 def draw(n, p=3, seed=0):
@@ -159,7 +159,7 @@ def test_the_bar_tells_the_time_left():
 def test_sweeps_that_raise_the_noise_cost_as_much_as_others(monkeypatch, order):
     """Two sweeps without warm ones may well raise it, as on wine and naval propulsion; fits have more of them."""
     monkeypatch.setattr(
-        "ahofm.fit.solvers.variational.staged_fit.DIVERGED", 0.0
+        "ahofm.fit.solvers.variational.stage.DIVERGED", 0.0
     )  # any level fails a stage that is judged
     X, y = draw(300)
     cost = ahofm.forecast(X, y, order=order, random_state=0)

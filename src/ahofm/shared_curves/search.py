@@ -11,23 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ahofm.columns.basis import Floats
-from ahofm.fit.classes.candidates import ClassCandidate
-from ahofm.fit.classes.runner import ClassRunner, Job
-from ahofm.fit.stacking.weights import Split
+from ahofm.shared_curves.candidates import ClassCandidate
 from ahofm.shared_curves.class_fit import predicted
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, Report, fit_factors, fit_mains
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, fit_factors, fit_mains
+from ahofm.training.runner import Job, Report, Runner
+from ahofm.training.validation import Split, class_parts, mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
-    CLASS_FOLDED_ROWS,
-    CLASS_FOLDS,
-    CLASS_SEARCH_ROWS,
-    CLASS_VALIDATION_ROWS,
     EQUAL_CLASS_WEIGHTS_ROWS,
     LEAST_CLASS_LOSS,
     OTHER_SCALE,
@@ -85,29 +80,8 @@ class Search:
         return -self.rows.log_likelihoods(np.broadcast_to(eta, (self.rows.n_classes, self.rows.n_rows)))[0]
 
 
-def class_parts(y: NDArray[np.intp], seed: int) -> list[Split]:
-    """Rows to fit and validation rows, every class spread over all parts as evenly as it can be."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    _, first, classes = np.unique(y[order], return_index=True, return_inverse=True)
-    order = order[np.argsort(first[classes], kind="stable")]  # class after class, however they are numbered
-    place = np.empty(len(y), dtype=np.int64)
-    if len(y) <= CLASS_FOLDED_ROWS:
-        place[order] = np.arange(len(y)) % CLASS_FOLDS
-        return [(np.flatnonzero(place != part), np.flatnonzero(place == part)) for part in range(CLASS_FOLDS)]
-    place[order] = np.arange(len(y))
-    fitted = min(CLASS_SEARCH_ROWS, 4 * len(y) // 5)
-    rest = min(CLASS_VALIDATION_ROWS, len(y) - fitted)
-    chosen = _evenly(order, fitted)
-    left = order[~np.isin(order, chosen)]
-    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
-
-
-def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    return rows[np.arange(count) * len(rows) // count]
-
-
 def search(
-    problems: Mapping[bool, ClassProblem], candidates: Sequence[ClassCandidate], seed: int, runner: ClassRunner
+    problems: Mapping[bool, ClassProblem], candidates: Sequence[ClassCandidate], seed: int, runner: Runner
 ) -> Search | None:
     """Judge candidates by rows that they were not fitted to; None if the fit is to stop.
 
@@ -117,7 +91,7 @@ def search(
         All rows, by whether curves are smooth in ranks.
     candidates : sequence of ClassCandidate
     seed : int
-    runner : ClassRunner
+    runner : Runner
     """
     rows = next(iter(problems.values())).rows
     parts = class_parts(rows.y, seed)
@@ -178,9 +152,7 @@ class Race:
         if candidate.name not in self.losses:
             return False
         least = min(self.losses.values(), key=self._mean)
-        more = self.losses[candidate.name] - least
-        mean, rows = self._mean(more), float(self.weight.sum() ** 2 / (self.weight @ self.weight))
-        error = np.sqrt(self._mean((more - mean) ** 2) / rows)
+        mean, error = mean_and_error(self.losses[candidate.name] - least, self.weight)
         return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
 
     def left(self) -> list[ClassCandidate]:
@@ -201,7 +173,7 @@ def _race(
     candidates: Sequence[ClassCandidate],
     part: Split,
     seed: int,
-    runner: ClassRunner,
+    runner: Runner,
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
     race = Race(next(iter(problems.values())).rows.weight[part[1]])
@@ -249,18 +221,18 @@ class Fold:
         scales: Sequence[bool],
         part: Split,
         seed: tuple[int, int],
-        runner: ClassRunner,
+        runner: Runner,
     ) -> Fold | None:
         """None if the fit is to stop."""
         own = {ranked: problems[ranked].take(part[0]) for ranked in scales}
         joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
         fraction = len(part[0]) / problems[scales[0]].rows.n_rows
-        mains = runner([_mains(own[k], joint[k]) for k in scales], [fraction] * len(scales))
+        mains = runner.run_jobs([_mains(own[k], joint[k]) for k in scales], fraction)
         unseen = {ranked: problems[ranked].take(part[1]) for ranked in scales}
         states = dict(zip(scales, mains, strict=True))
-        return None if runner.stopped else cls(own, joint, states, unseen, seed, fraction)
+        return None if runner.stopped() else cls(own, joint, states, unseen, seed, fraction)
 
-    def paths(self, candidates: Sequence[ClassCandidate], runner: ClassRunner) -> list[dict[int, Floats]] | None:
+    def paths(self, candidates: Sequence[ClassCandidate], runner: Runner) -> list[dict[int, Floats]] | None:
         """Linear predictors of the validation rows by number of sweeps; None if the fit is to stop."""
         jobs: list[Job] = []
         for candidate in candidates:
@@ -269,8 +241,8 @@ class Fold:
                 seed = (*self.seed, start)
                 jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.unseen[k]))
         stage = max((candidate.stage for candidate in candidates), default=0)
-        found = runner(jobs, [self.fraction] * len(jobs), f"search {self.seed[1]} {stage}")
-        if runner.stopped:
+        found = runner.run_jobs(jobs, self.fraction, f"search {self.seed[1]} {stage}")
+        if runner.stopped():
             return None
         paths, at = [], 0
         for candidate in candidates:

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from ahofm.fit.classes.candidates import ClassCandidate, class_candidates
-from ahofm.fit.classes.search import Race, class_parts, stacked
-from ahofm.fit.settings import Settings
+from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
+from ahofm.shared_curves.search import Race, stacked
+from ahofm.training.settings import Settings
+from ahofm.training.validation import class_parts
 
 
 def test_parts_have_every_class_in_proportion() -> None:

@@ -6,22 +6,22 @@ import pytest
 from ahofm.columns import Codes
 from ahofm.kernels import (
     INSTRUCTION_SETS,
-    MAX_BLOCK_ORDER,
-    BlockKernel,
+    MAX_STATE_ORDER,
     BlockSums,
     Chunk,
     ColumnMoments,
-    NativeBlockKernel,
-    ReferenceBlockKernel,
+    NativeRowStateKernel,
+    ReferenceRowStateKernel,
     RowState,
+    RowStateKernel,
 )
 from tests import brute_force
 from tests.problems import random_codes
 
-FLOAT64 = [pytest.param(NativeBlockKernel("float64", isa), 1e-12, id=f"float64-{isa}") for isa in INSTRUCTION_SETS]
-FLOAT32 = [pytest.param(NativeBlockKernel("float32", isa), 1e-5, id=f"float32-{isa}") for isa in INSTRUCTION_SETS]
+FLOAT64 = [pytest.param(NativeRowStateKernel("float64", isa), 1e-12, id=f"float64-{isa}") for isa in INSTRUCTION_SETS]
+FLOAT32 = [pytest.param(NativeRowStateKernel("float32", isa), 1e-5, id=f"float32-{isa}") for isa in INSTRUCTION_SETS]
 # kernel, largest error relative to the largest entry of what is compared
-KERNELS = [pytest.param(ReferenceBlockKernel(), 1e-12, id="reference"), *FLOAT64, *FLOAT32]
+KERNELS = [pytest.param(ReferenceRowStateKernel(), 1e-12, id="reference"), *FLOAT64, *FLOAT32]
 every_kernel = pytest.mark.parametrize(("kernel", "tolerance"), KERNELS)
 native = pytest.mark.parametrize(("kernel", "tolerance"), [*FLOAT64, *FLOAT32])
 
@@ -50,7 +50,7 @@ class Problem:
         state = kernel.state(Chunk(self.codes), self.ranks)
         state.set_working_response(self.weight, self.weight * self.y)
         for j in range(len(self.sizes)) if columns is None else columns:
-            state.step(self.moments[j], None)
+            state.swap(self.moments[j], None)
         return state
 
 
@@ -79,7 +79,7 @@ def relative_error(actual, expected):
 
 @every_kernel
 def test_is_a_block_kernel(kernel, tolerance):
-    assert isinstance(kernel, BlockKernel)
+    assert isinstance(kernel, RowStateKernel)
     assert isinstance(Problem({2: 1}).state(kernel), RowState)
 
 
@@ -88,7 +88,7 @@ def test_is_a_block_kernel(kernel, tolerance):
 @pytest.mark.parametrize("rank", [1, 3, 9])
 def test_sums_are_those_over_subsets(kernel, tolerance, order, rank):
     problem = Problem({order: rank}, seed=order)
-    sums = problem.state(kernel).step(None, problem.moments[2])
+    sums = problem.state(kernel).swap(None, problem.moments[2])
     assert_sums_close(sums, expected_sums(problem, 2), tolerance)
 
 
@@ -106,9 +106,9 @@ def test_fitted_moments_are_those_over_subsets(kernel, tolerance, order, rank):
 @native
 @pytest.mark.parametrize("rank", [3, 8])
 def test_the_highest_order(kernel, tolerance, rank):
-    problem = Problem({MAX_BLOCK_ORDER: rank}, n=5, sizes=(3,) * (MAX_BLOCK_ORDER + 1))
-    sums = problem.state(kernel).step(None, problem.moments[4])
-    assert_sums_close(sums, problem.state(ReferenceBlockKernel()).step(None, problem.moments[4]), 10 * tolerance)
+    problem = Problem({MAX_STATE_ORDER: rank}, n=5, sizes=(3,) * (MAX_STATE_ORDER + 1))
+    sums = problem.state(kernel).swap(None, problem.moments[4])
+    assert_sums_close(sums, problem.state(ReferenceRowStateKernel()).swap(None, problem.moments[4]), 10 * tolerance)
 
 
 @every_kernel
@@ -120,7 +120,7 @@ def test_several_orders_at_once(kernel, tolerance, ranks):
     expected = row_moments(problem, range(len(SIZES)))
     assert_close(mean, expected.rest.sum(axis=1), tolerance)
     assert_close(variance, expected.variance.sum(axis=1), tolerance)
-    assert_sums_close(state.step(None, problem.moments[0]), expected_sums(problem, 0), tolerance)
+    assert_sums_close(state.swap(None, problem.moments[0]), expected_sums(problem, 0), tolerance)
 
 
 @every_kernel
@@ -131,20 +131,20 @@ def test_without_factors_there_are_main_effects(kernel, tolerance):
     columns = list(zip(problem.moments, problem.codes.columns, strict=True))
     assert_close(mean, sum(part.mean[codes, 0] for part, codes in columns), tolerance)
     assert_close(variance, sum(part.variance[codes, 0] for part, codes in columns), tolerance)
-    assert_sums_close(state.step(None, problem.moments[4]), expected_sums(problem, 4), tolerance)
+    assert_sums_close(state.swap(None, problem.moments[4]), expected_sums(problem, 4), tolerance)
 
 
 @every_kernel
 def test_one_row(kernel, tolerance):
     problem = Problem({2: 3, 3: 1}, n=1)
-    sums = problem.state(kernel).step(None, problem.moments[1])
+    sums = problem.state(kernel).swap(None, problem.moments[1])
     assert_sums_close(sums, expected_sums(problem, 1), tolerance)
 
 
 @every_kernel
 def test_codes_without_rows_have_no_sums(kernel, tolerance):
     problem = Problem({2: 3}, n=1)
-    sums = problem.state(kernel).step(None, problem.moments[4])
+    sums = problem.state(kernel).swap(None, problem.moments[4])
     absent = np.arange(SIZES[4]) != problem.codes.columns[4][0]
     assert not sums.gram[absent].any()
     assert not sums.rhs[absent].any()
@@ -157,8 +157,8 @@ def test_many_rows(kernel, tolerance, n):
     """More than are handled together, and than are summed in single precision."""
     problem = Problem({2: 5, 3: 2}, n=n, sizes=(2, 300, 3, 4))
     for column in (0, 1):
-        sums = problem.state(kernel).step(None, problem.moments[column])
-        expected = problem.state(ReferenceBlockKernel()).step(None, problem.moments[column])
+        sums = problem.state(kernel).swap(None, problem.moments[column])
+        expected = problem.state(ReferenceRowStateKernel()).swap(None, problem.moments[column])
         assert_sums_close(sums, expected, tolerance)
 
 
@@ -170,7 +170,7 @@ def test_every_width_of_codes(kernel, tolerance, dtype, size):
     codes = (problem.codes.columns[0].astype(dtype), *problem.codes.columns[1:])
     problem.codes = Codes(codes, problem.codes.sizes)
     for column in (0, 1):
-        sums = problem.state(kernel).step(None, problem.moments[column])
+        sums = problem.state(kernel).swap(None, problem.moments[column])
         assert_sums_close(sums, expected_sums(problem, column), tolerance)
 
 
@@ -178,21 +178,21 @@ def test_every_width_of_codes(kernel, tolerance, dtype, size):
 def test_one_step_puts_in_before_it_takes_out(kernel, tolerance):
     problem = Problem({2: 3, 3: 2})
     state = problem.state(kernel, columns=[0, 1, 2, 3, 5])
-    assert_sums_close(state.step(problem.moments[4], problem.moments[1]), expected_sums(problem, 1), tolerance)
-    assert_sums_close(state.step(problem.moments[1], problem.moments[4]), expected_sums(problem, 4), tolerance)
+    assert_sums_close(state.swap(problem.moments[4], problem.moments[1]), expected_sums(problem, 1), tolerance)
+    assert_sums_close(state.swap(problem.moments[1], problem.moments[4]), expected_sums(problem, 4), tolerance)
 
 
 @every_kernel
 def test_the_column_that_goes_in_may_come_out_again(kernel, tolerance):
     problem = Problem({3: 2})
     state = problem.state(kernel, columns=[0, 1, 2, 3, 5])
-    assert_sums_close(state.step(problem.moments[4], problem.moments[4]), expected_sums(problem, 4), tolerance)
+    assert_sums_close(state.swap(problem.moments[4], problem.moments[4]), expected_sums(problem, 4), tolerance)
 
 
 @every_kernel
 def test_putting_in_alone_returns_nothing(kernel, tolerance):
     problem = Problem({2: 1})
-    assert problem.state(kernel, columns=[]).step(problem.moments[0], None) is None
+    assert problem.state(kernel, columns=[]).swap(problem.moments[0], None) is None
 
 
 @every_kernel
@@ -208,7 +208,7 @@ def test_weights_and_targets_can_change_in_between(kernel, tolerance):
     state = problem.state(kernel)
     problem.weight, problem.y = problem.weight[::-1] ** 2, problem.y + 1.0
     state.set_working_response(problem.weight, problem.weight * problem.y)
-    assert_sums_close(state.step(None, problem.moments[3]), expected_sums(problem, 3), tolerance)
+    assert_sums_close(state.swap(None, problem.moments[3]), expected_sums(problem, 3), tolerance)
 
 
 @every_kernel
@@ -219,14 +219,14 @@ def test_columns_may_come_and_go_in_any_order(kernel, tolerance, ranks):
     state, waiting = problem.state(kernel), None
     for column in rng.integers(0, len(SIZES), 40):
         if waiting is None or waiting.column != column:
-            state.step(waiting, problem.moments[column])
+            state.swap(waiting, problem.moments[column])
         waiting = problem.moments[column] = random_moments(rng, column, SIZES[column], ranks, 0.5)
-    state.step(waiting, None)
+    state.swap(waiting, None)
     fresh = problem.state(kernel)
     for actual, expected in zip(state.fitted(), fresh.fitted(), strict=True):
         assert_close(actual, expected, tolerance)
     last = problem.moments[0]
-    assert_sums_close(state.step(None, last), fresh.step(None, last), tolerance)
+    assert_sums_close(state.swap(None, last), fresh.swap(None, last), tolerance)
 
 
 @every_kernel
@@ -237,7 +237,7 @@ def test_without_variance_gram_is_that_of_known_partners(kernel, tolerance):
     state = problem.state(kernel)
     mean, variance = state.fitted()
     np.testing.assert_allclose(variance, 0.0, rtol=0, atol=1e-13 * mean[0] ** 2)
-    sums = state.step(None, problem.moments[1])
+    sums = state.swap(None, problem.moments[1])
     rows, code = row_moments(problem, [0, 2, 3, 4, 5]), problem.codes.columns[1][0]
     weight, g = problem.weight[0], rows.g[0]
     assert_close(sums.gram[code], weight * np.outer(g, g), tolerance)
@@ -250,16 +250,16 @@ def test_without_variance_there_is_none_after_any_steps(kernel, tolerance):
     problem.moments = [ColumnMoments(part.column, part.mean, 0.0 * part.variance) for part in problem.moments]
     state, waiting = problem.state(kernel), None
     for part in problem.moments * 3:
-        state.step(waiting, part)
+        state.swap(waiting, part)
         waiting = part
-    state.step(waiting, None)
+    state.swap(waiting, None)
     np.testing.assert_array_equal(state.fitted()[1], np.zeros(12))
 
 
 single_and_double = pytest.mark.parametrize(
     ("kernel", "bound"),
     [
-        pytest.param(NativeBlockKernel(precision, isa), bound, id=f"{precision}-{isa}")
+        pytest.param(NativeRowStateKernel(precision, isa), bound, id=f"{precision}-{isa}")
         for precision, bound in (("float64", 1e-9), ("float32", 1e-3))
         for isa in INSTRUCTION_SETS
     ],
@@ -277,7 +277,7 @@ def problem_with_a_large_column(order, times):
 def test_a_large_column_leaves_digits_to_the_others(kernel, bound, order):
     problem = problem_with_a_large_column(order, 1e3)
     for column in (1, 4):
-        sums = problem.state(kernel).step(None, problem.moments[column])
+        sums = problem.state(kernel).swap(None, problem.moments[column])
         assert relative_error(sums.gram, expected_sums(problem, column).gram) < bound
 
 
@@ -286,7 +286,7 @@ def test_a_large_column_leaves_digits_to_the_others(kernel, bound, order):
 def test_a_large_column_can_be_taken_out(kernel, bound, order, times):
     """What is left is a difference of large numbers: digits go with the power of the order."""
     problem = problem_with_a_large_column(order, times)
-    sums = problem.state(kernel).step(None, problem.moments[0])
+    sums = problem.state(kernel).swap(None, problem.moments[0])
     assert relative_error(sums.gram, expected_sums(problem, 0).gram) < bound
 
 
@@ -299,7 +299,7 @@ def test_codes_out_of_range_are_named(kernel, tolerance, row):
     with pytest.raises(ValueError, match=message):
         problem.state(kernel, columns=[0, 2])
     with pytest.raises(ValueError, match=message):
-        problem.state(kernel, columns=[0, 1]).step(problem.moments[3], problem.moments[2])
+        problem.state(kernel, columns=[0, 1]).swap(problem.moments[3], problem.moments[2])
 
 
 @native
@@ -320,7 +320,7 @@ def test_moments_of_wrong_shape_are_refused(kernel, tolerance, mean, variance, m
     moments = ColumnMoments(0, np.zeros(mean), np.zeros(variance))
     for add_column, remove_column in ((moments, None), (None, moments)):
         with pytest.raises(ValueError, match=message):
-            state.step(add_column, remove_column)
+            state.swap(add_column, remove_column)
 
 
 @native
@@ -334,7 +334,7 @@ def test_work_of_wrong_length_is_refused(kernel, tolerance, length):
 
 
 @native
-@pytest.mark.parametrize("order", [1, MAX_BLOCK_ORDER + 1])
+@pytest.mark.parametrize("order", [1, MAX_STATE_ORDER + 1])
 def test_orders_that_are_not_built_are_refused(kernel, tolerance, order):
-    with pytest.raises(ValueError, match=f"order must be between 2 and {MAX_BLOCK_ORDER}, got {order}"):
+    with pytest.raises(ValueError, match=f"order must be between 2 and {MAX_STATE_ORDER}, got {order}"):
         Problem({order: 1}).state(kernel)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ahofm.fit.classes.candidates import class_candidates
-from ahofm.fit.classes.ensemble import ClassProblems
-from ahofm.fit.data import Data
-from ahofm.fit.settings import Settings
+from ahofm.shared_curves.candidates import class_candidates
+from ahofm.shared_curves.ensemble import ClassProblems
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.shared_fit import fit_factors, fit_mains
+from ahofm.training.data import Data
+from ahofm.training.settings import Settings
 from ahofm.tuning.classes import (
     CLASS_FOLDED_ROWS,
     CLASS_FOLDS,

@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from ahofm import _native
 from ahofm.columns.basis import Floats
-from ahofm.kernels.block import BlockSums, ColumnMoments
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.protocol import Chunk
+from ahofm.kernels.row_states import BlockSums, ColumnMoments
 from ahofm.orders import PRODUCT, Orders
 
-MAX_BLOCK_ORDER: int = _native.MAX_STATE_ORDER
+MAX_STATE_ORDER: int = _native.MAX_STATE_ORDER
 """Highest order of a factor."""
 
-_WEIGHT, _TARGET = 2, 3  # where a row keeps them
+_WEIGHT, _WEIGHTED_RESPONSE = 2, 3  # where a row keeps them
 
 
 @dataclass(frozen=True)
-class NativeBlockKernel:
+class NativeRowStateKernel:
     """C++ row states.
 
     Parameters
@@ -37,12 +37,12 @@ class NativeBlockKernel:
     precision: Literal["float32", "float64"] = "float32"
     instruction_set: str = INSTRUCTION_SETS[-1]
 
-    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> NativeState:
+    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> NativeRowState:
         """A state without columns."""
-        return NativeState(self.instruction_set, self.precision, chunk, ranks, loadings)
+        return NativeRowState(self.instruction_set, self.precision, chunk, ranks, loadings)
 
 
-class NativeState:
+class NativeRowState:
     """One array of numbers, in blocks of rows."""
 
     def __init__(
@@ -59,28 +59,30 @@ class NativeState:
             given = np.ones(ranks[PRODUCT]) if loadings is None else contiguous(loadings, np.float64)
             _native.start_state(instruction_set, self._state, chunk.n_rows, self._ranks, given)
 
-    def set_working_response(self, weight: Floats, target: Floats) -> None:
+    def set_working_response(self, weight: Floats, weighted_response: Floats) -> None:
         """Working weights, and weighted working responses."""
-        for name, array in (("weight", weight), ("target", target)):
+        for name, array in (("weight", weight), ("weighted_response", weighted_response)):
             if np.shape(array) != (self._chunk.n_rows,):
                 raise ValueError(f"{name} has shape {np.shape(array)}, expected ({self._chunk.n_rows},)")
         rows, head = _native.STATE_BLOCK, _native.STATE_HEAD
         heads = self._state[:, : rows * head].reshape(-1, rows, head)
         padded = np.zeros((2, len(heads) * rows))
-        padded[0, : len(weight)], padded[1, : len(target)] = weight, target
-        heads[:, :, _WEIGHT], heads[:, :, _TARGET] = padded.reshape(2, -1, rows)
+        padded[0, : len(weight)], padded[1, : len(weighted_response)] = weight, weighted_response
+        heads[:, :, _WEIGHT], heads[:, :, _WEIGHTED_RESPONSE] = padded.reshape(2, -1, rows)
 
-    def step(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
+    def swap(self, add_column: ColumnMoments | None, remove_column: ColumnMoments | None) -> BlockSums | None:
         """Add one column, then remove one and return its sums."""
         enters = None if add_column is None else self._given(add_column)
         if remove_column is None:
-            _native.block(self._instruction_set, self._state, self._chunk.n_rows, self._ranks, enters, None, None, None)
+            _native.swap_columns(
+                self._instruction_set, self._state, self._chunk.n_rows, self._ranks, enters, None, None, None
+            )
             return None
         size = len(remove_column.mean)
         sums = BlockSums(np.zeros((size, self._width, self._width)), np.zeros((size, self._width)))
         leaves = self._given(remove_column)
         n = self._chunk.n_rows
-        _native.block(self._instruction_set, self._state, n, self._ranks, enters, leaves, sums.gram, sums.rhs)
+        _native.swap_columns(self._instruction_set, self._state, n, self._ranks, enters, leaves, sums.gram, sums.rhs)
         return sums
 
     def fitted(self) -> tuple[Floats, Floats]:
@@ -132,14 +134,16 @@ def chain(
     return solved, variance, differences
 
 
-def code_sums(codes: NDArray[Any], n_codes: int, slopes: Floats, weight: Floats, pull: Floats) -> tuple[Floats, Floats]:
+def code_sums(
+    codes: NDArray[Any], n_codes: int, slopes: Floats, weight: Floats, weighted_response: Floats
+) -> tuple[Floats, Floats]:
     """Sum over the rows of each code.
 
     Parameters
     ----------
     codes : array of shape (n,), uint8, uint16 or uint32
     n_codes : int
-    slopes, pull : arrays of shape (n, width)
+    slopes, weighted_response : arrays of shape (n, width)
     weight : array of shape (n,)
 
     Returns
@@ -147,9 +151,11 @@ def code_sums(codes: NDArray[Any], n_codes: int, slopes: Floats, weight: Floats,
     gram : array of shape (n_codes, width, width)
         Sums of ``weight slopes slopes'``.
     rhs : array of shape (n_codes, width)
-        Sums of ``slopes pull``.
+        Sums of ``slopes weighted_response``.
     """
     gram, rhs = np.zeros((n_codes, slopes.shape[1], slopes.shape[1])), np.zeros((n_codes, slopes.shape[1]))
-    codes, slopes, weight, pull = (contiguous(array) for array in (codes, slopes, weight, pull))
-    _native.code_sums(INSTRUCTION_SETS[-1], codes, slopes, weight, pull, gram, rhs)
+    codes, slopes, weight, weighted_response = (
+        contiguous(array) for array in (codes, slopes, weight, weighted_response)
+    )
+    _native.code_sums(INSTRUCTION_SETS[-1], codes, slopes, weight, weighted_response, gram, rhs)
     return gram, rhs

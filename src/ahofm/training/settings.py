@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.backends import Device, backend_of
 from ahofm.columns.encode import Kinds
-from ahofm.fit.solvers.base import Callback, Solver
 from ahofm.priors.df import Df, DfKind
+from ahofm.training.runner import Callback
 from ahofm.tuning import RANKS
 
 PENALISED = ("lbfgs", "bcd", "adam")
@@ -47,7 +47,7 @@ class Settings:
     df: Df = None
     df_kind: DfKind = "residual"
     ridge: float = 0.01
-    solver: str | Solver[Any] = "auto"
+    solver: Any = "auto"
     interactions: Any = "auto"
     effort: str = "balanced"
     time_budget: float | None = None
@@ -71,7 +71,7 @@ def check_settings(settings: Settings) -> None:
     """Raise ValueError for a setting that makes no sense whatever the data."""
     if isinstance(settings.solver, str):
         _check_choice("solver", settings.solver, SOLVERS)
-    elif not isinstance(settings.solver, Solver):
+    elif not all(hasattr(settings.solver, part) for part in ("name", "init", "step")):
         raise TypeError(f"solver must be a name or have `init` and `step`, got {settings.solver!r}")
     backend_of(settings.device)
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))

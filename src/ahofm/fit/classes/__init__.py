@@ -1,1 +1,0 @@
-"""The default fit of several classes: candidates with shared curves, chosen and stacked by validation rows."""

@@ -1,1 +1,0 @@
-"""How long fits take: schedules of sweeps, the runner that reports progress, forecasts of time and memory."""

@@ -1,0 +1,159 @@
+"""Iteratively reweighted least squares: damped steps of one column's block, and of all main effects.
+
+At the current linear predictors the losses have working weights and working responses; given these, a block is a
+penalised least squares problem. A step is taken if the losses fall nearly as much as their quadratic approximations
+(sufficient decrease); otherwise it is damped, or taken with the family's majorant, a quadratic upper bound of the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ahofm.backends import Response, Trial, WorkingRows, never
+from ahofm.columns.basis import Floats
+from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
+from ahofm.fit.solvers.variational.posterior import LinearPredictor
+from ahofm.kernels import BlockSums, ColumnMoments
+from ahofm.priors.posterior import ColumnPosterior
+from ahofm.tuning import DAMPINGS, FAR_VALUE, FARTHEST_STEP, SUFFICIENT_DECREASE
+
+
+@dataclass
+class IrlsState:
+    """Posteriors of all linear predictors, and the rows at them.
+
+    Attributes
+    ----------
+    rows : WorkingRows
+        Linear predictors, losses and working responses of all rows.
+    additive : AdditiveDesign
+    linear_predictors : list of LinearPredictor
+    noise : float
+        The dispersion; 1 where it is known.
+    damped : int
+        Number of steps without sufficient decrease.
+    stop : function
+        Called between columns; the sweep ends there if it returns True.
+    """
+
+    rows: WorkingRows
+    additive: AdditiveDesign
+    linear_predictors: list[LinearPredictor]
+    noise: float = 1.0
+    damped: int = 0
+    stop: Callable[[], bool] = never
+
+    @property
+    def response(self) -> Response:
+        """Its family changes when it has parameters of its own."""
+        return self.rows.response
+
+    def step_column(self, k: int, j: int, *, learn: bool) -> None:
+        """One block of one linear predictor, with the least damping that gives sufficient decrease.
+
+        A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
+        loss.
+        """
+        linear_predictor, rows = self.linear_predictors[k], self.rows
+        old, with_majorant = linear_predictor.blocks[j], False
+        rows.linearise(k)
+        sums = self.remove_column(k, None, j)
+        for damping in DAMPINGS:
+            linear_predictor.solve(j, sums, self.noise, learn=learn, damping=damping)
+            if self._add_solved(k, j, unchecked=False):
+                return
+            self._take_back(k, j, old)
+            with_majorant = rows.linearise(k, majorant=True)
+            if with_majorant:
+                break
+        if with_majorant:
+            rows.swap(k, linear_predictor.moments(j), None)
+            linear_predictor.solve(j, self.remove_column(k, None, j), self.noise, learn=learn)
+        else:
+            linear_predictor.blocks[j] = old.at_rest()
+        self._add_solved(k, j, unchecked=True)
+
+    def step_main_effects(self, k: int, *, learn: bool = True) -> None:
+        """Intercept and smooth main effects given the blocks; a step is halved until it has sufficient decrease."""
+        sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
+        if not sums.total > np.finfo(float).tiny:
+            return  # losses are flat, far from the targets: no direction to go
+        intercept, smooth = self.additive.step(old.smooth, sums, self.noise, learn=learn)
+        step = 1.0
+        for _ in range(8):
+            coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)
+            moved = old.intercept + step * (intercept - old.intercept)
+            self.move(k, moved, MainEffects(coef, smooth.lam, smooth.trace))
+            if self._tried(k):
+                return
+            step *= 0.5
+        self.move(k, old.intercept, old.smooth)
+
+    def move(self, k: int, intercept: float, smooth: MainEffects) -> None:
+        """Other main effects of a linear predictor, in its posterior and in the rows."""
+        self.linear_predictors[k].move(intercept, smooth)
+        self.rows.move(k, intercept, smooth.coef)
+
+    def remove_column(self, k: int, add: ColumnMoments | None, j: int) -> BlockSums:
+        """Sums of a block, which leaves the row states; another one may enter them first."""
+        sums = self.rows.swap(k, add, self.linear_predictors[k].moments(j))
+        assert sums is not None
+        return sums
+
+    def _add_solved(self, k: int, j: int, *, unchecked: bool) -> bool:
+        """Add a solved block to the row states; whether the step has sufficient decrease, and is taken."""
+        self.rows.swap(k, self.linear_predictors[k].moments(j), None)
+        return self._tried(k, unchecked=unchecked)
+
+    def _tried(self, k: int, *, unchecked: bool = False) -> bool:
+        """Whether a change of linear predictor k has sufficient decrease, and is accepted."""
+        trial = self.rows.trial(k)
+        if unchecked or self._sufficient_decrease(trial):
+            self.rows.accept(self.other_variances())
+            return True
+        self.rows.reject()
+        self.damped += 1
+        return False
+
+    def _take_back(self, k: int, j: int, old: ColumnPosterior) -> None:
+        """Remove a column whose solve was rejected; its former values are the block's again, and in no state.
+
+        Row states are sums of products, and to remove a column is to subtract: values that were far too large leave
+        nothing but rounding. The states are then built from the other columns.
+        """
+        linear_predictor = self.linear_predictors[k]
+        reached, usual = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))
+        if (reached <= FAR_VALUE * usual).all():
+            self.rows.swap(k, None, linear_predictor.moments(j))
+        else:
+            others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]
+            posterior = linear_predictor.posterior
+            self.rows.set_columns(k, posterior.ranks, others, posterior.loadings)
+        linear_predictor.blocks[j] = old
+
+    def _sufficient_decrease(self, trial: Trial) -> bool:
+        """Whether the losses fell nearly as much as their quadratic approximations.
+
+        An exact step lowers the penalised approximations by at least half of ``sum weight step^2``; if the losses
+        exceed the approximations by at most a quarter of it, the penalised loss falls. With a majorant it always does.
+        """
+        if self.rows.use_majorant or self.response.family.curvature == "majorant":
+            return trial.finite
+        if not np.isfinite(trial.excess) or trial.largest_change > FARTHEST_STEP:
+            return False
+        rounding = 1e-12 * self.response.total * abs(trial.before)
+        return trial.excess <= SUFFICIENT_DECREASE * trial.curved + rounding
+
+    def variance_traces(self) -> Floats:
+        """Traces over all rows of the variances that are in no row state: (K,)."""
+        total = self.response.total
+        return np.array([own.variance_trace(self.noise, total) for own in self.linear_predictors])
+
+    def other_variances(self) -> Floats:
+        """Mean variances that are in no row state, where losses use them: (K,)."""
+        if not self.response.uses_variance:
+            return np.zeros(len(self.linear_predictors))
+        return self.variance_traces() / self.response.total

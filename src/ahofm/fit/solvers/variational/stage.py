@@ -1,0 +1,160 @@
+"""The sweeps of one stage of a fit, until its objective settles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ahofm.backends import FailedError, StoppedError
+from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
+from ahofm.fit.solvers.variational.schedule import Schedule
+from ahofm.tuning import DIVERGED, FAMILY_SWEEPS, HARMFUL, LARGEST_VALUE, SETTLED
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep over all columns.
+
+    Attributes
+    ----------
+    order, number : int
+        Order of its stage, and its number in the stage.
+    value : float
+        The objective after it: noise variance of the standardised target, or the fraction of the loss that remains.
+    change : float
+        Change of the objective, or of its logarithm for least squares.
+    grown : int
+        How often the order has got more factors.
+    """
+
+    order: int
+    number: int
+    value: float
+    change: float
+    grown: int = 0
+
+
+Tempering: TypeAlias = Callable[[float], float]
+"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
+
+Report: TypeAlias = Callable[[Sweep], bool]
+"""Called after every sweep; the fit ends with what it has when it returns True."""
+
+
+@dataclass
+class Stage:
+    """Sweeps of one stage.
+
+    Attributes
+    ----------
+    state : VariationalState
+    schedule : Schedule
+    tempering : Tempering
+    alone : bool
+        Whether the backend can do whole sweeps by itself.
+    number : int
+        Sweeps so far.
+    settled : bool
+        Whether the last sweeps changed next to nothing.
+    """
+
+    state: VariationalState
+    schedule: Schedule
+    tempering: Tempering
+    alone: bool
+    number: int = 0
+    settled: bool = False
+
+    def run(self, order: int, highest: int, report: Report, grown: int = 0) -> bool:
+        """Sweep until the objective settles; returns whether the fit is to stop.
+
+        Raises FailedError where new factors make the fit diverge, or end with a higher loss.
+        """
+        try:
+            return self._run(order, highest, report, grown)
+        except StoppedError:
+            return True
+
+    def _run(self, order: int, highest: int, report: Report, grown: int) -> bool:
+        schedule, state = self.schedule, self.state
+        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.reference()
+        judged = schedule.judged and order > 1
+        for number in range(schedule.most(order, highest)):
+            warm = order > 1 and number < schedule.warm
+            tempering = 0.0 if warm else self.current_tempering()
+            if used < 0.0 or abs(tempering - used) > 0.02 * tempering or number % schedule.rebuild == 0:
+                used = tempering
+                self._build(tempering)
+            before = state.objective()
+            if number in FAMILY_SWEEPS:
+                state.learn_parameters()
+            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
+            self.number, value = number + 1, state.objective()
+            if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
+                raise FailedError("sweeps diverge")
+            change = self._change(before, value)
+            stopped = report(Sweep(order, number, value, change, grown))
+            settled = settled + 1 if change < schedule.tol else 0
+            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
+                break
+        if not state.response.quadratic and not stopped:
+            self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
+        if judged and not stopped and not state.risen(began, ends=True) <= HARMFUL:
+            raise FailedError("new factors raise the loss")
+        self.settled = change < schedule.tol
+        return stopped
+
+    def run_main_effects(self, report: Report) -> bool:
+        """Main effects alone, to convergence; returns whether the fit is to stop.
+
+        1. Sweeps that update smoothing parameters and dispersion. They are few: where a code has one row, smoothing
+           parameters that follow the dispersion, and a dispersion that follows them, may end at interpolation.
+        2. Sweeps with both fixed, until predictions change no more: the unique optimum of that convex problem.
+        """
+        try:
+            return self._run_main_effects(report)
+        except StoppedError:
+            return True
+
+    def _run_main_effects(self, report: Report) -> bool:
+        schedule, state, settled, stopped = self.schedule, self.state, 0, False
+        for number in range(schedule.learning + schedule.alone):
+            if number % schedule.rebuild == 0:
+                self._build(1.0)  # main effects have no partners: all of their variance counts as noise
+            before, backwards = state.objective(), number % 2 == 1
+            state.rows.mark()
+            if number < schedule.learning:
+                if number in FAMILY_SWEEPS:
+                    state.learn_parameters()
+                state.sweep(learn=True, backwards=backwards, floor=0.0)
+            else:
+                state.settle(backwards=backwards)
+                settled = settled + 1 if self._moved() < SETTLED else 0
+            value = state.objective()
+            stopped = report(Sweep(1, number, value, self._change(before, value)))
+            if stopped or settled >= 3:
+                break
+        self.settled = settled > 0
+        return stopped
+
+    def current_tempering(self) -> float:
+        """The tempering at the present objective."""
+        state = self.state
+        return self.tempering(state.objective() if state.response.floor is not None else 1.0)
+
+    def _change(self, before: float, value: float) -> float:
+        """Size of the change of the objective; of its logarithm, for least squares."""
+        return abs(float(np.log(value / before))) if self.state.response.quadratic else abs(value - before)
+
+    def _moved(self) -> float:
+        """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
+        return float(np.sqrt(self.state.rows.moved() / self.state.noise))
+
+    def _build(self, tempering: float) -> None:
+        """Row states from scratch; the backend's own sweeps begin with them."""
+        if self.alone and not self.state.sweeps_alone:
+            self.state.begin()
+        self.state.build(tempering)

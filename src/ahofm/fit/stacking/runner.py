@@ -1,0 +1,104 @@
+"""Staged fits side by side on threads, with checkpoints of those that are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult
+from ahofm.fit.solvers.variational.stage import Sweep
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.kernels.blas import one_blas_thread
+from ahofm.model import Predictor, Reason
+from ahofm.rows import SerialExecutor, ThreadExecutor
+from ahofm.training.runner import Runner
+from ahofm.tuning import FEWEST_ROWS_FOR_THREADS
+
+
+class StagedRunner(Runner):
+    """Runs staged fits; ``damped`` counts their steps without sufficient decrease."""
+
+    damped: int = 0
+    _any_fits: bool = False
+
+    def __call__(
+        self, staged_fits: Sequence[StagedFit], name: str | None = None, highest: int | None = None, first: int = 0
+    ) -> list[list[Fit]]:
+        """Fits of every staged fit, one per stage that was reached.
+
+        Once the fit is to stop, staged fits that have not begun return no fits, except the very first.
+
+        Parameters
+        ----------
+        staged_fits : sequence of StagedFit
+        name : str, optional
+            Complete staged fits are stored under this name and their number; all but their results is released.
+        highest : int, optional
+            Staged fits pause after the stage of this order, and go on in another call; they are stored then.
+        first : int
+            Number of the first staged fit, among all of that name.
+        """
+        places = [None if name is None else f"{name} {first + k}" for k in range(len(staged_fits))]
+        few = all(
+            staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
+        )
+        n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
+        each = self._n_threads // max(n_parallel, 1)
+        for staged in staged_fits:
+            staged.executor = SerialExecutor() if few or each == 1 else ThreadExecutor(each)
+            staged.stop = self.stopped
+        given = zip(staged_fits, places, strict=True)
+        tasks = [partial(self._run, staged, place, highest) for staged, place in given]
+        with one_blas_thread():  # the same bits whatever the number of threads
+            return [task() for task in tasks] if n_parallel == 1 else self.side_by_side(tasks, n_parallel)
+
+    @one_blas_thread()  # a thread of a pool may have a number of its own
+    def _run(self, staged: StagedFit, place: str | None, highest: int | None = None) -> list[Fit]:
+        if staged.forgotten or self._restored(staged, place):
+            return staged.fits
+        if self.stopped() and (self._any_fits or self.reason is Reason.INTERRUPTED):
+            return staged.fits
+        fits: list[Fit] = []
+        with self.interruptible():  # in the calling thread: fits on threads see the reason instead
+            fraction = staged.response.n_rows / self._n_rows
+            job = staged.job
+            done = sum(job.cost(factors, job.sweeps(order)) for order, factors in job.stages[: len(staged.fits)])
+
+            def report(sweep: Sweep) -> bool:
+                nonlocal job, done
+                if sweep.grown > job.grown:
+                    less, job = job.total, replace(job, grown=sweep.grown)
+                    self.expect(job.total - less)
+                before, done = done, job.done(sweep.order, sweep.number)
+                return self.report(sweep.value, sweep.change, fraction, done - before)
+
+            fits = staged.run(report, highest)
+            if len(fits) < len(staged.orders) and highest is not None:
+                self._any_fits = self._any_fits or bool(fits)
+                return fits
+            with self._lock:
+                self.damped += staged.damped
+                self._done += job.total - done
+            if place is not None:
+                if self.saved is not None and staged.complete:
+                    self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
+                staged.forget()
+        if self.reason is Reason.INTERRUPTED and not fits:
+            fits = staged.so_far()
+        self._any_fits = self._any_fits or bool(fits)
+        return fits
+
+    def _restored(self, staged: StagedFit, place: str | None) -> bool:
+        """Whether the staged fit is in the checkpoint; its results are then taken from there."""
+        if place is None or self.saved is None:
+            return False
+        found: Any = self.saved.get(place, StageResult, Predictor, staged.response.family)
+        if found is None:
+            return False
+        staged.fits, staged.settled, family, damped = found
+        staged.response = replace(staged.response, family=family)
+        self.damped += damped
+        staged.forgotten = staged.complete = self._any_fits = True
+        return True

@@ -1,0 +1,126 @@
+"""Validation rows: how rows are split for cross-validation, and the standard errors of means over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.model import Gain
+from ahofm.tuning import (
+    FEW_ROWS,
+    FOLDED_ROWS,
+    FOLDS,
+    HOLDOUT_PARTS,
+    RARE_SEARCH_ROWS,
+    SEARCH_ROWS,
+    TELLING_ROWS,
+)
+from ahofm.tuning.classes import CLASS_FOLDED_ROWS, CLASS_FOLDS, CLASS_SEARCH_ROWS, CLASS_VALIDATION_ROWS
+
+Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows to fit, and validation rows."""
+
+
+def folds(n_rows: int, seed: int, n_folds: int = FOLDS) -> list[Split]:
+    """Rows to fit and rows to predict: every row is predicted once when there are few, a fifth of them when many."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    count = _folds_of(n_rows, n_folds)
+    parts = np.array_split(order, count if count > 1 else HOLDOUT_PARTS)[:count]
+    return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+
+
+def _folds_of(n_rows: int, n_folds: int) -> int:
+    return n_folds if n_rows <= FOLDED_ROWS else 1
+
+
+def validation_split(
+    n_rows: int, seed: int, *, dispersed: bool, rare: bool = False, n_folds: int = FOLDS
+) -> list[Split]:
+    """Rows to fit and rows to predict for a search: all of them, or some when they are many.
+
+    More of them where a row tells less than a measurement does, and more again where events are rare.
+    """
+    if n_rows <= FEW_ROWS:
+        return folds(n_rows, seed, n_folds)
+    fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
+
+
+def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
+    """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
+    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, TELLING_ROWS)
+    if rare:
+        fitted = max(fitted, min(RARE_SEARCH_ROWS, n_rows // 3))
+    return fitted, min(rest, n_rows - fitted)
+
+
+def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_folds: int = FOLDS) -> list[Split]:
+    """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    order = order[np.argsort(-y[order], kind="stable")]
+    if len(y) <= FEW_ROWS:
+        count = _folds_of(len(y), n_folds)
+        parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
+        return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+    fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)
+    chosen = _evenly(order, fitted)
+    left = order[~np.isin(order, chosen)]
+    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
+
+
+def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return rows[np.arange(count) * len(rows) // count]
+
+
+def can_judge(parts: Sequence[Split], y: Floats) -> bool:
+    """Whether targets differ among the rows to fit of every part, and among all validation rows together."""
+    fitted = [y[rows] for rows, _ in parts]
+    return all(np.ptp(part) > 0.0 for part in (*fitted, y[np.concatenate([rest for _, rest in parts])]))
+
+
+def class_parts(y: NDArray[np.intp], seed: int) -> list[Split]:
+    """Rows to fit and validation rows, every class spread over all parts as evenly as it can be."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    _, first, classes = np.unique(y[order], return_index=True, return_inverse=True)
+    order = order[np.argsort(first[classes], kind="stable")]  # class after class, however they are numbered
+    place = np.empty(len(y), dtype=np.int64)
+    if len(y) <= CLASS_FOLDED_ROWS:
+        place[order] = np.arange(len(y)) % CLASS_FOLDS
+        return [(np.flatnonzero(place != part), np.flatnonzero(place == part)) for part in range(CLASS_FOLDS)]
+    place[order] = np.arange(len(y))
+    fitted = min(CLASS_SEARCH_ROWS, 4 * len(y) // 5)
+    rest = min(CLASS_VALIDATION_ROWS, len(y) - fitted)
+    chosen = _evenly(order, fitted)
+    left = order[~np.isin(order, chosen)]
+    return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
+
+
+def mean_and_error(values: Floats, weight: Floats) -> tuple[float, float]:
+    """Weighted mean of a number per row, and its standard error: values and weight have shape (n,)."""
+    mean = float(np.average(values, weights=weight))
+    variance = float(np.average((values - mean) ** 2, weights=weight))
+    rows = float(weight.sum() ** 2 / (weight @ weight))
+    return mean, float(np.sqrt(variance / rows))
+
+
+def gain_of(order: int, over: int, without: Floats, losses: Floats, weight: Floats, floor: float = 0.0) -> Gain:
+    """Relative decrease of the mean loss on validation rows from a lower order to a higher one.
+
+    Parameters
+    ----------
+    order, over : int
+        The higher and the lower order.
+    without, losses : arrays of shape (n,)
+        Losses of the rows at the lower and at the higher order.
+    weight : array of shape (n,)
+    floor : float
+        Mean loss of a perfect prediction.
+    """
+    mean, error = mean_and_error(without - losses, weight)
+    unit = max(float(np.average(without, weights=weight)) - floor, np.finfo(float).tiny)
+    return Gain(order, over, mean / unit, error / unit, len(weight))
