@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FACTORS", "MAIN", "PRODUCT", "Orders", "order_name", "factors_of", "main_of"]
+__all__ = ["FACTORS", "MAIN", "PRODUCT", "Orders", "factors_of", "main_of", "order_name"]
 
 Floats = NDArray[np.float64]
 

@@ -17,9 +17,10 @@ from ahofm.explain import (
     variance_shares,
 )
 from ahofm.families import GaussianLocationScale
+from ahofm.orders import PRODUCT
 from tests.explain.models import BruteForce, random_model
 
-RANKS = [{}, {2: 2}, {2: 1, 3: 2}, {3: 1}, {2: 3, 4: 2}, {2: 1, 3: 1, 4: 1}]
+RANKS = [{}, {2: 2}, {2: 1, 3: 2}, {3: 1}, {2: 3, 4: 2}, {2: 1, 3: 1, 4: 1}, {PRODUCT: 2}, {2: 2, 3: 1, PRODUCT: 3}]
 every_model = pytest.mark.parametrize(
     ("ranks", "seed", "centred"), [(ranks, seed, c) for seed, ranks in enumerate(RANKS) for c in (False, True)]
 )

@@ -12,12 +12,12 @@ from ahofm.kernels import (
     ColumnMoments,
     Curves,
     LevelCurves,
-    NativeRowStateKernel,
     NativeCurves,
     NativeKernel,
-    ReferenceRowStateKernel,
+    NativeRowStateKernel,
     ReferenceCurves,
     ReferenceKernel,
+    ReferenceRowStateKernel,
     Tables,
 )
 from ahofm.kernels.symmetric import symmetric, terms, truncated, without_each
@@ -86,7 +86,9 @@ def test_zeros_are_no_trouble(kernel, tolerance):
     tables = Tables(0.0, np.zeros(6), {PRODUCT: table})
     g = np.ones((50, 1))
     (gradient,) = kernel.pull_back(chunk, [tables], g)
-    close(gradient.factors[PRODUCT], ReferenceKernel().pull_back(chunk, [tables], g)[0].factors[PRODUCT], 10 * tolerance)
+    close(
+        gradient.factors[PRODUCT], ReferenceKernel().pull_back(chunk, [tables], g)[0].factors[PRODUCT], 10 * tolerance
+    )
 
 
 @every_kernel

@@ -52,7 +52,17 @@ def test_scaling(ranks, factor):
         np.testing.assert_array_equal(mine[:, 1:], theirs[:, 1:])
 
 
-@pytest.mark.parametrize(("first", "second"), [({}, {2: 2}), ({2: 3}, {2: 1, 3: 2}), ({4: 1, 2: 2}, {3: 1}), ({}, {}), ({2: 1}, {PRODUCT: 2}), ({PRODUCT: 1}, {3: 1, PRODUCT: 2})])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {2: 2}),
+        ({2: 3}, {2: 1, 3: 2}),
+        ({4: 1, 2: 2}, {3: 1}),
+        ({}, {}),
+        ({2: 1}, {PRODUCT: 2}),
+        ({PRODUCT: 1}, {3: 1, PRODUCT: 2}),
+    ],
+)
 def test_sums(first, second):
     a, books, codes = problem(first)
     model = random_model(0, second, N_COLUMNS)

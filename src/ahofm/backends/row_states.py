@@ -67,7 +67,9 @@ class RowStates:
         """Row states without any column and without a working response."""
         kernel, ranks, loadings = self._kernel, self._ranks, self._loadings
         self._states = _States([])  # their memory is needed
-        self._states = _States(list(self._executor.map(lambda chunk: kernel.state(chunk, ranks, loadings), self._source)))
+        self._states = _States(
+            list(self._executor.map(lambda chunk: kernel.state(chunk, ranks, loadings), self._source))
+        )
 
     def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets, of all rows."""

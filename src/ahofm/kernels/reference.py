@@ -60,8 +60,7 @@ class ReferenceKernel:
         check_tables(chunk, [tables])
         others = np.delete(_table_rows(chunk), column, axis=0)
         parts = {
-            order: derivative(table[others], order) * tables.loading(order)
-            for order, table in tables.factors.items()
+            order: derivative(table[others], order) * tables.loading(order) for order, table in tables.factors.items()
         }
         return tables.orders.join(np.ones(chunk.n_rows), parts)
 

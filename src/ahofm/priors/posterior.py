@@ -97,7 +97,9 @@ class ColumnPosterior:
         """With functions of product factors divided by so much: (rank,)."""
         each = np.ones(self.mean.shape[1])
         each[len(each) - len(scale) :] = scale
-        factors = None if self.factors is None else self.factors.rescaled(factors_of(each)[: self.factors.mean.shape[1]])
+        factors = (
+            None if self.factors is None else self.factors.rescaled(factors_of(each)[: self.factors.mean.shape[1]])
+        )
         mean, variance = self.mean / each, self.variance / each**2
         return replace(self, mean=mean, variance=variance, factors=factors, constants=self.constants / scale)
 

@@ -143,7 +143,9 @@ class _Race:
     def scores(self) -> Scores:
         """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
         self._predict()
-        fitted = [staged[0].orders[: len(parts[0])] for staged, parts in zip(self._staged_fits, self._predicted, strict=True)]
+        fitted = [
+            staged[0].orders[: len(parts[0])] for staged, parts in zip(self._staged_fits, self._predicted, strict=True)
+        ]
         orders = tuple(sorted({order for own in fitted for order in own}))
         predicted = [
             [np.concatenate([part[sum(d <= order for d in own) - 1] for part in parts]) for order in orders]

@@ -95,7 +95,9 @@ def fit_variational(
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
     with runner.interruptible():
-        return replace(merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score)
+        return replace(
+            merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score
+        )
     trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
     return replace(merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score)
 
@@ -132,7 +134,7 @@ def _weights(
         plain = [
             number
             for number, own in enumerate(candidates)
-            if not own.weighted and own.times == 1 and (not own.product or PRODUCT == min(problem.ranks))
+            if not own.weighted and own.times == 1 and (not own.product or min(problem.ranks) == PRODUCT)
         ]
         return {order: {(number, order): 1.0 / len(plain) for number in plain} for order in orders}
     return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))
@@ -342,5 +344,7 @@ def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequenc
     squares = np.array([mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)])
     size = terms(squares, order)
     if order == PRODUCT:  # without what is the same everywhere
-        size -= np.prod([mass @ values[:, own] for mass, values in zip(masses, stage_result.values, strict=True)], 0) ** 2
+        size -= (
+            np.prod([mass @ values[:, own] for mass, values in zip(masses, stage_result.values, strict=True)], 0) ** 2
+        )
     return np.asarray((weight * loading) ** 2 * size > min(LEAST_VARIANCE, 0.01 * stage_result.noise))
