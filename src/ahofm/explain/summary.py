@@ -21,6 +21,7 @@ from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Gain, Model
 from ahofm.model.band import Band
+from ahofm.orders import PRODUCT
 from ahofm.threads import obeys_n_jobs
 
 _DEPENDENT = 0.5
@@ -131,6 +132,8 @@ class Summary(Framed):
         for order, share in self.orders.items():
             rank = str(self.ranks.get(order, 0)) if order > 1 else "-"
             lines.append(f"{order:<5}{share:>8.1%}{rank:>8}")
+        if PRODUCT in self.ranks:
+            lines.append(f"product factors, which have terms of every order: {self.ranks[PRODUCT]}")
         return lines + [str(gain) for gain in self.gains]
 
 
