@@ -10,7 +10,7 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.backends import CpuBackend, ReferenceBackend
 from ahofm.columns import Encoder
 from ahofm.columns.table import read_table
-from ahofm.fit import data
+from ahofm.training import data
 from ahofm.rows import (
     ArraySource,
     Dataset,

@@ -1,6 +1,6 @@
 import pytest
 
-from ahofm.fit import data
+from ahofm.training import data
 from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.stacking import problem
 from ahofm.rows import dataset

@@ -282,7 +282,21 @@ def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     ranks = np.cumsum(mass) - 0.5 * mass
     support = Support(ranks, book.support.mass, float(ranks[0]), float(ranks[-1]), exact=True)
     kind = book.kind if isinstance(book.kind, SplineIID) else SplineIID()
-    return smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
+    found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
+    signs = _signs(found.values)
+    return replace(
+        found, values=found.values * signs, to_basis=found.to_basis * signs, centring=found.centring * signs
+    )
+
+
+def _signs(values: Floats) -> Floats:
+    """Signs (m,) that make each coordinate (codes, m) positive at the last code where it exceeds half its maximum.
+
+    Ranks are symmetric, so that the signs which LAPACK returns differ between processors; random starts would too.
+    """
+    large = np.abs(values) > 0.5 * np.abs(values).max(axis=0)
+    last = len(values) - 1 - large[::-1].argmax(axis=0)
+    return np.where(values[last, np.arange(values.shape[1])] < 0.0, -1.0, 1.0)
 
 
 def all_column_priors(
