@@ -5,8 +5,8 @@ axis of an array: the main effect, then the factors of the lowest order, those o
 knows what functions are made of: arrays hold coefficients, values at codes, smoothing parameters, loadings.
 
 A factor of order d is a sum over all sets of d columns (an elementary symmetric polynomial). A product factor is the
-product over all columns, of functions that need not have mean zero: it has terms of every order. Product factors are one
-more group of functions behind the others, with the key ``PRODUCT`` in the place of an order.
+product over all columns, of functions that need not have mean zero: it has terms of every order. Product factors are
+one more group of functions behind the others, with the key ``PRODUCT`` in the place of an order.
 """
 
 from __future__ import annotations

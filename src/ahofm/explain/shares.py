@@ -257,7 +257,7 @@ def _search(
     if order > len(columns):
         return best
     rows, cols = np.triu_indices(len(factors.which))  # symmetric: half of it, off the diagonal twice
-    own = pure.moments[np.ix_(columns, factors.which, factors.which)][:, rows, cols]
+    own = pure.moments[columns][:, factors.which[rows], factors.which[cols]]
     constants = factors.means[columns][:, rows] * factors.means[columns][:, cols]
     idle = factors.outside(columns)  # columns that do not vary
     start = (np.outer(idle, idle) * 2.0)[rows, cols]
@@ -292,7 +292,7 @@ def _search(
 
 
 def _reach(own: Floats, constants: Floats, most: int) -> list[Floats]:
-    """The largest product over the columns from each one on, r of them in a set: (columns + 1, pairs) for r = 0 ... most.
+    """The largest product over the columns from each on, r of them in a set: (columns + 1, pairs) for r = 0 ... most.
 
     Entry by entry, of G where a column is in the set and of M where it is not.
     """

@@ -132,7 +132,7 @@ class NativeCurves:
 
 
 def _products(curves: Curves) -> _Products:
-    """Means of product functions in panels (panels, columns, lanes), and nodes and weights of an integral over (0, 1)."""
+    """Means of product functions in panels (panels, columns, lanes); nodes and weights of integrals over (0, 1)."""
     nodes, weights = np.polynomial.legendre.leggauss(-(-len(curves.columns) // 2))
     return _panels(curves.product_means), 0.5 * (nodes + 1.0), 0.5 * weights
 

@@ -1,4 +1,4 @@
-"""Terms of factors at many rows at once: elementary symmetric polynomials, by recursion over the columns, and products."""
+"""Terms of factors at many rows at once: products, and elementary symmetric polynomials by recursion over columns."""
 
 from __future__ import annotations
 

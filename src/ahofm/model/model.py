@@ -126,14 +126,15 @@ class Model:
     def order(self) -> int:
         """Highest order: of product factors, the number of columns that vary."""
         if PRODUCT in self.ranks:
-            return max(sum(book.size > 0 for book in self.encoder.codebooks), *self.ranks.symmetric, 2)
+            return max(int(sum(book.size > 0 for book in self.encoder.codebooks)), *self.ranks.symmetric, 2)
         return self.ranks.highest
 
     def at_order(self, order: int) -> Model:
         """The model without terms above an order, as the fit left it behind on its way.
 
-        Its main effects and factors are those that fit best without the higher orders, not this model's. Product factors
-        have no fit of their own at an order above those of other factors: their terms of more columns are cut off.
+        Its main effects and factors are those that fit best without the higher orders, not this model's. At an order
+        above those of all other factors there is no such fit of product factors: their terms of more columns are cut
+        off.
 
         Examples
         --------

@@ -110,10 +110,9 @@ class Predictor:
         """Raise ValueError unless there are functions, in the bases of these columns, for all loadings."""
         self.orders.checked_loadings(self.loadings)
         width, rank = self.orders.width, self.orders.get(PRODUCT, 0)
-        if PRODUCT in self.orders and np.shape(self.product_means) != (len(books), rank):
-            raise ValueError(
-                f"means of product factors have shape {np.shape(self.product_means)}, expected {(len(books), rank)}"
-            )
+        means = None if self.product_means is None else np.shape(self.product_means)
+        if means != ((len(books), rank) if rank else None):
+            raise ValueError(f"means of product factors have shape {means}, expected {(len(books), rank)}")
         for part in (self.coef, self.centring, *(() if self.neutral is None else (self.neutral,))):
             if len(part) != len(books):
                 raise ValueError(f"coefficients for {len(part)} columns, but there are {len(books)}")
@@ -213,7 +212,7 @@ class Predictor:
         return replace(self, coef=tuple(coef), centring=tuple(centring), neutral=moved, product_means=means)
 
     def truncated(self, highest: int) -> Predictor:
-        """Without terms of more columns than ``highest``: what is left of product factors are factors of orders up to it.
+        """Without terms of more columns than ``highest``; product factors leave factors of orders up to it.
 
         The terms of k columns of a product are those of a factor of order k, with functions phi / m and the product of
         all m for a loading. Constants that are next to zero count as tiny ones: no digit of a term is lost by that.
@@ -346,14 +345,15 @@ class Predictor:
 
     @property
     def _whole(self) -> Predictor:
-        """With functions ``m + phi`` in the place of phi, and without what whole products then say of single columns."""
-        if self.product_means is None:
+        """With functions ``m + phi`` in the place of phi, without what whole products then say of single columns."""
+        means = self.product_means
+        if means is None:
             return self
         moved, part = self._moved(-1.0), self.orders.slices[PRODUCT]
 
         def shifted(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
             found = tuple(np.array(own) for own in arrays)
-            for own, mean in zip(found, self.product_means, strict=True):
+            for own, mean in zip(found, means, strict=True):
                 own[part] += mean
             return found
 

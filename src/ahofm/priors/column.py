@@ -284,9 +284,7 @@ def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     kind = book.kind if isinstance(book.kind, SplineIID) else SplineIID()
     found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
     signs = _signs(found.values)
-    return replace(
-        found, values=found.values * signs, to_basis=found.to_basis * signs, centring=found.centring * signs
-    )
+    return replace(found, values=found.values * signs, to_basis=found.to_basis * signs, centring=found.centring * signs)
 
 
 def _signs(values: Floats) -> Floats:

@@ -46,8 +46,8 @@ class ColumnPosterior:
     main, factors : FunctionPosterior or None
         None before the first solve.
     constants : array of shape (rank of product factors,)
-        Of product factors, which come last: their functions are a constant beside a function as any factor has. ``mean``
-        and ``variance`` are of both together, ``factors`` is without the constants.
+        Of product factors, which come last: each of their functions is a constant and a function as any factor has.
+        ``mean`` and ``variance`` are of both together, ``factors`` is without the constants.
     """
 
     column: ColumnPriors
@@ -73,7 +73,7 @@ class ColumnPosterior:
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
     def widened(self, start: Floats, constants: Floats | None = None) -> ColumnPosterior:
-        """With factors that start from those values, without uncertainty; product factors have constants (rank,) too."""
+        """With factors that start from those values, without uncertainty; product factors also have constants (rank,)."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
         square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)
@@ -276,4 +276,4 @@ class ColumnPosterior:
 
 def _without(values: Floats, constants: Floats) -> Floats:
     """Values (codes, factors) minus the constants of the last of them."""
-    return values - np.concatenate([np.zeros(values.shape[1] - len(constants)), constants])
+    return np.asarray(values - np.concatenate([np.zeros(values.shape[1] - len(constants)), constants]))

@@ -82,11 +82,11 @@ class Posterior:
         for (coef, centring), (smooth, constant) in zip(parts, mains, strict=True):
             coef[:, MAIN] += smooth
             centring[MAIN] += constant
-        coef, centring = [coef for coef, _ in parts], [centring for _, centring in parts]
-        predictor = Predictor.of(orders, self.intercept, coef, centring)
+        given = orders, self.intercept, [coef for coef, _ in parts], [centring for _, centring in parts]
+        predictor = Predictor.of(*given)
         if PRODUCT in orders:
             means = np.array([block.constants for block in self.blocks])
-            predictor = Predictor.of_products(orders, self.intercept, coef, centring, self.loadings, means)
+            predictor = Predictor.of_products(*given, self.loadings, means)
         return StageResult(
             predictor,
             noise,

@@ -64,9 +64,9 @@ def _functions(columns: Sequence[ColumnPriors], rank: int, rng: np.random.Genera
     """Smooth random functions (codes, rank) of each column and constants (p, rank), with root mean squares of one."""
     std = PRODUCT_START_STD * min(1.0, np.sqrt(PRODUCT_START_COLUMNS / len(columns)))
     functions, constants = [], []
-    for column, own in zip(columns, random_factors(columns, rank, 1.0 / START_STD, rng), strict=True):
-        size = np.sqrt(column.mass @ own**2)
-        own = np.divide(std * own, size, out=np.zeros_like(own), where=size > 0.0)
+    for column, start in zip(columns, random_factors(columns, rank, 1.0 / START_STD, rng), strict=True):
+        size = np.sqrt(column.mass @ start**2)
+        own = np.divide(std * start, size, out=np.zeros_like(start), where=size > 0.0)
         scale = np.sqrt(1.0 + 2.0 * (column.mass @ own) + column.mass @ own**2)
         functions.append(own / scale)
         constants.append(1.0 / scale)
