@@ -126,7 +126,7 @@ class Model:
     def order(self) -> int:
         """Highest order: of product factors, the number of columns that vary."""
         if PRODUCT in self.ranks:
-            return max(int(sum(book.size > 0 for book in self.encoder.codebooks)), *self.ranks.symmetric, 2)
+            return max(int(sum(book.size > 0 for book in self.encoder.codebooks)), self.ranks.symmetric.highest, 2)
         return self.ranks.highest
 
     def at_order(self, order: int) -> Model:

@@ -352,7 +352,7 @@ class Predictor:
         moved, part = self._moved(-1.0), self.orders.slices[PRODUCT]
 
         def shifted(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            found = tuple(np.array(own) for own in arrays)
+            found = tuple(np.array(own, order="C") for own in arrays)
             for own, mean in zip(found, means, strict=True):
                 own[part] += mean
             return found
@@ -367,7 +367,7 @@ class Predictor:
         weights = sign * of_one_column(self.product_means, loading)
 
         def added(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            found = tuple(np.array(own) for own in arrays)
+            found = tuple(np.array(own, order="C") for own in arrays)
             for own, weight in zip(found, weights, strict=True):
                 own[..., MAIN] += own[..., part] @ weight
             return found

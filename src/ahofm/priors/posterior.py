@@ -73,7 +73,7 @@ class ColumnPosterior:
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
     def widened(self, start: Floats, constants: Floats | None = None) -> ColumnPosterior:
-        """With factors that start from those values, without uncertainty; product factors also have constants (rank,)."""
+        """With factors that start from those values, without uncertainty; products also have constants (rank,)."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
         square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)

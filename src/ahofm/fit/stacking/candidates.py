@@ -68,7 +68,7 @@ class Candidate:
     def name(self) -> str:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
-        return f"{prefix}{self.interactions}{' products' if self.product else ''}"
+        return f"{prefix}{self.interactions}" + (f" products, tempering {self.tempering:g}" if self.product else "")
 
     def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
         """Orders and ranks of its fits, where those of all candidates are given."""

@@ -92,17 +92,14 @@ def _cross_validate(
     found: CrossValidation,
 ) -> None:
     """Plain candidates first, then the weighted ones; ``found`` gets what is complete."""
-    shorter = search_settings(problem.settings, problem.response.n_rows, dispersed=problem.response.family.dispersed)
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
-    found.fits = race.run(_staged_fits(replace(problem, settings=shorter), plain, parts, 0))[: len(plain)]
+    found.fits = race.run(_staged_fits(problem, plain, parts, 0))[: len(plain)]
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(
-            replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain)
-        )
+        staged_fits = _staged_fits(precise or problem, candidates[len(plain) :], parts, len(plain))
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
@@ -117,8 +114,15 @@ def _staged_fits(
     problem: TrainingProblem, candidates: Sequence[Candidate], parts: Sequence[Split], first: int
 ) -> list[StagedFit]:
     """By each candidate to each part of the rows; the first of the candidates has that number."""
-    some = [problem.take(rows) for rows, _ in parts]
-    return [own.staged_fit(candidate, first + k, 0) for own in some for k, candidate in enumerate(candidates)]
+    response, found = problem.response, []
+    shorter = [
+        search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
+        for product in (False, True)
+    ]
+    for rows, _ in parts:
+        some = [replace(problem, settings=settings).take(rows) for settings in shorter]
+        found += [some[own.product].staged_fit(own, first + k, 0) for k, own in enumerate(candidates)]
+    return found
 
 
 class _Race:

@@ -47,7 +47,7 @@ from ahofm.tuning import (
     SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY
+from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,8 @@ class TrainingProblem:
             return Constant(float(self.settings.tempering))
         if self.response.rare:
             return Constant(1.0)
+        if candidate.product:
+            return Constant(candidate.tempering)
         if self.n_rows < MANY_ROWS:
             return with_noise
         if candidate.interactions == "spline" and self.refined:
@@ -191,6 +193,7 @@ class TrainingProblem:
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
+        last = settings.max_iter or (PRODUCT_SWEEPS if candidate.product else None)
         return StagedFit(
             self._columns(candidate),
             self.codes,
@@ -201,7 +204,7 @@ class TrainingProblem:
             np.random.default_rng([settings.seed, number, copy]),
             copy > 0,
             SerialExecutor(),
-            Schedule.of(self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks),
+            Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks),
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,
             backend=self.backend,
@@ -267,7 +270,10 @@ class Plan:
         search: list[Job] = []
         if len(candidates) > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
-            shorter = search_settings(settings, n_rows, dispersed=dispersed)
+            shorter = {
+                product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
+                for product in (False, True)
+            }
             parts = validation_split(
                 min(n_rows, RAW_SAMPLE_ROWS),
                 settings.seed,
@@ -275,7 +281,7 @@ class Plan:
                 rare=response.rare,
                 n_folds=fold_count(settings),
             )
-            search = [job(len(rows), shorter, own.ranks(ranks)) for rows, _ in parts for own in candidates]
+            search = [job(len(rows), shorter[own.product], own.ranks(ranks)) for rows, _ in parts for own in candidates]
         many = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows) if ranks else 1  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
@@ -305,9 +311,10 @@ class Plan:
         return replace(self.members[0], ranks=ranks).total + passes
 
 
-def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:
+def search_settings(settings: Settings, n_rows: int, *, dispersed: bool, product: bool = False) -> Settings:
     """With fewer sweeps: candidates are compared, not kept. Rows that tell less than a measurement need more."""
     if not dispersed and n_rows > FEW_ROWS:
         return settings
     most = SEARCH_SWEEPS_OF_FEW if dispersed and n_rows <= FEW_ROWS else SEARCH_SWEEPS
+    most = PRODUCT_SEARCH_SWEEPS if product else most
     return replace(settings, max_iter=min(settings.max_iter or most, most))
