@@ -1,15 +1,21 @@
 """Product factors from end to end: what they find, what they leave alone, every family and column kind, bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
+from ahofm.columns.table import read_table
 from ahofm.explain import contributions, shapley_values, summary, top_interactions, variance_shares
 from ahofm.explain.shares import importances
 from ahofm.families import Gamma, GaussianLocationScale, Poisson, Quantile
 from ahofm.fit import Candidate
+from ahofm.inference.uncertainty import band_of
+from ahofm.kernels import Chunk, NativeKernel
+from ahofm.model.band import jacobian, pulled_back, tables_at
 from ahofm.orders import PRODUCT
 
 pytestmark = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter", "ignore:1 constant column")
@@ -99,6 +105,49 @@ def test_explanations_add_up(fitted):
     assert importances(model).sum() == pytest.approx(1.0)
     assert "product factors" in str(summary(model))
     assert top_interactions(model, 3).shares[0] > 0.0
+
+
+def test_bands_have_the_derivatives_of_the_predictor_and_of_its_terms(fitted):
+    """Against differences, at coordinates that are not those of the fit; the fit's own coordinates predict as it does."""
+    model, X = fitted
+    own, y = model.model_, model.predict(X) + 0.1 * np.random.default_rng(0).normal(size=len(X))
+    band = band_of(own, read_table(X), y)
+    codes, means = own.encoder.encode(X[:40]), band.means_of(0)
+    rng = np.random.default_rng(1)
+
+    def tables(theta):
+        return tables_at(theta, band.mains, band.factors, band.ranks, band.loadings_of(0), means)
+
+    def eta(theta):
+        return NativeKernel("float64").eta(Chunk(codes), [tables(theta)])[:, 0]
+
+    np.testing.assert_allclose(eta(band.thetas[0]), own.eta(X[:40])[:, 0], atol=0.1 * np.std(y))
+    theta = band.thetas[0] + 0.1 * rng.normal(size=len(band.thetas[0]))
+    step, g = 1e-6 * rng.normal(size=len(theta)), rng.normal(size=40)
+    J = jacobian(Chunk(codes), tables(theta), band.mains, band.factors, means)
+    np.testing.assert_allclose(eta(theta + step) - eta(theta - step), 2 * J @ step, atol=1e-9)
+    found = pulled_back(Chunk(codes), tables(theta), band.mains, band.factors, g, means)
+    np.testing.assert_allclose(found, J.T @ g, atol=1e-9)
+    here, starts = replace(band, thetas=(theta,)), np.cumsum([0, *map(len, band.mains)])
+
+    def term(theta, subset):
+        phi = tables(theta).factors[PRODUCT]
+        inside = [phi[starts[j] + codes.columns[j]] - means[j] if j in subset else means[j] for j in range(4)]
+        return np.prod(np.broadcast_arrays(*inside), axis=0) @ band.loadings_of(0)[PRODUCT]
+
+    for subset in ((0, 2), (1, 2, 3), (0, 1, 2, 3)):
+        slopes = here.term(subset, [codes.columns[j] for j in subset])
+        np.testing.assert_allclose(
+            term(theta + step, subset) - term(theta - step, subset), 2 * slopes @ step, atol=1e-9
+        )
+
+
+def test_intervals_of_products():
+    X, y, held, truth = drawn(800, 4, 3)
+    model = regressor(DENSE).fit(X, y).with_uncertainty()
+    _, std = model.predict(held, return_std=True)
+    assert np.mean(np.abs(model.predict(held) - truth) <= 2.0 * std) > 0.6
+    assert "edf all" in str(summary(model))
 
 
 def test_models_with_products_are_saved(fitted, tmp_path):

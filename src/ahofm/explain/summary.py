@@ -21,7 +21,7 @@ from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Gain, Model
 from ahofm.model.band import Band
-from ahofm.orders import PRODUCT
+from ahofm.orders import PRODUCT, order_name
 from ahofm.threads import obeys_n_jobs
 
 _DEPENDENT = 0.5
@@ -119,7 +119,9 @@ class Summary(Framed):
         wide = max(len("column"), *map(len, self.columns))
         orders = list(self.edf or {})
         head = f"{'column':<{wide}}  {'kind':<12}{'share':>8}{'main':>8}"
-        head += "".join(f"{f'edf {order}':>8}" for order in orders) + ("" if self.p_main is None else f"{'p main':>10}")
+        head += "".join(f"{f'edf {order_name(order)}':>8}" for order in orders) + (
+            "" if self.p_main is None else f"{'p main':>10}"
+        )
         lines = [head]
         for j in np.argsort(-self.shares, kind="stable"):
             line = f"{self.columns[j]:<{wide}}  {self.kinds[j]:<12}{self.shares[j]:>8.1%}{self.main_shares[j]:>8.1%}"

@@ -64,7 +64,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"loadings"}),
         Model: frozenset({"validated"}),
     },
-    5: {Predictor: frozenset({"product_means"})},
+    5: {Predictor: frozenset({"product_means"}), Band: frozenset({"product_means"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

@@ -329,11 +329,14 @@ class Predictor:
         """Functions of a column at its codes: (codes, width)."""
         return book.at_codes(self.coef[j], self.centring[j], self.at_neutral(j))
 
+    def functions(self, books: Sequence[Codebook]) -> Tables:
+        """Main effects and factors at the codes; of product factors without their constants."""
+        values = np.vstack([self.at_codes(j, book) for j, book in enumerate(books)])
+        return Tables(self.intercept, *self.orders.split(values), self.loadings)
+
     def tables(self, books: Sequence[Codebook]) -> Tables:
-        """At the codes."""
-        whole = self._whole
-        values = np.vstack([whole.at_codes(j, book) for j, book in enumerate(books)])
-        return Tables(whole.intercept, *self.orders.split(values), self.loadings)
+        """At the codes, as a kernel evaluates them."""
+        return self._whole.functions(books)
 
     def curves(self, books: Sequence[Codebook]) -> Curves:
         """At true values."""
