@@ -108,7 +108,7 @@ def test_explanations_add_up(fitted):
 
 
 def test_bands_have_the_derivatives_of_the_predictor_and_of_its_terms(fitted):
-    """Against differences, at coordinates that are not those of the fit; the fit's own coordinates predict as it does."""
+    """Against differences, at coordinates that are not those of the fit; at the fit's own they predict as it does."""
     model, X = fitted
     own, y = model.model_, model.predict(X) + 0.1 * np.random.default_rng(0).normal(size=len(X))
     band = band_of(own, read_table(X), y)

@@ -86,7 +86,18 @@ class Pure:
         return tuple(sorted({1, *self.orders.symmetric, *every}))
 
     def factors_of(self, order: int) -> TermFactors:
-        """Factors with terms of so many columns, two or more; with ``PRODUCT``, product factors alone."""
+        """Select the factors that have terms of some number of columns.
+
+        Parameters
+        ----------
+        order : int
+            Two or more; with ``ahofm.orders.PRODUCT``, product factors alone.
+
+        Returns
+        -------
+        TermFactors
+            Those of that order, then product factors.
+        """
         found = [d for d in dict.fromkeys((order, PRODUCT)) if d in self.orders]
         places = np.arange(self.orders.width)
         ones, constants = np.ones((len(self.books), self.orders.get(order, 0))), self.linear_predictor.product_means
