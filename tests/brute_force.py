@@ -5,13 +5,16 @@ from math import exp, log, log1p, prod
 
 import numpy as np
 
+PRODUCT = 10_000  # in the place of an order: the product over all columns
+
 
 def eta_of_row(rows, tables):
     """rows: the table row of each column's code."""
     total = tables.intercept + sum(tables.main[r] for r in rows)
     for order, table in tables.factors.items():
         for f in range(table.shape[1]):
-            own = sum(prod(table[r, f] for r in subset) for subset in combinations(rows, order))
+            size = len(rows) if order == PRODUCT else order
+            own = sum(prod(table[r, f] for r in subset) for subset in combinations(rows, size))
             total += own if tables.loadings is None else tables.loadings[order][f] * own
     return total
 
@@ -40,7 +43,8 @@ def slopes_of_row(rows, tables, column):
     u = [1.0]
     for order, table in tables.factors.items():
         for f in range(table.shape[1]):
-            own = sum(prod(table[r, f] for r in subset) for subset in combinations(others, order - 1))
+            size = len(others) if order == PRODUCT else order - 1
+            own = sum(prod(table[r, f] for r in subset) for subset in combinations(others, size))
             u.append(own if tables.loadings is None else tables.loadings[order][f] * own)
     return np.array(u)
 

@@ -53,12 +53,13 @@ def column(
 ) -> None: ...
 
 CURVE_LANES: int
+_Products = tuple[_Floats, _Floats, _Floats]
 
 def curves(
     isa: str,
     columns: list[NDArray[Any]],
     places: list[tuple[_Floats, _Floats, _Floats, int, float, float] | int],
-    linear_predictors: list[tuple[float, _Floats, list[tuple[int, _Floats, _Floats]]]],
+    linear_predictors: list[tuple[float, _Floats, list[tuple[int, _Floats, _Floats, _Products | None]]]],
     out: _Floats,
 ) -> None: ...
 def encode_numbers(values: _Floats, edges: _Floats, missing: int, out: NDArray[Any]) -> None: ...
@@ -66,11 +67,13 @@ def multiply_add_rate(isa: str, repeats: int) -> float: ...
 
 _Moments = tuple[int, NDArray[Any], _Floats, _Floats]
 
+PRODUCT: int
 MAX_STATE_ORDER: int
 STATE_BLOCK: int
 STATE_HEAD: int
 
 def state_size(ranks: list[tuple[int, int]], float64: bool) -> int: ...
+def start_state(isa: str, state: NDArray[Any], n: int, ranks: list[tuple[int, int]], loadings: _Floats) -> None: ...
 def swap_columns(
     isa: str,
     state: NDArray[Any],

@@ -4,8 +4,9 @@ Every column of a linear predictor has the same number of functions, its ``width
 axis of an array: the main effect, then the factors of the lowest order, those of the next, and so on. Nothing here
 knows what functions are made of: arrays hold coefficients, values at codes, smoothing parameters, loadings.
 
-A factor of order d is a sum over all sets of d columns (an elementary symmetric polynomial). Another kind of factor
-would be one more group of functions behind these, with a rank of its own.
+A factor of order d is a sum over all sets of d columns (an elementary symmetric polynomial). A product factor is the
+product over all columns, of functions that need not have mean zero: it has terms of every order. Product factors are
+one more group of functions behind the others, with the key ``PRODUCT`` in the place of an order.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FACTORS", "MAIN", "Orders", "factors_of", "main_of"]
+__all__ = ["FACTORS", "MAIN", "PRODUCT", "Orders", "factors_of", "main_of", "order_name"]
 
 Floats = NDArray[np.float64]
 
 MAIN, FACTORS = 0, slice(1, None)
 """Which of a column's functions is its main effect, and which are its factors."""
+
+PRODUCT = 10_000
+"""Key of product factors in mappings by order: behind all orders, since a product has terms of every order."""
 
 _Item = TypeVar("_Item", bound=np.generic)
 
@@ -34,7 +38,7 @@ class Orders(Mapping[int, int]):
 
     Parameters
     ----------
-    ranks : dict of order (>= 2) to rank (>= 0)
+    ranks : dict of order (>= 2), or ``PRODUCT``, to rank (>= 0)
 
     Examples
     --------
@@ -86,8 +90,13 @@ class Orders(Mapping[int, int]):
 
     @property
     def highest(self) -> int:
-        """Highest order; 1 where there are only main effects."""
+        """Highest order; 1 where there are only main effects, ``PRODUCT`` where there are product factors."""
         return max(self._ranks, default=1)
+
+    @property
+    def symmetric(self) -> Orders:
+        """Without product factors."""
+        return Orders({own: rank for own, rank in self._ranks.items() if own != PRODUCT})
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -150,6 +159,11 @@ class Orders(Mapping[int, int]):
         if shapes != {order: (rank,) for order, rank in self._ranks.items()}:
             raise ValueError(f"loadings have shapes {shapes} by order, expected one per factor of {dict(self._ranks)}")
         return {order: np.asarray(loadings[order], dtype=np.float64) for order in self._ranks}
+
+
+def order_name(order: int) -> str:
+    """An order as people read it."""
+    return "all" if order == PRODUCT else str(order)
 
 
 def main_of(values: NDArray[_Item]) -> NDArray[_Item]:

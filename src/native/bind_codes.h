@@ -75,7 +75,7 @@ struct Predictors {
     ahofm::Factors group(nb::handle entry, int64_t n_codes, bool with_sums) {
         const nb::tuple item = tuple_of(entry, 4, "factors", "(order, table, loadings, sums or None)");
         const int64_t order = order_of(item[0], "order of a factor table");
-        within(order, 2, kHighestOrder, "order of a factor table");
+        if (order != ahofm::kProduct) within(order, 2, kHighestOrder, "order of a factor table");
         kept.push_back(doubles(item[1], "factor table"));
         const Doubles table = kept.back();
         expect_dimensions(table, 2, "a factor table", "(codes, rank)");

@@ -71,7 +71,8 @@ struct Places {
     }
 };
 
-// Predictors: (intercept, main (rows,), [(order, panels (count, rows, lanes), weights (count, lanes)), ...]).
+// Predictors: (intercept, main (rows,), [(order, panels (count, rows, lanes), weights (count, lanes), products), ...]),
+// products None or, of product factors, (means (count, columns, lanes), nodes (q,), node weights (q,)).
 struct CurveParts {
     std::vector<Doubles> kept;
     std::vector<double> intercepts;
@@ -97,18 +98,34 @@ struct CurveParts {
     }
 
     void add(nb::handle entry, int k, int64_t n_rows, int64_t n_columns) {
-        const nb::tuple group = tuple_of(entry, 3, "panels", "(order, panels, weights)");
+        const nb::tuple group = tuple_of(entry, 4, "panels", "(order, panels, weights, products)");
         const int64_t order = order_of(group[0], "order of curves");
         const Doubles table = doubles(group[1], "panels");
         expect_dimensions(table, 3, "panels", "(count, rows, lanes)");
         const int64_t count = length(table, 0);
         const double* tables = keep(group[1], {count, n_rows, ahofm::kCurveLanes}, "panels");
         const double* weights = keep(group[2], {count, ahofm::kCurveLanes}, "weights");
-        if (order > n_columns) return;  // no subset of that many columns
-        within(order, 2, kHighestOrder, "order of curves");
-        for (int64_t q = 0; q < count; q++)
-            panels.push_back({static_cast<int>(order), k, tables + q * n_rows * ahofm::kCurveLanes,
-                              weights + q * ahofm::kCurveLanes});
+        const bool product = order == ahofm::kProduct;
+        if (!product && order > n_columns) return;  // no subset of that many columns
+        if (!product) within(order, 2, kHighestOrder, "order of curves");
+        ahofm::CurvePanel panel{static_cast<int>(order), k, tables, weights};
+        if (product) add_products(group[3], count, n_columns, panel);
+        for (int64_t q = 0; q < count; q++) {
+            panels.push_back(panel);
+            panel.table += n_rows * ahofm::kCurveLanes;
+            panel.weights += ahofm::kCurveLanes;
+            if (product) panel.means += n_columns * ahofm::kCurveLanes;
+        }
+    }
+
+    void add_products(nb::handle given, int64_t count, int64_t n_columns, ahofm::CurvePanel& panel) {
+        const nb::tuple parts = tuple_of(given, 3, "products", "(means, nodes, node weights)");
+        panel.means = keep(parts[0], {count, n_columns, ahofm::kCurveLanes}, "means");
+        const Doubles nodes = doubles(parts[1], "nodes");
+        expect_dimensions(nodes, 1, "nodes", "(nodes,)");
+        panel.n_nodes = static_cast<int>(within(length(nodes, 0), 1, kMostFunctions, "nodes"));
+        panel.nodes = keep(parts[1], {panel.n_nodes}, "nodes");
+        panel.node_weights = keep(parts[2], {panel.n_nodes}, "node weights");
     }
 };
 

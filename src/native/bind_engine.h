@@ -155,6 +155,12 @@ class BoundEngine {
         : passes_(passes_named(isa)), loss_(std::move(loss)), majorant_(std::move(majorant)) {
         const int64_t numbers = state_size(ranks, float64), width = functions_of(ranks),
                       K = within(static_cast<int64_t>(etas.size()), 1, 100'000, "linear predictors");
+        int64_t products = 0;
+        for (size_t k = 0; k < ranks.size(); k++) {
+            if (ranks[k].first != ahofm::kProduct) continue;
+            if (k + 1 < ranks.size()) refuse("product factors come after those of all orders");
+            products = ranks[k].second;
+        }
         const DoublesOut eta = unconverted<DoublesOut>(entry(rows, "eta"), "eta", "float64 array");
         expect_dimensions(eta, 2, "eta", "(rows, linear predictors)");
         const int64_t n = within(length(eta, 0), 1, INT64_MAX / 64, "rows");
@@ -192,7 +198,7 @@ class BoundEngine {
         main_effects.strongest = number(entry(mains, "strongest"), "strongest");
         std::vector<ahofm::EtaArrays> given;
         for (nb::handle handle : etas)
-            given.push_back(eta_of(dictionary(handle, "a linear predictor"), parsed, main_effects, width));
+            given.push_back(eta_of(dictionary(handle, "a linear predictor"), parsed, main_effects, width, products));
         std::vector<std::pair<int, int64_t>> orders;
         for (const auto& [order, rank] : ranks) orders.emplace_back(static_cast<int>(order), rank);
         const bool quadratic = loss_.is_none();
@@ -291,7 +297,7 @@ class BoundEngine {
     }
 
     ahofm::EtaArrays eta_of(const nb::dict& given, const std::vector<ahofm::EngineColumn>& columns,
-                            const ahofm::MainEffects& mains, int64_t width) {
+                            const ahofm::MainEffects& mains, int64_t width, int64_t products) {
         ahofm::EtaArrays eta;
         const nb::list parts = list(entry(given, "columns"), "columns");
         if (parts.size() != columns.size()) refuse("a linear predictor needs arrays for every column");
@@ -310,11 +316,13 @@ class BoundEngine {
             arrays.smooth = write(entry(part, "smooth"), {column.factors.task.m, factors}, "smooth");
             arrays.rough = write(entry(part, "rough"), {own, factors}, "rough");
             arrays.edf = write(entry(part, "edf"), {column.factors.n_lam(), factors}, "edf");
+            arrays.constants = write(entry(part, "constants"), {products}, "constants");
             arrays.solved = within(integer(entry(part, "solved"), "solved"), 0, width, "solved");
             eta.columns.push_back(arrays);
         }
         eta.coef = write(entry(given, "coef"), {mains.q}, "coef");
         eta.lam = write(entry(given, "lam"), {static_cast<int64_t>(mains.counts.size())}, "lam");
+        eta.loadings = write(entry(given, "loadings"), {products}, "loadings");
         eta.intercept = number(entry(given, "intercept"), "intercept");
         eta.trace = number(entry(given, "trace"), "trace");
         if (!entry(given, "along").is_none()) {

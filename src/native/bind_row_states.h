@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "checks.h"
+#include "product_states.h"
 
 namespace {
 
@@ -15,7 +16,7 @@ int64_t lanes_of_state(bool float64) { return float64 ? ahofm::state_lanes<doubl
 int64_t functions_of(const Ranks& ranks) {
     int64_t width = 1;
     for (const auto& [order, rank] : ranks) {
-        within(order, 2, ahofm::kMaxStateOrder, "order");
+        if (order != ahofm::kProduct) within(order, 2, ahofm::kMaxStateOrder, "order");
         width = within(sum(width, within(rank, 0, kMostFunctions, "rank"), "rank"), 1, kMostFunctions,
                        "functions of a column");
     }
@@ -106,6 +107,16 @@ void swap_columns(const std::string& isa, nb::handle state, int64_t n, const Ran
     task.remove_column = out.moments;
     const ahofm::BadCode bad = without_gil([&] { return passes.block(task); });
     raise_if_bad(bad, bad.column == in.moments.column ? in.moments.size : out.moments.size);
+}
+
+// States of zeros get the loadings (rank,) of their product factors.
+void start_state(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const Doubles& loadings) {
+    passes_named(isa);
+    const State parsed(state, n, ranks);
+    int64_t rank = 0;
+    for (const ahofm::StatePanel& panel : parsed.panels) rank += panel.order == ahofm::kProduct ? panel.used : 0;
+    expect_shape(loadings, {rank}, "loadings");
+    without_gil([&] { ahofm::start_products(parsed.task, loadings.data()); });
 }
 
 void read_state(const std::string& isa, nb::handle state, const Ranks& ranks, const DoublesOut& mean,

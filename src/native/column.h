@@ -65,7 +65,7 @@ class ColumnPass {
             forward_of(panel, false)(panel, {offsets_.get(), others_, padded_columns(others_), n, 0, true, true},
                                      nullptr, nullptr);
             for (int r = 0; r < n; r++) {
-                const T* top = panel.state + (static_cast<int64_t>(r) * panel.order + panel.order - 1) * panel.lanes;
+                const T* top = panel.state + (r + 1) * panel.entries() - panel.lanes;
                 for (int64_t f = 0; f < panel.used; f++) u_[r * padded_ + at + f] = panel.loadings[f] * top[f];
             }
             at += panel.used;

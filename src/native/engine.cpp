@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "pool.h"
+#include "product_states.h"
 
 namespace ahofm {
 
@@ -21,6 +22,7 @@ constexpr double kFall = 0.7;          // of the dispersion in one sweep, at lea
 constexpr double kTensorLow = 1e-3, kTensorHigh = 1e10, kTensorGone = 100.0, kTensorFirstUp = 2.0;
 constexpr int64_t kTensorFirst = 10;
 constexpr double kTensorEdf = 1e-9, kTensorForm = 1e-24, kTensorMost = 0.75;
+constexpr double kConstantPrecision = 1.0, kLeastProductScale = 1e-8;  // of product factors: ahofm/tuning/products.py
 constexpr std::chrono::milliseconds kBetweenPolls{50};
 constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
 
@@ -92,6 +94,7 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
             panels_.push_back({order, width_ + first, std::min(rank - first, lanes)});
         numbers_ += (rank + lanes - 1) / lanes * lanes * state_entries(order);
         width_ += rank;
+        if (order == kProduct) products_ = rank;
     }
     const int64_t count = std::clamp<int64_t>(n_ / kRowsOfRange, 1, kMostRanges);
     const int64_t blocks = (n_ + kBlock - 1) / kBlock;
@@ -201,7 +204,10 @@ void Engine::swap(size_t k, int add, int remove, bool sums) {
     }
 }
 
-void Engine::clear(size_t k) { std::memset(states_[k].data(), 0, states_[k].size()); }
+void Engine::clear(size_t k) {
+    std::memset(states_[k].data(), 0, states_[k].size());
+    if (products_ > 0) start_products(task_of(k, {0, n_}), etas[k].loadings);
+}
 
 // Mean of the blocks' part of every row, in fitted_, and its variance, in work_.
 void Engine::fitted(size_t k) {
@@ -294,6 +300,66 @@ void Engine::solve(size_t k, size_t j, bool learn, double damping) {
     throw Failed{"a block is not positive definite"};
 }
 
+// The constants of product factors given their functions; rhs is then that of the functions given the constants.
+bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found) {
+    const int64_t codes = columns_[j].n_codes - 1, K = width_ - 1, R = products_, first = K - R;
+    const size_t size = static_cast<size_t>(R);
+    std::vector<double> precision(size * size, 0.0), inverse(size * size), left(size, 0.0), half(size, 0.0);
+    for (int64_t b = 0; b < codes; b++) {
+        const double* mean = own.mean + b * width_ + 1;
+        for (int64_t f = 0; f < R; f++) {
+            const double* row = gram + (b * K + first + f) * K;
+            double sum = rhs[b * K + first + f];
+            for (int64_t g = 0; g < K; g++) sum -= row[g] * (mean[g] - (g < first ? 0.0 : own.constants[g - first]));
+            left[static_cast<size_t>(f)] += sum;
+            for (int64_t g = 0; g < R; g++) precision[static_cast<size_t>(f * R + g)] += row[first + g];
+        }
+    }
+    for (size_t f = 0; f < size; f++) precision[f * size + f] += kConstantPrecision;
+    if (!passes_.invert(precision.data(), R, inverse.data())) return false;
+    found.mean.assign(size, 0.0);
+    found.variance.assign(size, 0.0);
+    for (size_t a = 0; a < size; a++)
+        for (size_t b = a; b < size; b++) half[b] += inverse[a * size + b] * left[a];
+    for (size_t a = 0; a < size; a++)
+        for (size_t b = a; b < size; b++) {
+            found.mean[a] += inverse[a * size + b] * half[b];
+            found.variance[a] += inverse[a * size + b] * inverse[a * size + b];
+        }
+    for (int64_t b = 0; b < codes; b++)
+        for (int64_t f = 0; f < K; f++) {
+            const double* row = gram + (b * K + f) * K + first;
+            for (int64_t g = 0; g < R; g++) rhs[b * K + f] -= row[g] * found.mean[static_cast<size_t>(g)];
+        }
+    return true;
+}
+
+// Functions of product factors get a root mean square of one, and the loadings the scale; states stay what they are.
+void Engine::rescale_products(size_t k) {
+    for (int64_t f = 0; f < products_; f++) {
+        const int64_t at = width_ - products_ + f, K = width_ - 1;
+        for (size_t j = 0; j < columns_.size(); j++) {
+            const EngineColumn& column = columns_[j];
+            ColumnArrays& own = etas[k].columns[j];
+            const int64_t codes = column.n_codes - 1;
+            double square = 0.0;
+            for (int64_t b = 0; b < codes; b++)
+                square += column.mass[static_cast<size_t>(b)] * own.mean[b * width_ + at] * own.mean[b * width_ + at];
+            const double scale = std::sqrt(square);
+            if (!(scale > kLeastProductScale)) continue;
+            for (int64_t b = 0; b <= codes; b++) {
+                own.mean[b * width_ + at] /= scale;
+                own.variance[b * width_ + at] /= square;
+                inserted_[k][j][static_cast<size_t>(b * width_ + at)] /= square;
+            }
+            for (int64_t a = 0; a < column.factors.task.m; a++) own.smooth[a * K + at - 1] /= scale;
+            for (int64_t b = 0; b < codes; b++) own.rough[b * K + at - 1] /= scale;
+            own.constants[f] /= scale;
+            etas[k].loadings[f] *= scale;
+        }
+    }
+}
+
 // The main effect given the factors, then the factors given it; smoothing parameters by Fellner and Schall.
 bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double jitter) {
     const EngineColumn& column = columns_[j];
@@ -350,6 +416,8 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         for (int64_t f = 0; f < K; f++)
             factor_rhs[b * K + f] -=
                 gram_[static_cast<size_t>(b * W * W + 1 + f)] * precision * main_mean[static_cast<size_t>(b)];
+    Constants constants;
+    if (products_ > 0 && !solve_constants(j, own, factor_gram, factor_rhs, constants)) return false;
     const int64_t G = column.factors.n_lam();
     std::vector<double> lam(own.lam, own.lam + G * K), rough, plain;
     CouplingTask coupling{0, nullptr, nullptr};
@@ -406,6 +474,14 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
             own.mean[b * W + 1 + f] = mean[b * K + f];
             own.variance[b * W + 1 + f] = variance[b * K + f];
         }
+    for (int64_t g = 0; g < products_; g++) {
+        const size_t at = static_cast<size_t>(g);
+        own.constants[g] = own.mean[codes * W + W - products_ + g] = constants.mean[at];
+        for (int64_t b = 0; b < codes; b++) {
+            own.mean[b * W + W - products_ + g] += constants.mean[at];
+            own.variance[b * W + W - products_ + g] += constants.variance[at];
+        }
+    }
     if (!learn) return true;
     int64_t first = 0;
     for (const auto& [order, rank] : ranks_) {  // functions of one order share their smoothing parameters
@@ -470,6 +546,7 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
                 poll();
                 guarded(k, backwards ? columns_.size() - 1 - j : j, learn);
             }
+            rescale_products(k);
             poll();
             move_mains(k, learn_mains);
         }
@@ -503,6 +580,7 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
         waiting = static_cast<int>(j);
     }
     if (waiting >= 0) swap(0, waiting, -1, false);
+    rescale_products(0);
     fitted(0);
     for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
         rows_.variance[i] = work_[i];
@@ -644,6 +722,7 @@ void Engine::keep(size_t k, size_t j) {
     kept_.main_lam.assign(own.main_lam, own.main_lam + column.main.n_lam());
     kept_.lam.assign(own.lam, own.lam + column.factors.n_lam() * K);
     kept_.edf.assign(own.edf, own.edf + column.factors.n_lam() * K);
+    kept_.constants.assign(own.constants, own.constants + products_);
 }
 
 void Engine::restore(size_t k, size_t j) {
@@ -657,6 +736,7 @@ void Engine::restore(size_t k, size_t j) {
     std::copy(kept_.main_lam.begin(), kept_.main_lam.end(), own.main_lam);
     std::copy(kept_.lam.begin(), kept_.lam.end(), own.lam);
     std::copy(kept_.edf.begin(), kept_.edf.end(), own.edf);
+    std::copy(kept_.constants.begin(), kept_.constants.end(), own.constants);
 }
 
 // As it was solved last: functions that never were are zero.
@@ -665,6 +745,7 @@ void Engine::rest(size_t k, size_t j) {
     const int64_t first = std::max<int64_t>(own.solved, 1), K = width_ - 1;
     for (int64_t b = 0; b < columns_[j].n_codes; b++)
         for (int64_t f = first; f < width_; f++) own.mean[b * width_ + f] = own.variance[b * width_ + f] = 0.0;
+    for (int64_t g = std::max<int64_t>(first - (width_ - products_), 0); g < products_; g++) own.constants[g] = 0.0;
     for (int64_t f = first - 1; f < K; f++) {
         for (int64_t a = 0; a < columns_[j].factors.task.m; a++) own.smooth[a * K + f] = 0.0;
         for (int64_t b = 0; b + 1 < columns_[j].n_codes; b++) own.rough[b * K + f] = 0.0;

@@ -45,6 +45,7 @@ struct ColumnArrays {
     double *main_smooth, *main_rough;  // (m,), (n_codes - 1,)
     double *smooth, *rough;            // (m, width - 1), (n_codes - 1, width - 1)
     double* edf;                       // (smoothing parameters of the factors, width - 1)
+    double* constants;                 // (product factors,): beside their functions, and in mean
     int64_t solved;                    // functions that have been solved since they are there
 };
 
@@ -68,6 +69,7 @@ struct EtaArrays {
     std::vector<ColumnArrays> columns;
     double* coef = nullptr;  // (q,)
     double* lam = nullptr;   // (groups of main effects,)
+    double* loadings = nullptr;  // (product factors,), which come last
     double intercept = 0.0, trace = 0.0;
     Tensor tensor;
 };
@@ -143,6 +145,11 @@ class Engine {
     void at(bool evaluate);
     bool decreases(size_t k);
     void solve(size_t k, size_t j, bool learn, double damping);
+    struct Constants {
+        std::vector<double> mean, variance;  // (product factors,)
+    };
+    bool solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found);
+    void rescale_products(size_t k);
     bool try_solve(size_t k, size_t j, bool learn, double damping, double jitter);
     void bound(size_t j, const ColumnArrays& own, double* mean);
     void quadratic_sweep(bool learn, bool learn_mains, bool backwards);
@@ -162,6 +169,7 @@ class Engine {
 
     const Passes& passes_;
     int64_t n_, width_, numbers_;
+    int64_t products_ = 0;  // product factors
     std::vector<EngineColumn> columns_;
     std::vector<std::pair<int, int64_t>> ranks_;
     bool float64_, quadratic_;
@@ -179,7 +187,7 @@ class Engine {
     std::vector<std::vector<double>> partial_;
     std::vector<double> fitted_, new_eta_, new_value_, new_slope_, new_curvature_, new_variance_, working_weight_;
     struct Kept {
-        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough, main_lam, lam, edf;
+        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough, main_lam, lam, edf, constants;
     } kept_;
 };
 

@@ -103,9 +103,12 @@ NB_MODULE(_native, m) {
           nb::arg("weighted_response"), nb::arg("gram").noconvert(), nb::arg("rhs").noconvert());
     m.def("read_state", &read_state, nb::arg("isa"), nb::arg("state"), nb::arg("ranks"), nb::arg("mean").noconvert(),
           nb::arg("variance").noconvert());
+    m.def("start_state", &start_state, nb::arg("isa"), nb::arg("state"), nb::arg("n"), nb::arg("ranks"),
+          nb::arg("loadings"));
     m.def("state_size", &state_size, nb::arg("ranks"), nb::arg("float64"), "Numbers of one row's state.");
     m.attr("STATE_BLOCK") = ahofm::kBlock;
     m.attr("STATE_HEAD") = ahofm::kStateHead;
+    m.attr("PRODUCT") = ahofm::kProduct;
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
     bind_engine(m);
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),

@@ -44,6 +44,9 @@ struct Panel {
     T* bins;      // (codes, lanes)
     T* state;     // (rows, order, lanes): e_1 .. e_order of each row, over the columns seen so far
     bool cancels;
+
+    // Numbers of a row's state: the polynomials, or the product.
+    int64_t entries() const { return (group->order == kProduct ? 1 : order) * static_cast<int64_t>(lanes); }
 };
 
 // All panels of some linear predictors, and their storage. Panels are of `below` orders less than their factors: a pass
@@ -88,14 +91,14 @@ class Panels {
     // Elements of state a row needs.
     int64_t state_per_row() const {
         int64_t total = 0;
-        for (const Panel<T>& panel : *this) total += static_cast<int64_t>(panel.order) * panel.lanes;
+        for (const Panel<T>& panel : *this) total += panel.entries();
         return total;
     }
 
     void place_states(T* memory, int64_t rows) {
         for (Panel<T>& panel : *this) {
             panel.state = memory;
-            memory += rows * panel.order * panel.lanes;
+            memory += rows * panel.entries();
         }
     }
 
@@ -136,7 +139,7 @@ class Panels {
 // e_{d-1} is about eps * (size of the column / size of the others)^(d-1), sizes as root mean squares over codes.
 template <class T>
 bool removal_cancels(const Panel<T>& panel, const Rows& rows) {
-    if (panel.order > 5) return true;
+    if (panel.order > 5) return true;  // also of products, which need all columns at once
     const double limit = 1e-5 / (sizeof(T) == 4 ? 6e-8 : 1.1e-16);
     Buffer<double> squares(static_cast<int64_t>(rows.n_columns) * panel.lanes);  // mean square per column and factor
     double all[16] = {};

@@ -115,6 +115,10 @@ struct CurvePanel {
     int predictor;
     const double* table;    // (rows of all columns, kCurveLanes)
     const double* weights;  // (kCurveLanes,): loadings of the factors, over the order for contributions
+    // For contributions of products: means of the functions, (columns, kCurveLanes), and nodes of the integral.
+    const double* means = nullptr;
+    const double *nodes = nullptr, *node_weights = nullptr;
+    int n_nodes = 0;
 };
 
 struct CurveTask {
@@ -138,8 +142,11 @@ constexpr int state_lanes = 32 / static_cast<int>(sizeof(T));
 constexpr int kStateHead = 8;
 constexpr int kMaxStateOrder = 8;
 
-// Means of e_1 .. e_order and their covariances.
-constexpr int state_entries(int order) { return order * (order + 3) / 2; }
+// In the place of an order: factors that are products over all columns (ahofm.orders.PRODUCT).
+constexpr int kProduct = 10000;
+
+// Means of e_1 .. e_order and their covariances; of a product its mean and its mean square.
+constexpr int state_entries(int order) { return order == kProduct ? 2 : order * (order + 3) / 2; }
 
 struct StatePanel {
     int order;

@@ -128,6 +128,78 @@ inline void add_panel_general(const CurvePanel& panel, const Cells& cells, int64
     }
 }
 
+// Products over all columns.
+template <int Degree>
+void add_products(const CurvePanel& panel, const Cells& cells, int64_t n, double* eta) {
+    constexpr int count = CurveShape::count;
+    CurveVector weights[count];
+    __builtin_memcpy(weights, panel.weights, sizeof(weights));
+    const uint32_t* rows = cells.rows;
+    const double* t = cells.t;
+    for (int64_t r = 0; r < n; r++, rows += cells.columns, t += cells.columns) {
+        CurveVector product[count];
+        for (int v = 0; v < count; v++) product[v] = weights[v];
+        for (int j = 0; j < cells.columns; j++) {
+            CurveVector psi[count];
+            horner<Degree>(
+                reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                broadcast<CurveVector>(t[j]), cells.degrees[j], psi);
+            for (int v = 0; v < count; v++) product[v] *= psi[v];
+        }
+        CurveVector top = product[0];
+        for (int v = 1; v < count; v++) top += product[v];
+        eta[r] += sum_lanes<double, CurveShape::lanes>(top);
+    }
+}
+
+// Shapley values of a product of functions with means m: of column j, delta_j = psi_j - m_j times the integral over t
+// from 0 to 1 of the product over the others of (m + t delta). Gauss-Legendre nodes and weights, enough of them to be
+// exact; nothing is divided.
+template <int Degree>
+void contributions_of_products(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after,
+                    double* contributions, int64_t stride) {
+    constexpr int count = CurveShape::count;
+    const int columns = cells.columns, length = columns * count;
+    CurveVector weights[count];
+    __builtin_memcpy(weights, panel.weights, sizeof(weights));
+    const CurveVector* means = reinterpret_cast<const CurveVector*>(panel.means);
+    CurveVector* sums = after + length + count;
+    const uint32_t* rows = cells.rows;
+    const double* t = cells.t;
+    for (int64_t r = 0; r < n; r++, rows += columns, t += columns, contributions += stride) {
+        for (int j = 0; j < columns; j++) {
+            CurveVector psi[count];
+            horner<Degree>(
+                reinterpret_cast<const CurveVector*>(panel.table + static_cast<int64_t>(rows[j]) * kCurveLanes),
+                broadcast<CurveVector>(t[j]), cells.degrees[j], psi);
+            for (int v = 0; v < count; v++) {
+                phi[j * count + v] = psi[v] - means[j * count + v];
+                sums[j * count + v] = CurveVector{};
+            }
+        }
+        for (int q = 0; q < panel.n_nodes; q++) {
+            const CurveVector node = broadcast<CurveVector>(panel.nodes[q]);
+            CurveVector before[count];
+            for (int v = 0; v < count; v++) {
+                after[length + v] = broadcast<CurveVector>(1.0);
+                before[v] = weights[v] * panel.node_weights[q];
+            }
+            for (int k = length - 1; k >= 0; k--) after[k] = after[k + count] * (means[k] + node * phi[k]);
+            for (int j = 0; j < columns; j++)
+                for (int v = 0; v < count; v++) {
+                    const int k = j * count + v;
+                    sums[k] += before[v] * after[k + count];
+                    before[v] *= means[k] + node * phi[k];
+                }
+        }
+        for (int j = 0; j < columns; j++) {
+            CurveVector sum = phi[j * count] * sums[j * count];
+            for (int v = 1; v < count; v++) sum += phi[j * count + v] * sums[j * count + v];
+            contributions[j] += sum_lanes<double, CurveShape::lanes>(sum);
+        }
+    }
+}
+
 // Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the
 // order.
 template <int Order, int Degree>
@@ -254,8 +326,9 @@ class CurvePass {
     }
 
     static int64_t state_size(const CurveTask& task) {
-        int order = 0;
-        for (int q = 0; q < task.n_panels; q++) order = task.panels[q].order > order ? task.panels[q].order : order;
+        int order = 2;  // as much as contributions of products need
+        for (int q = 0; q < task.n_panels; q++)
+            if (task.panels[q].order != kProduct) order = task.panels[q].order > order ? task.panels[q].order : order;
         const int64_t copies = task.contributions != nullptr ? task.n_columns + 2 : 1;
         return copies * order * kCurveLanes;
     }
@@ -341,6 +414,7 @@ class CurvePass {
             case 3: return add_panel<3, Degree>(panel, cells, n, eta);
             case 4: return add_panel<4, Degree>(panel, cells, n, eta);
             case 5: return add_panel<5, Degree>(panel, cells, n, eta);
+            case kProduct: return add_products<Degree>(panel, cells, n, eta);
             default: return add_panel_general(panel, cells, n, eta, state_.get());
         }
     }
@@ -359,6 +433,9 @@ class CurvePass {
         double* contributions = task_.contributions + row * stride + panel.predictor * columns;
         CurveVector* phi = reinterpret_cast<CurveVector*>(phi_.get());
         switch (panel.order) {
+            case kProduct:
+                return contributions_of_products<Degree>(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()),
+                                              contributions, stride);
             case 2: return contributions_panel<2, Degree>(panel, cells, n, phi, contributions, stride);
             case 3: return contributions_panel<3, Degree>(panel, cells, n, phi, contributions, stride);
             default:

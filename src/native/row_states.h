@@ -13,6 +13,9 @@
 // A step puts one column back and takes the next one out in a single visit to each row. What remains are the moments
 // that the second column's ridge problem needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are
 // summed per code of that column.
+//
+// Of a product over all columns the state is its mean and its mean square. Columns are multiplied in and divided out,
+// which costs no digits; means keep away from zero by what no prediction shows.
 #pragma once
 
 #include "codes.h"
@@ -137,6 +140,36 @@ void panel_step(const PanelStep<T>& step) {
     }
 }
 
+constexpr double kLeastFactor = 1e-6;  // of a product's functions, whose root mean square is 1
+
+template <class T>
+void product_step(const PanelStep<T>& step) {
+    constexpr int lanes = state_lanes<T>;
+    for (int r = 0; r < step.n; r++) {
+        T* record = step.state + r * (2 * lanes);
+        Lanes<T> mean = load(record), square = load(record + lanes);
+        if (step.in != nullptr) {
+            const T* row = step.in + static_cast<int64_t>(step.in_rows[r]) * 2 * lanes;
+            const Lanes<T> m = load(row);
+            mean *= m;
+            square *= m * m + load(row + lanes);
+        }
+        if (step.out != nullptr) {
+            const T* row = step.out + static_cast<int64_t>(step.out_rows[r]) * 2 * lanes;
+            const Lanes<T> m = load(row);
+            mean /= m;
+            square /= m * m + load(row + lanes);
+            const Lanes<T> variance = square - mean * mean;
+            SlopeMoments<T>& slope = step.slopes[static_cast<int64_t>(r) * step.n_panels];
+            slope.g = mean;
+            slope.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));
+            slope.c = broadcast<Lanes<T>>(T(0));
+        }
+        store(record, mean);
+        store(record + lanes, square);
+    }
+}
+
 template <class T>
 using PanelStepOf = void (*)(const PanelStep<T>&);
 
@@ -145,7 +178,7 @@ PanelStepOf<T> panel_step_of(int order) {
     static constexpr PanelStepOf<T> steps[] = {panel_step<T, 2>, panel_step<T, 3>, panel_step<T, 4>, panel_step<T, 5>,
                                                panel_step<T, 6>, panel_step<T, 7>, panel_step<T, 8>};
     static_assert(sizeof(steps) / sizeof(steps[0]) == kMaxStateOrder - 1, "one step per order");
-    return steps[order - 2];
+    return order == kProduct ? product_step<T> : steps[order - 2];
 }
 
 // Means and variances of a column as rows read them: in their precision, panels of lanes padded with zeros.
@@ -164,9 +197,12 @@ class MomentTables {
             for (int k = 0; k < task.n_panels; k++) {
                 const StatePanel& panel = task.panels[k];
                 T* to = tables_.get() + (k * size_ + c) * 2 * lanes;
+                const bool product = panel.order == kProduct;
                 for (int f = 0; f < lanes; f++) {
-                    to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(0);
+                    to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(product);
                     to[lanes + f] = f < panel.used ? static_cast<T>(variance[panel.first + f]) : T(0);
+                    if (product && __builtin_fabs(to[f]) < kLeastFactor)
+                        to[f] = static_cast<T>(__builtin_copysign(kLeastFactor, to[f]));
                 }
             }
         }
@@ -342,8 +378,10 @@ void read_state_of(const BlockTask& task, double* mean, double* variance) {
         for (int k = 0; k < task.n_panels; k++) {
             const int order = task.panels[k].order;
             const T* own = at + row * state_entries(order) * lanes;
-            const Lanes<T> variances = load(own + (state_entries(order) - 1) * lanes);
-            m += sum_lanes<T, lanes>(load(own + (order - 1) * lanes));
+            Lanes<T> variances = load(own + (state_entries(order) - 1) * lanes);
+            const Lanes<T> means = load(own + (order == kProduct ? 0 : order - 1) * lanes);
+            if (order == kProduct) variances -= means * means;
+            m += sum_lanes<T, lanes>(means);
             v += sum_lanes<T, lanes>(variances > T(0) ? variances : broadcast<Lanes<T>>(T(0)));
             at += kBlock * state_entries(order) * lanes;
         }

@@ -179,6 +179,59 @@ void backward_prefix_suffix(const Panel<T>& panel, const Block& block, const dou
     }
 }
 
+// A product over all columns: the state of a row is the product over the columns seen so far.
+template <class T, int Lanes>
+void forward_product(const Panel<T>& panel, const Block& block, const T*, double* eta) {
+    using S = Shape<T, Lanes>;
+    using Vector = typename S::Vector;
+    const uint32_t* offsets = block.offsets;
+    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
+    Vector* state = reinterpret_cast<Vector*>(panel.state + block.state_row * Lanes);
+    for (int r = 0; r < block.rows; r++, offsets += block.stride, state += S::count) {
+        for (int v = 0; v < S::count; v++) {
+            Vector product = block.first_tile ? broadcast<Vector>(T(1)) : state[v];
+            for (int j = 0; j < block.columns; j++)
+                product *= reinterpret_cast<const Vector*>(panel.table + static_cast<int64_t>(offsets[j]) * Lanes)[v];
+            state[v] = product;
+        }
+        if (block.last_tile && eta != nullptr) {
+            Vector top = Vector{};
+            for (int v = 0; v < S::count; v++) top += loadings[v] * state[v];
+            eta[r] += sum_lanes<T, S::lanes>(top);
+        }
+    }
+}
+
+// The product of the columns before j times that of those after it. The block must hold all columns.
+template <class T, int Lanes>
+void backward_product(const Panel<T>& panel, const Block& block, const double* g, T*) {
+    using S = Shape<T, Lanes>;
+    using Vector = typename S::Vector;
+    const uint32_t* offsets = block.offsets;
+    const int columns = block.columns;
+    const Vector* loadings = reinterpret_cast<const Vector*>(panel.loadings);
+    Buffer<T> memory(static_cast<int64_t>(columns) * Lanes);
+    Vector* before = reinterpret_cast<Vector*>(memory.get());  // (columns, count)
+    const auto phi = [&](int j) {
+        return reinterpret_cast<const Vector*>(panel.table + static_cast<int64_t>(offsets[j]) * Lanes);
+    };
+    for (int r = 0; r < block.rows; r++, offsets += block.stride) {
+        for (int v = 0; v < S::count; v++) {
+            Vector product = broadcast<Vector>(static_cast<T>(g[r])) * loadings[v];
+            for (int j = 0; j < columns; j++) {
+                before[j * S::count + v] = product;
+                product *= phi(j)[v];
+            }
+            Vector after = broadcast<Vector>(T(1));
+            for (int j = columns - 1; j >= 0; j--) {
+                Vector* bin = reinterpret_cast<Vector*>(panel.bins + static_cast<int64_t>(offsets[j]) * Lanes);
+                bin[v] += before[j * S::count + v] * after;
+                after *= phi(j)[v];
+            }
+        }
+    }
+}
+
 // The moment form's last step, with phi and loadings as the rows saw them (rounded to T).
 template <class T>
 void remove_own_moment(const Panel<T>& panel, int64_t n_codes, const double* g_per_code) {
@@ -218,6 +271,7 @@ Backward<T> backward_of_width(int order) {
 
 template <class T>
 Forward<T> forward_of(const Panel<T>& panel, bool with_main) {
+    if (panel.group->order == kProduct) return panel.lanes == 8 ? forward_product<T, 8> : forward_product<T, 16>;
     if (panel.lanes == 8)
         return with_main ? forward_of_width<T, 8, true>(panel.order) : forward_of_width<T, 8, false>(panel.order);
     return with_main ? forward_of_width<T, 16, true>(panel.order) : forward_of_width<T, 16, false>(panel.order);
@@ -225,6 +279,7 @@ Forward<T> forward_of(const Panel<T>& panel, bool with_main) {
 
 template <class T>
 Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
+    if (panel.group->order == kProduct) return panel.lanes == 8 ? backward_product<T, 8> : backward_product<T, 16>;
     if (panel.cancels) return panel.lanes == 8 ? backward_prefix_suffix<T, 8> : backward_prefix_suffix<T, 16>;
     if (panel.lanes == 8)
         return with_main ? backward_of_width<T, 8, true>(panel.order) : backward_of_width<T, 8, false>(panel.order);

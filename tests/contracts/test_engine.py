@@ -16,6 +16,7 @@ from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import INSTRUCTION_SETS
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.orders import PRODUCT
 from ahofm.priors.arrays import coordinate_count, prior_arrays
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
@@ -106,8 +107,9 @@ def fit_of(family, interactions, order, n=400, threads=1, kinds=KINDS):
     table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
     encoder = Encoder.learn(table, kinds, default=SplineIID(n_basis=6), max_codes=30)
     data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
-    problem = TrainingProblem.of(data, {2: 2, 3: 1} if order > 2 else {2: 5}, settings)
-    fit = problem.staged_fit(Candidate(interactions, 0.7, 0.7), 0, 0)
+    ranks = {PRODUCT: 5} if order == PRODUCT else {2: 2, 3: 1} if order > 2 else {2: 5}
+    problem = TrainingProblem.of(data, ranks, settings)
+    fit = problem.staged_fit(Candidate(interactions, 0.7, 0.7, product=order == PRODUCT), 0, 0)
     return replace(fit, precision="float64", executor=ThreadExecutor(threads))
 
 
@@ -138,14 +140,15 @@ def assert_same(found, expected, within):
             np.testing.assert_allclose(
                 getattr(own.smooth, part), getattr(reference.smooth, part), atol=within, rtol=within, err_msg=part
             )
+        np.testing.assert_allclose(own.loadings, reference.loadings, atol=within, rtol=within)
         for block, partner in zip(own.blocks, reference.blocks, strict=True):
-            for part in ("mean", "variance", "lam", "main_lam"):
+            for part in ("mean", "variance", "lam", "main_lam", "constants"):
                 np.testing.assert_allclose(
                     getattr(block, part), getattr(partner, part), atol=within, rtol=within, err_msg=part
                 )
 
 
-@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("order", [2, 3, PRODUCT])
 @pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sweeps(family, interactions, order):

@@ -34,7 +34,7 @@ def plan_for(n, *, known=300, **settings):
     asked = Settings(**settings)
     data = prepared(read_table(X), Rows(y, np.ones(known), None), Gaussian(), asked, n)
     problem = TrainingProblem.of(data, ranks_for(data, asked, n), asked)
-    return Plan.of(problem, len(candidates_for(problem, asked)), n)
+    return Plan.of(problem, candidates_for(problem, asked), n)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spli
 from ahofm.columns.table import Table
 from ahofm.families import Gaussian
 from ahofm.model import Model, Predictor, Reason, Trace
+from ahofm.orders import PRODUCT
 
 KINDS = [Spline(n_basis=5), RandomWalk(), SplineIID(n_basis=5), Categorical(), Cyclic(n_basis=5), Linear(), None]
 
@@ -45,6 +46,9 @@ def random_model(seed, ranks, n_columns=4, *, centred=False, family=None, loaded
     for k in range(family.n_eta):
         own = Predictor.of(ranks, 0.7 + k, [c * (1 + k) for c in coef], [v * (1 + k) for v in level])
         loadings = {order: rng.normal(size=rank) * 10.0 ** rng.uniform(-1, 1, rank) for order, rank in ranks.items()}
+        if PRODUCT in ranks:  # some constants are zero: such a column is in every term
+            means = rng.normal(size=(n_columns, ranks[PRODUCT]))
+            own = replace(own, product_means=np.where(rng.random(means.shape) < 0.1, 0.0, means))
         predictors.append(replace(own, loadings=loadings) if loaded else own)
     smoothing_parameters = {order: np.ones(n_columns) for order in (1, *ranks)}
     trace = Trace("none", Reason.CONVERGED, ())

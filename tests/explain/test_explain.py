@@ -17,9 +17,10 @@ from ahofm.explain import (
     variance_shares,
 )
 from ahofm.families import GaussianLocationScale
+from ahofm.orders import PRODUCT
 from tests.explain.models import BruteForce, random_model
 
-RANKS = [{}, {2: 2}, {2: 1, 3: 2}, {3: 1}, {2: 3, 4: 2}, {2: 1, 3: 1, 4: 1}]
+RANKS = [{}, {2: 2}, {2: 1, 3: 2}, {3: 1}, {2: 3, 4: 2}, {2: 1, 3: 1, 4: 1}, {PRODUCT: 2}, {2: 2, 3: 1, PRODUCT: 3}]
 every_model = pytest.mark.parametrize(
     ("ranks", "seed", "centred"), [(ranks, seed, c) for seed, ranks in enumerate(RANKS) for c in (False, True)]
 )
@@ -165,16 +166,25 @@ def test_marginals_average_over_the_other_columns(ranks, seed, centred):
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("order", [2, 3, None])
 @pytest.mark.parametrize("k", [1, 7, 1000])
-def test_the_search_finds_what_enumeration_finds(order, k, centred):
-    model = random_model(11, {2: 3, 3: 4}, n_columns=12, centred=centred)
+@pytest.mark.parametrize("ranks", [{2: 3, 3: 4}, {PRODUCT: 3}, {2: 2, 3: 1, PRODUCT: 2}], ids=str)
+def test_the_search_finds_what_enumeration_finds(ranks, order, k, centred):
+    model = random_model(11, ranks, n_columns=8 if PRODUCT in ranks else 12, centred=centred)
     found = top_interactions(model, k, order)
     pure = purify(model, 0)
-    sizes = (2, 3) if order is None else (order,)
+    p = len(pure.books)
+    sizes = pure.term_orders[1:] if order is None else (order,)
     values = {}
     for size in sizes:
-        part, w = pure.orders.slices[size], pure.loadings[size]
-        for s in combinations(range(12), size):
-            values[s] = w @ np.prod(pure.moments[list(s)][:, part, part], axis=0) @ w
+        part = pure.orders.slices.get(size, slice(0, 0))
+        every = pure.orders.slices.get(PRODUCT, slice(0, 0))
+        which = [*range(part.start, part.stop), *range(every.start, every.stop)]
+        w = np.concatenate([pure.loadings[d] for d in (size, PRODUCT) if d in pure.orders])
+        for s in combinations(range(p), size):
+            constants = np.ones((p, len(which)))
+            if PRODUCT in ranks:
+                constants[:, part.stop - part.start :] = pure.linear_predictor.product_means
+            own = w * np.prod(constants[[j for j in range(p) if j not in s]], axis=0)
+            values[s] = own @ np.prod(pure.moments[list(s)][:, which][:, :, which], axis=0) @ own
     best = sorted(values.items(), key=lambda item: -item[1])[:k]
     assert len(found.terms) == len(best)
     assert close(found.std**2, np.array([value for _, value in best]))

@@ -38,7 +38,9 @@ def curve_call(shape):
     number = (np.array([-1.0, 0.0, 1.0]), np.ones(4), np.zeros(4), 3, 0.0, 0.0)
     cyclic = (np.array([0.25, 0.5]), np.ones(3), np.zeros(3), 1, 0.5, 2.0)
     rows = 5 * 4 + 3 + 4 * 2
-    groups = [(order, rng.normal(size=(2, rows, 8)), np.ones((2, 8))) for order in (2, 3)]
+    groups = [(order, rng.normal(size=(2, rows, 8)), np.ones((2, 8)), None) for order in (2, 3)]
+    products = np.ones((1, 3, 8)), np.array([0.2, 0.8]), np.array([0.5, 0.5])
+    groups.append((_native.PRODUCT, rng.normal(size=(1, rows, 8)), np.ones((1, 8)), products))
     return [columns, [number, 3, cyclic], [(0.0, rng.normal(size=rows), groups)], np.zeros(shape)]
 
 
@@ -53,6 +55,13 @@ def swap_call():
         for j, (own, size) in enumerate(zip((first, second), SIZES, strict=True))
     )
     return [state, N, list(ORDERS), enters, leaves, np.zeros((SIZES[1], width, width)), np.zeros((SIZES[1], width))]
+
+
+def product_state():
+    """States without any column, of pairs and of product factors."""
+    orders = [(2, 1), (_native.PRODUCT, 3)]
+    numbers = _native.state_size(orders, True)
+    return [np.zeros((-(-N // _native.STATE_BLOCK), _native.STATE_BLOCK * numbers)), N, orders]
 
 
 WIDTH = 1 + sum(rank for _, rank in ORDERS)
@@ -103,7 +112,7 @@ ENGINE_SIZES = [4, 6]
 def engine_call(kinds, ranks, n_eta, loss, tensor):
     """Two columns with priors of some kinds."""
     rng, width = np.random.default_rng(5), 1 + sum(rank for _, rank in ranks)
-    n_lam = [[2, 2, 1, 3][kind] for kind in kinds]
+    n_lam, products = [[2, 2, 1, 3][kind] for kind in kinds], dict(ranks).get(_native.PRODUCT, 0)
     columns = [
         {
             "codes": rng.integers(0, size, N).astype(kind_of_code),
@@ -128,6 +137,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
                 "smooth": np.zeros((2 if kind in (0, 3) else 0, width - 1)),
                 "rough": np.zeros((size - 1, width - 1)),
                 "edf": np.zeros((n, width - 1)),
+                "constants": np.ones(products),
                 "solved": 0,
             }
             for size, kind, n in zip(ENGINE_SIZES, kinds, n_lam, strict=True)
@@ -137,6 +147,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
     strengths = {name: np.ones((2, 2)) if tensor else None for name in ("along", "plain")}
     etas = [
         {"columns": own, "coef": np.zeros(3), "lam": np.ones(2), "intercept": 0.1, "trace": 0.0, "edf": 1.0, "age": 0}
+        | {"loadings": np.ones(products)}
         | {name: None if array is None else array.copy() for name, array in strengths.items()}
         for own in shares
     ]
@@ -183,6 +194,7 @@ CALLS = {
     "curves": lambda isa: [isa, *curve_call((N, 1))],
     "curves, shares": lambda isa: [isa, *curve_call((N, 1, 3))],
     "swap_columns": lambda isa: [isa, *swap_call()],
+    "start_state": lambda isa: [isa, *product_state(), np.ones(3)],
     "read_state": lambda isa: [isa, swap_call()[0], list(ORDERS), np.zeros(N), np.zeros(N)],
     "state_size": lambda isa: [list(ORDERS), False],
     "inverses": lambda isa: [isa, matrices()],
@@ -202,6 +214,7 @@ CALLS = {
     "solve_prior, spline and iid": lambda isa: [isa, *solve_call(3)],
     "Engine": lambda isa: [isa, *engine_call((0, 2), [(2, 3)], 1, None, True)],
     "Engine, classes": lambda isa: [isa, *engine_call((1, 3), [(2, 2), (3, 1)], 2, (5, 0.0), False)],
+    "Engine, products": lambda isa: [isa, *engine_call((0, 3), [(2, 1), (_native.PRODUCT, 3)], 1, None, False)],
     "Engine, a function": lambda isa: [isa, *engine_call((0, 1), [(2, 2)], 1, squares, False)],
     "encode_numbers": lambda isa: [np.linspace(0.0, 1.0, N), np.array([0.2, 0.7]), 3, np.zeros(N, np.uint8)],
     "multiply_add_rate": lambda isa: [isa, 1000],

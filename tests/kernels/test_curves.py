@@ -336,7 +336,7 @@ def test_the_compiled_module_checks_for_itself(change, error, message):
         "panels": np.zeros((1, 14, 8)), "out": np.zeros((3, 1)),
     }  # fmt: skip
     given.update(change)
-    group = (given["order"], given["panels"], given.get("weights", np.zeros((1, 8))))
+    group = (given["order"], given["panels"], given.get("weights", np.zeros((1, 8))), None)
     linear_predictors = given.get("linear_predictors", [(0.0, np.zeros(14), [group])])
     with pytest.raises(error, match=message):
         _native.curves(given["isa"], given["columns"], given["places"], linear_predictors, given["out"])

@@ -94,7 +94,7 @@ REFUSED = {
     "short curves": (lambda: _native.curves("baseline", *curve_call((70, 1))[:2], [(0.0,)], np.zeros((70, 1))),
         r"linear predictor 0: expected \(intercept, main, \[panels, ...\]\)"),
     "short panels": (lambda: _native.curves("baseline", *curve_call((70, 1))[:2], [(0.0, np.zeros(31), [(2,)])],
-        np.zeros((70, 1))), r"panels: expected \(order, panels, weights\)"),
+        np.zeros((70, 1))), r"panels: expected \(order, panels, weights, products\)"),
     "a negative rank": (lambda: call_block(ranks=[(2, -3)]), "rank must be between 0 and 1048576, got -3"),
     "a rank that overflows": (lambda: _native.state_size([(2, BIG)], True), "rank must be between 0 and 1048576"),
     "an order without a state": (lambda: _native.state_size([(10**6, 1)], True),

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from ahofm.columns import Codes
 from ahofm.kernels import Chunk, ReferenceCurves, ReferenceKernel
 from ahofm.model import Layout, Predictor
+from ahofm.orders import PRODUCT
 from tests import brute_force
 from tests.explain.models import random_model
 
-RANKS = [{}, {2: 3}, {3: 2}, {2: 2, 3: 1}, {4: 2, 2: 1}, {2: 1, 3: 1, 4: 1, 5: 1}]
+RANKS = [{}, {2: 3}, {3: 2}, {2: 2, 3: 1}, {4: 2, 2: 1}, {2: 1, 3: 1, 4: 1, 5: 1}, {PRODUCT: 2}, {2: 2, PRODUCT: 3}]
 every_rank = pytest.mark.parametrize("ranks", RANKS, ids=str)
 N_COLUMNS = 5
 
@@ -50,7 +52,17 @@ def test_scaling(ranks, factor):
         np.testing.assert_array_equal(mine[:, 1:], theirs[:, 1:])
 
 
-@pytest.mark.parametrize(("first", "second"), [({}, {2: 2}), ({2: 3}, {2: 1, 3: 2}), ({4: 1, 2: 2}, {3: 1}), ({}, {})])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {2: 2}),
+        ({2: 3}, {2: 1, 3: 2}),
+        ({4: 1, 2: 2}, {3: 1}),
+        ({}, {}),
+        ({2: 1}, {PRODUCT: 2}),
+        ({PRODUCT: 1}, {3: 1, PRODUCT: 2}),
+    ],
+)
 def test_sums(first, second):
     a, books, codes = problem(first)
     model = random_model(0, second, N_COLUMNS)
@@ -69,6 +81,8 @@ def test_restricting(ranks):
     predictor, books, codes = problem(ranks)
     tables = predictor.tables(books)
     for kept in ([], [2], [2, 3], list(ranks)):
+        if PRODUCT in ranks and PRODUCT not in kept:
+            continue  # main effects then keep what products say of single columns: see below
         part = predictor.at_orders(kept)
         assert part.orders == {d: rank for d, rank in ranks.items() if d in kept}
         own = {d: tables.factors[d] for d in part.orders}
@@ -80,7 +94,8 @@ def test_restricting(ranks):
         np.full_like(own, book.neutral_code) if zero else own
         for own, book, zero in zip(codes.columns, books, gone, strict=True)
     )
-    factors_only = replace(tables, main=np.zeros_like(tables.main))
+    mains = replace(predictor, loadings=predictor.loadings).at_orders([]).tables(books).main
+    factors_only = replace(tables, main=tables.main - mains)
     expected = brute_force.eta(Codes(neutral, codes.sizes), [factors_only])[:, 0]
     assert_close(eta(without, books, codes), expected)
 
@@ -90,18 +105,20 @@ def test_other_forms_are_the_same_linear_predictor(ranks):
     predictor, books, codes = problem(ranks)
     expected = eta(predictor, books, codes)
     balanced = predictor.balanced()
-    assert all(set(np.abs(own)) <= {1.0} for own in balanced.loadings.values())
+    assert all(set(np.abs(own)) <= {1.0} for d, own in balanced.loadings.items() if d != PRODUCT)
     assert_close(eta(balanced, books, codes), expected)
     centred = predictor.centred(books)
     assert_close(eta(centred, books, codes)[known(books, codes)], expected[known(books, codes)])
     for j, book in enumerate(books):
         assert abs(book.distribution @ centred.at_codes(j, book)[:, 0]) < 1e-10
     plain = predictor.unloaded()
-    signs = [np.sign(own) for d, own in predictor.loadings.items() if d % 2 == 0]
-    assert (plain is None) == any((own < 0.0).any() for own in signs)
+    signs = [np.sign(own) for d, own in predictor.loadings.items() if d % 2 == 0 and d != PRODUCT]
+    assert (plain is None) == (PRODUCT in ranks or any((own < 0.0).any() for own in signs))
     if plain is not None:
         assert all((own == 1.0).all() for own in plain.loadings.values())
         assert_close(eta(plain, books, codes), expected)
+    if PRODUCT in ranks:
+        return
     positive = replace(predictor, loadings={d: np.abs(own) for d, own in predictor.loadings.items()})
     assert_close(eta(positive.unloaded(), books, codes), eta(positive, books, codes))
 
@@ -144,13 +161,15 @@ def test_tables_and_curves_agree(ranks):
 
 
 def test_a_predictor_of_some_columns_is_one_of_all():
-    predictor, books, codes = problem({2: 2, 3: 1})
+    predictor, books, codes = problem({2: 2, 3: 1, PRODUCT: 2})
     places = [3, 0, 4]
+    predictor.product_means[[1, 2]] = 1.0
     some = Predictor(
         predictor.intercept,
         tuple(predictor.coef[j] for j in places),
         tuple(predictor.centring[j] for j in places),
         predictor.loadings,
+        product_means=predictor.product_means[places],
     )
     whole = some.among(places, [book.size for book in books])
     whole.check(books)
@@ -166,6 +185,36 @@ def test_coordinates_come_back(center):
     turned = layout.linear_predictor(theta).scaled(0.5, 4.0).scaled(-0.5 / 4.0, 0.25)
     np.testing.assert_allclose(layout.theta(turned), theta, atol=1e-8)
     assert layout.theta(layout.linear_predictor(theta).scaled(0.0, -1.0)) is None, "pairs with negative loadings"
+
+
+@pytest.mark.parametrize("ranks", [{PRODUCT: 2}, {2: 1, 3: 2, PRODUCT: 2}], ids=str)
+@pytest.mark.parametrize("centred", [True, False])
+def test_product_factors_are_all_terms_of_two_and_more_columns(ranks, centred):
+    """Of subsets of the columns, one by one; without them main effects stay, and truncation leaves the lower orders."""
+    predictor, books, codes = problem(ranks, centred=centred)
+    part, loadings = predictor.orders.slices[PRODUCT], predictor.loadings[PRODUCT]
+    phi = np.stack([predictor.at_codes(j, book)[codes.columns[j]][:, part] for j, book in enumerate(books)])
+    by_order = np.zeros((N_COLUMNS + 1, len(codes.columns[0])))
+    for size in range(N_COLUMNS + 1):
+        for subset in combinations(range(N_COLUMNS), size):
+            inside = [phi[j] if j in subset else predictor.product_means[j] for j in range(N_COLUMNS)]
+            by_order[size] += np.prod(np.broadcast_arrays(*inside), axis=0) @ loadings
+    lower = predictor.at_orders([d for d in ranks if d != PRODUCT])
+    assert_close(eta(predictor, books, codes), eta(lower, books, codes) + by_order[2:].sum(axis=0))
+    for highest in range(1, N_COLUMNS + 1):
+        cut = predictor.truncated(highest)
+        expected = eta(predictor.at_orders([d for d in ranks if d <= highest]), books, codes)
+        assert_close(eta(cut, books, codes), expected + by_order[2 : highest + 1].sum(axis=0))
+    whole = Predictor.of_products(
+        {PRODUCT: ranks[PRODUCT]},
+        0.3,
+        [own[:, [0, *range(part.start, part.stop)]] for own in predictor.coef],
+        [own[[0, *range(part.start, part.stop)]] for own in predictor.centring],
+        loadings,
+        predictor.product_means,
+    )
+    main = sum(predictor.at_codes(j, book)[codes.columns[j], 0] for j, book in enumerate(books))
+    assert_close(eta(whole, books, codes), 0.3 + main + by_order.sum(axis=0))
 
 
 def test_predictors_are_pickled_and_checked():

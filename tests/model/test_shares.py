@@ -8,6 +8,7 @@ import pytest
 from ahofm.columns import Categorical, Encoder
 from ahofm.kernels import Tables
 from ahofm.model.shares import variances
+from ahofm.orders import PRODUCT
 from tests import brute_force
 from tests.problems import random_loadings
 
@@ -107,6 +108,19 @@ def test_total_is_the_variance_of_the_predictor(ranks):
     tables = random_tables(books, ranks, center=True)
     everything = Distribution(books)
     assert variances(tables, books).total == pytest.approx(everything.variance(everything.eta(tables)), rel=1e-10)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("center", [True, False])
+def test_product_factors_count_with_their_interactions(count, center):
+    """Main effects have what products say of one column; all together is the variance of the linear predictor."""
+    books = books_of((2, 3, 2, 3)[:count])
+    tables = random_tables(books, {PRODUCT: 3}, center=center)
+    everything = Distribution(books)
+    eta, found = everything.eta(tables), variances(tables, books)
+    assert found.total == pytest.approx(everything.variance(eta), rel=1e-10)
+    expected = [everything.variance_by_column(eta, j) for j in range(count)]
+    np.testing.assert_allclose(found.columns, expected, rtol=1e-10)
 
 
 def test_four_columns():

@@ -17,6 +17,7 @@ import pytest
 from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, RandomWalk, Spline
 from ahofm.explain import shapley_values
 from ahofm.families import GaussianLocationScale
+from ahofm.orders import PRODUCT
 from ahofm.report import page, write
 from tests.explain.models import random_model
 
@@ -214,7 +215,7 @@ NODE = shutil.which("node")
 
 @pytest.mark.skipif(NODE is None, reason="needs node")
 @pytest.mark.parametrize("centred", [True, False], ids=["centred", "free"])
-@pytest.mark.parametrize("ranks", [{2: 2}, {2: 1, 3: 2}, {2: 2, 4: 1}], ids=str)
+@pytest.mark.parametrize("ranks", [{2: 2}, {2: 1, 3: 2}, {2: 2, 4: 1}, {PRODUCT: 2}, {2: 1, PRODUCT: 2}], ids=str)
 def test_the_page_evaluates_loadings_of_any_sign(ranks, centred):
     """Its own code for linear predictors and Shapley values, without a browser."""
     model = random_model(5, ranks, centred=centred, family=GaussianLocationScale())

@@ -202,8 +202,13 @@ class WorkingRows(Protocol):
         """Other main effects of linear predictor k: coefficients of shape (m,)."""
         ...
 
-    def set_columns(self, k: int, ranks: Mapping[int, int], moments: Sequence[ColumnMoments]) -> None:
-        """A state from scratch, of factors of these orders and ranks, with these columns."""
+    def set_columns(
+        self, k: int, ranks: Mapping[int, int], moments: Sequence[ColumnMoments], loadings: Floats | None = None
+    ) -> None:
+        """A state from scratch, of factors of these orders and ranks, with these columns.
+
+        ``loadings`` are those of product factors, (rank,): ones by default.
+        """
         ...
 
     def swap(self, k: int, add: ColumnMoments | None, remove: ColumnMoments | None) -> BlockSums | None:
@@ -303,7 +308,8 @@ class SweepArrays:
         ``design`` (n, m), ``group`` (m,), ``within`` (m,), ``counts`` (groups,), ``strongest``.
     linear_predictors : sequence of K dicts
         ``columns``: p dicts as ``ahofm.priors.arrays.posterior_arrays`` has them; ``coef`` (m,), ``lam`` (groups,),
-        ``intercept``, ``trace``; of tensor products ``along`` and ``plain`` (p, p) or None, ``edf``, ``age``.
+        ``intercept``, ``trace``; of tensor products ``along`` and ``plain`` (p, p) or None, ``edf``, ``age``; of
+        product factors ``loadings`` (rank,).
     """
 
     columns: Sequence[Mapping[str, Any]]

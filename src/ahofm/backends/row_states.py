@@ -10,6 +10,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.kernels import BlockSums, Chunk, ColumnMoments, RowState, RowStateKernel
+from ahofm.orders import PRODUCT
 from ahofm.rows import Executor, Source, fold
 
 T = TypeVar("T")
@@ -43,10 +44,20 @@ class RowStates:
     executor : Executor
     kernel : RowStateKernel
     ranks : dict of order (>= 2) to rank
+    loadings : array of shape (rank,), optional
+        Of product factors.
     """
 
-    def __init__(self, source: Source, executor: Executor, kernel: RowStateKernel, ranks: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        executor: Executor,
+        kernel: RowStateKernel,
+        ranks: Mapping[int, int],
+        loadings: Floats | None = None,
+    ) -> None:
         """No column is in."""
+        self._loadings = None if PRODUCT not in ranks else loadings
         self._source, self._executor, self._kernel, self._ranks = source, executor, kernel, ranks
         self.clear()
         lengths = [source.chunk(index).n_rows for index in range(source.n_chunks)]
@@ -54,9 +65,11 @@ class RowStates:
 
     def clear(self) -> None:
         """Row states without any column and without a working response."""
-        kernel, ranks = self._kernel, self._ranks
+        kernel, ranks, loadings = self._kernel, self._ranks, self._loadings
         self._states = _States([])  # their memory is needed
-        self._states = _States(list(self._executor.map(lambda chunk: kernel.state(chunk, ranks), self._source)))
+        self._states = _States(
+            list(self._executor.map(lambda chunk: kernel.state(chunk, ranks, loadings), self._source))
+        )
 
     def set_working_response(self, weight: Floats, target: Floats) -> None:
         """Weights, and weighted targets, of all rows."""

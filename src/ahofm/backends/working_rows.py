@@ -14,7 +14,7 @@ from ahofm.backends.row_states import RowStates
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.kernels import BlockSums, ColumnMoments, RowStateKernel
-from ahofm.kernels.symmetric import symmetric
+from ahofm.kernels.symmetric import terms
 from ahofm.rows import Executor, Source
 from ahofm.tuning import LARGE_ETA
 
@@ -63,10 +63,12 @@ class KernelWorkingRows:
         """Other main effects."""
         self._main[k] = self._design.eta(intercept, coef)
 
-    def set_columns(self, k: int, ranks: Mapping[int, int], moments: Sequence[ColumnMoments]) -> None:
+    def set_columns(
+        self, k: int, ranks: Mapping[int, int], moments: Sequence[ColumnMoments], loadings: Floats | None = None
+    ) -> None:
         """A state from scratch."""
         self._fits[k] = self._states[k] = None  # their memory is needed
-        state = self._states[k] = RowStates(self._source, self._executor, self._kernel, ranks)
+        state = self._states[k] = RowStates(self._source, self._executor, self._kernel, ranks, loadings)
         for one in moments:
             state.add_column(one)
 
@@ -162,12 +164,12 @@ class KernelWorkingRows:
         for index in range(self._source.n_chunks):
             columns = self._source.chunk(index).codes.columns
             values = np.stack([part[codes] for part, codes in zip(factors, columns, strict=True)])
-            parts.append(symmetric(values, order).sum(axis=1))
-        terms, before = np.concatenate(parts), self.derivatives.eta
+            parts.append(terms(values, order).sum(axis=1))
+        added, before = np.concatenate(parts), self.derivatives.eta
 
         def loss(times: float) -> float:
             eta = before.copy()
-            eta[:, k] += times * terms
+            eta[:, k] += times * added
             with quiet():
                 return self.response.mean_of(self.response.derivatives(eta).value)
 

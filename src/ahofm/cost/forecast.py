@@ -98,8 +98,9 @@ def forecast_fit(
         TrainingProblem.of(data, ranks_for(data, settings, n), settings), refined=uses_subsample(settings, n)
     )
     candidates = candidates_for(problem, settings)
+    problem = problem.of_candidates(candidates)
     plan = Plan.of(
-        problem, len(candidates), problem.response.n_rows if n <= PROBED_PASS_ROWS else n
+        problem, candidates, problem.response.n_rows if n <= PROBED_PASS_ROWS else n
     )  # equal rows may have become one
     single = (
         max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_STATE_ROWS

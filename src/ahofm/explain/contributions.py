@@ -62,7 +62,8 @@ class Shapley(Framed):
     """Shapley values; base and values of a row add up to its linear predictor, without an offset.
 
     A column's value is its main effect and, of every interaction that it is in, an equal part. That is the Shapley
-    value of the game in which columns that do not take part are averaged over, each by its own distribution.
+    value of the game in which columns that do not take part are averaged over, each by its own distribution. Of a
+    product factor, parts of all its terms are an integral over (0, 1) of a polynomial, which is exact with few nodes.
 
     Attributes
     ----------
@@ -147,7 +148,7 @@ def contributions(
         raise ValueError(f"max_order must be an integer of at least 1, got {max_order!r}")
     pure = purify(model, k)
     top = min(int(max_order or pure.order), pure.order)
-    orders = [order for order in range(1, top + 1) if order in pure.orders.all]
+    orders = [order for order in pure.term_orders if order <= top]
     count = sum(comb(len(pure.active), order) for order in orders)
     if count > max_terms:
         fewer = sum(comb(len(pure.active), order) for order in orders[:-1])
@@ -168,7 +169,7 @@ def contributions(
         rows = slice(start, min(start + _ROWS, table.n_rows))
         phi = pure.values(table.take(np.arange(rows.start, rows.stop)))
         for at, subset in enumerate(sets):
-            values[rows, at] = pure.term(phi[list(subset)])
+            values[rows, at] = pure.term(subset, phi[list(subset)])
     eta, intercept = model.eta(table)[:, k], pure.intercept
     rest = eta - intercept - values.sum(axis=1) if top < pure.order else np.zeros(table.n_rows)
     return Contributions(names, intercept, values, rest)

@@ -191,7 +191,7 @@ def _value(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], term
     functions = {j: pure.of_column(j, values) for j, values in zip(columns, raw, strict=True)}
     total = np.zeros(len(raw[0]))
     for term in terms:
-        total += pure.term(np.stack([functions[j] for j in term]))
+        total += pure.term(term, np.stack([functions[j] for j in term]))
     return total
 
 

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.kernels import Curves
+from ahofm.kernels import Curves, LevelCurves, NumberCurves, column_curves
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Predictor
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders, main_of
+
+
+@dataclass(frozen=True)
+class TermFactors:
+    """The factors that have terms of some number of columns.
+
+    The term of a set S of columns is ``sum_f loadings[f] prod_{j in S} phi_jf prod_{j not in S} means[j, f]``.
+
+    Attributes
+    ----------
+    which : array of shape (F,)
+        Their places among the functions of a column.
+    loadings : array of shape (F,)
+    means : array of shape (columns, F)
+        Constants of product factors; one for the others.
+    products : array of shape (F,), bool
+        Which of them are product factors.
+    """
+
+    which: NDArray[np.intp]
+    loadings: Floats
+    means: Floats
+    products: NDArray[np.bool_]
+
+    def outside(self, subset: Sequence[int]) -> Floats:
+        """Loadings times the constants of the columns that are not in a set: (F,)."""
+        return np.asarray(self.loadings * np.delete(self.means, list(subset), axis=0).prod(axis=0))
 
 
 @dataclass(frozen=True)
@@ -48,8 +76,37 @@ class Pure:
 
     @property
     def order(self) -> int:
-        """Highest order."""
-        return self.orders.highest
+        """Most columns of a term."""
+        return max(self.term_orders)
+
+    @property
+    def term_orders(self) -> tuple[int, ...]:
+        """Numbers of columns that terms have, ascending; product factors have terms of all."""
+        every = range(2, len(self.active) + 1) if PRODUCT in self.orders else ()
+        return tuple(sorted({1, *self.orders.symmetric, *every}))
+
+    def factors_of(self, order: int) -> TermFactors:
+        """Select the factors that have terms of some number of columns.
+
+        Parameters
+        ----------
+        order : int
+            Two or more; with ``ahofm.orders.PRODUCT``, product factors alone.
+
+        Returns
+        -------
+        TermFactors
+            Those of that order, then product factors.
+        """
+        found = [d for d in dict.fromkeys((order, PRODUCT)) if d in self.orders]
+        places = np.arange(self.orders.width)
+        ones, constants = np.ones((len(self.books), self.orders.get(order, 0))), self.linear_predictor.product_means
+        return TermFactors(
+            np.concatenate([places[:0], *(places[self.orders.slices[d]] for d in found)]),
+            np.concatenate([np.zeros(0), *(self.loadings[d] for d in found)]),
+            np.hstack([constants if d == PRODUCT and constants is not None else ones for d in found] or [ones]),
+            np.concatenate([np.zeros(0, dtype=bool), *(np.full(self.orders[d], d == PRODUCT) for d in found)]),
+        )
 
     @property
     def active(self) -> list[int]:
@@ -60,6 +117,14 @@ class Pure:
     def curves(self) -> Curves:
         """The linear predictor at true values."""
         return self.linear_predictor.curves(self.books)
+
+    @cached_property
+    def functions(self) -> tuple[NumberCurves | LevelCurves, ...]:
+        """The functions of each column at true values: main effect and factors, of mean zero."""
+        own = self.linear_predictor
+        return tuple(
+            column_curves(book, own.coef[j], own.centring[j], own.at_neutral(j)) for j, book in enumerate(self.books)
+        )
 
     @cached_property
     def masses(self) -> tuple[Floats, ...]:
@@ -89,7 +154,7 @@ class Pure:
         array of shape (columns, n, width)
             The main effect and the factors of each column.
         """
-        pairs = zip(self.curves.columns, self.books, table.columns, strict=True)
+        pairs = zip(self.functions, self.books, table.columns, strict=True)
         return np.stack([curve.evaluate(book.places(column)) for curve, book, column in pairs])
 
     def of_column(self, j: int, values: object) -> Floats:
@@ -107,13 +172,15 @@ class Pure:
         array of shape (n, width)
             Its main effect and its factors.
         """
-        return self.curves.columns[j].evaluate(self.books[j].places(np.asarray(values)))
+        return self.functions[j].evaluate(self.books[j].places(np.asarray(values)))
 
-    def term(self, functions: Floats) -> Floats:
+    def term(self, subset: Sequence[int], functions: Floats) -> Floats:
         """Evaluate the term of a set of columns.
 
         Parameters
         ----------
+        subset : sequence of int
+            Numbers of the columns.
         functions : array of shape (columns of the set, n, width)
             Their functions, as ``values`` and ``of_column`` give them.
 
@@ -122,12 +189,10 @@ class Pure:
         array of shape (n,)
             The main effect of one column, the interaction of several; zero where the model has none of that order.
         """
-        main, factors = self.orders.split(functions)
-        if len(functions) == 1:
-            return np.asarray(main[0])
-        if len(functions) not in factors:
-            return np.zeros(main.shape[1])
-        return np.asarray(np.prod(factors[len(functions)], axis=0) @ self.loadings[len(functions)])
+        if len(subset) == 1:
+            return np.asarray(main_of(functions)[0])
+        factors = self.factors_of(len(subset))
+        return np.asarray(np.prod(functions[..., factors.which], axis=0) @ factors.outside(subset))
 
 
 @one_blas_thread()

@@ -1,8 +1,9 @@
 """Who carries the variance: orders, columns, and the strongest interactions.
 
 Everything is under the product of the columns' own distributions in training, where pure terms are uncorrelated: with
-G_j = E[psi_j psi_j'], a set S of columns has variance ``w' (prod_{j in S} G_j) w`` (elementwise), and all sets of an
-order together have e_order of those matrices in place of the product: no enumeration.
+G_j = E[phi_j phi_j'], M_j = m_j m_j' of product factors and M_j = 1 of others, a set S of columns has variance
+``w' (prod_{j in S} G_j prod_{j not in S} M_j) w`` (elementwise). All sets of k columns together have the coefficient of
+t^k in ``prod_j (M_j + t G_j)`` in place of the product: no enumeration.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of, order
 from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.kernels.symmetric import symmetric
+from ahofm.kernels.symmetric import truncated, without_each
 from ahofm.model import Model
-from ahofm.orders import MAIN
+from ahofm.orders import MAIN, PRODUCT
 from ahofm.threads import obeys_n_jobs
 
 
@@ -123,22 +124,53 @@ def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> Variance
 
 def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
     """Variance of each order, of each main effect, and of all that each column is in."""
-    by_order = _by_order(pure)
-    orders = {1: float(by_order[1].sum())}
-    for order, part in pure.orders.slices.items():
-        loading = np.outer(pure.loadings[order], pure.loadings[order])
-        orders[order] = float((loading * symmetric(pure.moments[:, part, part], order)).sum())
-    return orders, by_order[1], np.maximum(sum(by_order.values()), 0.0)
+    main = np.ascontiguousarray(pure.moments[:, MAIN, MAIN])
+    orders = {1: float(main.sum())} | dict.fromkeys(pure.term_orders[1:], 0.0)
+    if PRODUCT in pure.orders:
+        own, constants, loading = _pairs(pure, PRODUCT)
+        for order, one in enumerate(truncated(constants, own, pure.order)[2:], start=2):
+            orders[order] += float((loading * one).sum())
+    for order in pure.orders.symmetric:
+        own, constants, loading = _pairs(pure, order)
+        orders[order] += float((loading * truncated(constants, own, order)[order]).sum())
+    return orders, main, np.maximum(_of_columns(pure), 0.0)
 
 
-def _by_order(pure: Pure) -> dict[int, Floats]:
-    """For each order the variance of all its terms that a column is in: (columns,)."""
-    found = {1: np.ascontiguousarray(pure.moments[:, MAIN, MAIN])}
-    for order, part in pure.orders.slices.items():
-        own = pure.moments[:, part, part]
-        loading = np.outer(pure.loadings[order], pure.loadings[order])
-        found[order] = np.asarray((loading * own * _without_each(own, order - 1)).sum(axis=(1, 2)))
+def _of_columns(pure: Pure, *, divided: bool = False) -> Floats:
+    """Variance of all terms that a column is in, each over the number of its columns if ``divided``: (columns,)."""
+    found = np.array(pure.moments[:, MAIN, MAIN])
+    if PRODUCT in pure.orders:
+        own, constants, loading = _pairs(pure, PRODUCT)
+        alone = without_each(constants, np.zeros_like(own), 0)[0]
+        if divided:  # the integral over t takes t^(k - 1) to 1 / k
+            nodes, weights = np.polynomial.legendre.leggauss(-(-len(own) // 2))
+            parts = (
+                0.5 * weight * without_each(constants + 0.5 * (node + 1.0) * own, np.zeros_like(own), 0)[0]
+                for node, weight in zip(nodes, weights, strict=True)
+            )
+            others = sum(parts, np.zeros_like(own))
+        else:
+            others = without_each(constants + own, np.zeros_like(own), 0)[0]
+        found += (loading * own * (others - alone)).sum(axis=(1, 2))
+    for order in pure.orders.symmetric:
+        own, constants, loading = _pairs(pure, order)
+        terms = (loading * own * without_each(constants, own, order - 1)[order - 1]).sum(axis=(1, 2))
+        found += terms / (order if divided else 1)
     return found
+
+
+def _pairs(pure: Pure, order: int) -> tuple[Floats, Floats, Floats]:
+    """G and M (columns, F, F) of the factors with terms of an order, and products of loadings (F, F).
+
+    With ``PRODUCT`` those of product factors alone; with an order, pairs of these do not count.
+    """
+    factors = pure.factors_of(order)
+    own = pure.moments[:, factors.which][:, :, factors.which]
+    constants = factors.means[:, :, np.newaxis] * factors.means[:, np.newaxis]
+    loading = np.outer(factors.loadings, factors.loadings)
+    if order != PRODUCT:
+        loading[np.ix_(factors.products, factors.products)] = 0.0
+    return own, constants, loading
 
 
 @obeys_n_jobs
@@ -161,23 +193,9 @@ def importances(fitted: Fitted) -> Floats:
     model = model_of(fitted)
     found = np.zeros(len(model.encoder.names))
     for k in range(model.family.n_eta):
-        found += sum(own / order for order, own in _by_order(purify(model, k)).items())
+        found += _of_columns(purify(model, k), divided=True)
     found = np.maximum(found, 0.0)
     return np.asarray(found / (found.sum() if found.sum() > 0.0 else 1.0))
-
-
-def _without_each(values: Floats, order: int) -> Floats:
-    """e_order over the first axis without one entry of it, for each of them: from both sides, nothing subtracted."""
-    count = len(values)
-    before, after = np.zeros((2, count + 1, order + 1, *values.shape[1:]))
-    before[0, 0] = after[count, 0] = 1.0
-    for j in range(count):
-        before[j + 1] = before[j]
-        before[j + 1, 1:] += values[j] * before[j, :-1]
-        at = count - 1 - j
-        after[at] = after[at + 1]
-        after[at, 1:] += values[at] * after[at + 1, :-1]
-    return np.asarray(sum(before[:-1, q] * after[1:, order - q] for q in range(order + 1)))
 
 
 @obeys_n_jobs
@@ -217,8 +235,9 @@ def top_interactions(
         raise ValueError(f"k must be an integer of at least 1, got {k!r}")
     pure = purify(model, linear_predictor_of(model, linear_predictor))
     best: list[tuple[float, tuple[int, ...]]] = []
+    of_orders = variances(pure)[0]
     for one in orders_of(model, order):
-        if one in pure.orders:
+        if one in of_orders and (len(best) < k or of_orders[one] > best[0][0]):
             best = _search(pure, one, int(k), best)
     return _named(model, pure, sorted(best, key=lambda item: (-item[0], len(item[1]), item[1])))
 
@@ -234,36 +253,54 @@ def _search(
     pure: Pure, order: int, k: int, best: list[tuple[float, tuple[int, ...]]]
 ) -> list[tuple[float, tuple[int, ...]]]:
     """The k best of those given and of all sets of an order."""
-    part, columns = pure.orders.slices[order], pure.active
+    factors, columns = pure.factors_of(order), pure.active
     if order > len(columns):
         return best
-    rows, cols = np.triu_indices(part.stop - part.start)
-    own = pure.moments[columns][:, part, part][:, rows, cols]  # symmetric: half of it, off the diagonal twice
-    start = (np.outer(pure.loadings[order], pure.loadings[order]) * 2.0)[rows, cols]
+    rows, cols = np.triu_indices(len(factors.which))  # symmetric: half of it, off the diagonal twice
+    own = pure.moments[columns][:, factors.which[rows], factors.which[cols]]
+    constants = factors.means[columns][:, rows] * factors.means[columns][:, cols]
+    idle = factors.outside(columns)  # columns that do not vary
+    start = (np.outer(idle, idle) * 2.0)[rows, cols]
     start[rows == cols] *= 0.5
     strongest = np.argsort(-np.abs(own) @ np.abs(start), kind="stable")
-    columns, own = [columns[at] for at in strongest], own[strongest]
-    size = np.abs(own)
-    later = np.maximum.accumulate(size[::-1], axis=0)[::-1]  # largest of this column and those after it
+    columns, own, constants = [columns[at] for at in strongest], own[strongest], constants[strongest]
+    reach = _reach(np.abs(own), np.abs(constants), order)
+    rest = np.cumprod(np.vstack([np.ones_like(start), constants[::-1]]), axis=0)[::-1]  # of this column and those after
     heapq.heapify(best)
-    waiting: list[tuple[float, tuple[int, ...]]] = [(-np.inf, ())]
+    waiting: list[tuple[float, tuple[int, ...], Floats]] = [(-np.inf, (), start)]
     while waiting:
-        bound, chosen = heapq.heappop(waiting)
+        bound, chosen, product = heapq.heappop(waiting)
         if len(best) == k and -bound <= best[0][0]:
             break
-        product = start * np.prod(own[list(chosen)], axis=0)
         first, missing = (chosen[-1] + 1 if chosen else 0), order - len(chosen)
         last = len(columns) - missing + 1
+        skipped = np.cumprod(np.vstack([product, constants[first : last - 1]]), axis=0)
+        added = skipped * own[first:last]
         if missing == 1:
-            for at, value in enumerate(own[first:last] @ product, start=first):
+            for at, value in enumerate((added * rest[first + 1 : last + 1]).sum(axis=1), start=first):
                 item = (max(float(value), 0.0), tuple(sorted(columns[j] for j in (*chosen, at))))
                 if len(best) < k:
                     heapq.heappush(best, item)
                 elif item > best[0]:
                     heapq.heapreplace(best, item)
             continue
-        reach = np.abs(product) * size[first:last] * later[first + 1 : last + 1] ** (missing - 1)
-        for at, value in enumerate(reach.sum(axis=1), start=first):
+        bounds = (np.abs(added) * reach[missing - 1][first + 1 : last + 1]).sum(axis=1)
+        for at, value in enumerate(bounds, start=first):
             if len(best) < k or value > best[0][0]:
-                heapq.heappush(waiting, (-float(value), (*chosen, at)))
+                heapq.heappush(waiting, (-float(value), (*chosen, at), added[at - first]))
     return best
+
+
+def _reach(own: Floats, constants: Floats, most: int) -> list[Floats]:
+    """The largest product over the columns from each on, r of them in a set: (columns + 1, pairs) for r = 0 ... most.
+
+    Entry by entry, of G where a column is in the set and of M where it is not.
+    """
+    count, pairs = own.shape
+    found = [np.zeros((count + 1, pairs)) for _ in range(most + 1)]
+    found[0][count] = 1.0
+    for j in range(count - 1, -1, -1):
+        for r in range(min(most, count - j) + 1):
+            inside = own[j] * found[r - 1][j + 1] if r else 0.0
+            found[r][j] = np.maximum(constants[j] * found[r][j + 1], inside)
+    return found

@@ -21,6 +21,7 @@ from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Gain, Model, Validated
 from ahofm.model.band import Band
+from ahofm.orders import PRODUCT, order_name
 from ahofm.threads import obeys_n_jobs
 
 _DEPENDENT = 0.5
@@ -121,7 +122,9 @@ class Summary(Framed):
         wide = max(len("column"), *map(len, self.columns))
         orders = list(self.edf or {})
         head = f"{'column':<{wide}}  {'kind':<12}{'share':>8}{'main':>8}"
-        head += "".join(f"{f'edf {order}':>8}" for order in orders) + ("" if self.p_main is None else f"{'p main':>10}")
+        head += "".join(f"{f'edf {order_name(order)}':>8}" for order in orders) + (
+            "" if self.p_main is None else f"{'p main':>10}"
+        )
         lines = [head]
         for j in np.argsort(-self.shares, kind="stable"):
             line = f"{self.columns[j]:<{wide}}  {self.kinds[j]:<12}{self.shares[j]:>8.1%}{self.main_shares[j]:>8.1%}"
@@ -134,6 +137,8 @@ class Summary(Framed):
         for order, share in self.orders.items():
             rank = str(self.ranks.get(order, 0)) if order > 1 else "-"
             lines.append(f"{order:<5}{share:>8.1%}{rank:>8}")
+        if PRODUCT in self.ranks:
+            lines.append(f"product factors, which have terms of every order: {self.ranks[PRODUCT]}")
         return lines + [str(said) for said in (*self.gains, self.validated) if said is not None]
 
 

@@ -135,7 +135,7 @@ def marginals(
         sets = [tuple(others)] if alone else _sets(others)
         square = np.zeros(len(values))
         for subset in sets:
-            square += _square_over(pure, phi, subset, alone=alone)
+            square += _square_over(pure, j, phi, subset, alone=alone)
         spreads.append(np.sqrt(np.maximum(square, 0.0)))
     names = tuple(model.encoder.names[j] for j in found)
     return Marginals(names, tuple(grids), tuple(means), tuple(spreads), alone)
@@ -145,18 +145,17 @@ def _sets(columns: list[int]) -> list[tuple[int, ...]]:
     return [subset for size in range(1, len(columns) + 1) for subset in combinations(columns, size)]
 
 
-def _square_over(pure: Pure, phi: Floats, subset: tuple[int, ...], *, alone: bool) -> Floats:
-    """Mean square, over the columns of a set, of the terms of that set without and with one more column."""
-    slices, size = pure.orders.slices, len(subset)
+def _square_over(pure: Pure, j: int, phi: Floats, subset: tuple[int, ...], *, alone: bool) -> Floats:
+    """Mean square, over the columns of a set, of the terms of that set without and with column j, of functions phi."""
     own = np.zeros((len(phi), pure.orders.width))  # coefficients of the products over the set, function by function
     if not alone:
-        if size == 1:
+        if len(subset) == 1:
             main_of(own)[:] = 1.0
-        elif size in slices:
-            own[:, slices[size]] = pure.loadings[size]
-    if size + 1 in slices:
-        part = slices[size + 1]
-        own[:, part] += phi[:, part] * pure.loadings[size + 1]
+        else:
+            factors = pure.factors_of(len(subset))
+            own[:, factors.which] = factors.outside(subset)
+    factors = pure.factors_of(len(subset) + 1)
+    own[:, factors.which] += phi[:, factors.which] * factors.outside((*subset, j))
     return np.asarray(np.einsum("nf,fg,ng->n", own, np.prod(pure.moments[list(subset)], axis=0), own))
 
 

@@ -29,7 +29,7 @@ from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
 from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
-from ahofm.orders import Orders, factors_of
+from ahofm.orders import PRODUCT, Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.training.data import row_counts
 from ahofm.training.settings import ESTIMATING
@@ -71,7 +71,7 @@ def band_of(
     curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
     linear_predictors = [
-        predictor.scaled(0.0, 1.0 / scale).balanced().tables(model.encoder.codebooks)
+        predictor.scaled(0.0, 1.0 / scale).balanced().functions(model.encoder.codebooks)
         for predictor, scale in zip(model.linear_predictors, scales, strict=True)
     ]
     columns = _columns(model.encoder.codebooks)
@@ -83,9 +83,10 @@ def band_of(
     at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
     for k, (at_codes, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         theta, firm, groups = at_fit(at_codes, mains, factors, columns, model.ranks, STIFFEST)
-        tables = tables_at(theta, mains, factors, model.ranks, at_codes.loadings)
-        information = _information(codes.take(seen), tables, mains, factors, scale**2 * curvature[:, k])
-        score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k])
+        means = model.linear_predictors[k].product_means
+        tables = tables_at(theta, mains, factors, model.ranks, at_codes.loadings, means)
+        information = _information(codes.take(seen), tables, mains, factors, means, scale**2 * curvature[:, k])
+        score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k], means)
         edf.append(_edf(information, firm, mains, factors, model.ranks))
         left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
         if left_out:
@@ -112,12 +113,21 @@ def band_of(
         tuple(edf),
         tuple(shared),
         {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
-        loadings=tuple(dict(tables.loadings or {}) for tables in linear_predictors),
+        loadings=tuple(
+            {d: scale * own if d == PRODUCT else own for d, own in (tables.loadings or {}).items()}
+            for tables, scale in zip(linear_predictors, scales, strict=True)
+        ),
+        product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
     )
 
 
 def _information(
-    codes: Codes, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], curvature: Floats
+    codes: Codes,
+    tables: Tables,
+    mains: Sequence[Floats],
+    factors: Sequence[Floats],
+    means: Floats | None,
+    curvature: Floats,
 ) -> Floats:
     """``J' diag(curvature) J`` of the rows' Jacobian, (P, P)."""
     total: Floats = np.zeros(())
@@ -125,7 +135,7 @@ def _information(
     roots = np.sqrt(curvature) if convex else curvature
     for start in range(0, codes.n_rows, 1_000):
         stop = min(start + 1_000, codes.n_rows)
-        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors)
+        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, means)
         times = J * roots[start:stop, np.newaxis]
         total = total + (times.T @ times if convex else J.T @ times)  # a matrix by itself is half the work
     return total
@@ -133,7 +143,8 @@ def _information(
 
 def _units(scale: float, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Floats:
     """Factors from the coordinates of a linear predictor divided by a number, with balanced loadings, to its own."""
-    roots = scale ** (1.0 / factors_of(Orders(ranks).of_each))
+    orders = factors_of(Orders(ranks).of_each)
+    roots = np.where(orders == PRODUCT, 1.0, scale ** (1.0 / orders))  # products have the scale in their loadings
     parts = [np.array([scale])]
     for main, factor in zip(mains, factors, strict=True):
         parts += [np.full(main.shape[1], scale), np.tile(roots, factor.shape[1])]

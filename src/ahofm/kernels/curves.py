@@ -2,6 +2,7 @@
 
     eta(x) = intercept + sum_j main_j(x_j) + sum_d sum_f loading_{d,f} e_d(phi_{1,f}(x_1), ..., phi_{p,f}(x_p))
 
+In the place of an order d, ``ahofm.orders.PRODUCT`` stands for p: the product over all p columns.
 Every column has ``width`` functions: its main effect and its factors, where :class:`ahofm.orders.Orders` says.
 Functions of a number are polynomials between breaks (``ahofm.columns.Pieces``), those of a level a table by code.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from math import prod
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +22,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.piecewise import turn
 from ahofm.kernels.reference import symmetric_polynomial
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 
 
 @dataclass(frozen=True)
@@ -150,12 +153,15 @@ class Curves:
         Each of the width of the orders.
     loadings : dict of order to array of shape (rank,), optional
         Weight of each factor's term, of any sign; ones by default.
+    means : array of shape (columns, rank of product factors), optional
+        What a product factor's functions are where their column is averaged over, for ``shares``; zeros by default.
     """
 
     intercept: float
     orders: Orders
     columns: tuple[NumberCurves | LevelCurves, ...]
     loadings: Mapping[int, Floats] = field(default_factory=dict)
+    means: Floats | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""
@@ -166,11 +172,19 @@ class Curves:
         for j, column in enumerate(self.columns):
             if column.width != self.width:
                 raise ValueError(f"column {j} has {column.width} functions, but intercept and ranks need {self.width}")
+        expected = (len(self.columns), self.orders.get(PRODUCT, 0))
+        if self.means is not None and np.shape(self.means) != expected:
+            raise ValueError(f"means has shape {np.shape(self.means)}, expected {expected}")
 
     @property
     def width(self) -> int:
         """Functions of one column: its main effect and all its factors."""
         return self.orders.width
+
+    @property
+    def product_means(self) -> Floats:
+        """Means of the product factors' functions: (columns, rank)."""
+        return np.zeros((len(self.columns), self.orders.get(PRODUCT, 0))) if self.means is None else self.means
 
 
 @runtime_checkable
@@ -220,9 +234,24 @@ class ReferenceCurves:
             for j in range(len(columns)):
                 out[:, k, j] = main[j]
                 for order, own in factors.items():
+                    if order == PRODUCT:
+                        terms = _shapley_of_product(own - curves.product_means[:, np.newaxis], curves.product_means, j)
+                        out[:, k, j] += terms @ curves.loadings[order]
+                        continue
                     others = symmetric_polynomial(np.delete(own, j, axis=0), order - 1)
                     out[:, k, j] += (own[j] * others) @ (curves.loadings[order] / order)
         return out
+
+
+def _shapley_of_product(parts: Floats, means: Floats, j: int) -> Floats:
+    """Of column j: an equal part of every term with it of ``prod_j (means[j] + parts[j])``, (n, rank)."""
+    found = np.zeros(parts.shape[1:])
+    others = [k for k in range(len(parts)) if k != j]
+    for size in range(len(parts)):
+        for subset in combinations(others, size):
+            rest = [means[k] for k in others if k not in subset]
+            found += prod([parts[k] for k in subset], start=parts[j]) * prod(rest, start=1.0) / (size + 1)
+    return found
 
 
 def check_predictors(linear_predictors: Sequence[Curves]) -> tuple[Curves, ...]:

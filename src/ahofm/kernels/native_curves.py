@@ -15,13 +15,15 @@ from ahofm import _native
 from ahofm.columns.basis import Floats
 from ahofm.kernels.curves import Curves, LevelCurves, NumberCurves, check_columns, check_predictors
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
+from ahofm.orders import PRODUCT
 from ahofm.threads import thread_count
 
 BLOCK_ROWS = 16_384
 """Rows of one call of the compiled module: milliseconds of work against microseconds of checks."""
 
 _Place: TypeAlias = tuple[Floats, Floats, Floats, int, float, float] | int
-_LinearPredictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats, Floats]]]
+_Products: TypeAlias = tuple[Floats, Floats, Floats]
+_LinearPredictor: TypeAlias = tuple[float, Floats, list[tuple[int, Floats, Floats, _Products | None]]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class NativeCurves:
         """What each column has in the linear predictors, (n, linear predictors, columns).
 
         Its main effect, and of every term of several columns an equal part: from a factor of order d its function times
-        e_{d-1} of the other columns, times the loading over d.
+        e_{d-1} of the other columns, times the loading over d. Of a product factor all terms count, also those of one
+        column: an integral of a polynomial of degree p - 1, for which ceil(p / 2) Gauss-Legendre nodes are exact.
 
         Parameters
         ----------
@@ -75,7 +78,7 @@ class NativeCurves:
             All cores by default.
         """
         linear_predictors = [
-            (intercept, main, [(order, panels, weights / order) for order, panels, weights in groups])
+            (intercept, main, [(d, panels, own if d == PRODUCT else own / d, rest) for d, panels, own, rest in groups])
             for intercept, main, groups in self._layout[1]
         ]
         return self._run(columns, linear_predictors, (len(linear_predictors), len(columns)), n_threads)
@@ -120,9 +123,18 @@ class NativeCurves:
         for curves in self.linear_predictors:
             main, factors = curves.orders.split(np.concatenate([_table(column) for column in curves.columns]))
             panels = [(order, _panels(own)) for order, own in factors.items()]
-            groups = [(order, own, _lanes(curves.loadings[order], len(own))) for order, own in panels]
+            groups = [
+                (order, own, _lanes(curves.loadings[order], len(own)), _products(curves) if order == PRODUCT else None)
+                for order, own in panels
+            ]
             linear_predictors.append((float(curves.intercept), contiguous(main), groups))
         return places, linear_predictors
+
+
+def _products(curves: Curves) -> _Products:
+    """Means of product functions in panels (panels, columns, lanes); nodes and weights of integrals over (0, 1)."""
+    nodes, weights = np.polynomial.legendre.leggauss(-(-len(curves.columns) // 2))
+    return _panels(curves.product_means), 0.5 * (nodes + 1.0), 0.5 * weights
 
 
 def _place(column: NumberCurves | LevelCurves) -> _Place:

@@ -14,7 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.protocol import Chunk
 from ahofm.kernels.row_states import BlockSums, ColumnMoments
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 
 MAX_STATE_ORDER: int = _native.MAX_STATE_ORDER
 """Highest order of a factor."""
@@ -37,15 +37,17 @@ class NativeRowStateKernel:
     precision: Literal["float32", "float64"] = "float32"
     instruction_set: str = INSTRUCTION_SETS[-1]
 
-    def state(self, chunk: Chunk, ranks: Mapping[int, int]) -> NativeRowState:
+    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> NativeRowState:
         """A state without columns."""
-        return NativeRowState(self.instruction_set, self.precision, chunk, ranks)
+        return NativeRowState(self.instruction_set, self.precision, chunk, ranks, loadings)
 
 
 class NativeRowState:
     """One array of numbers, in blocks of rows."""
 
-    def __init__(self, instruction_set: str, precision: str, chunk: Chunk, ranks: Mapping[int, int]) -> None:
+    def __init__(
+        self, instruction_set: str, precision: str, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None
+    ) -> None:
         """No column was added yet."""
         self._instruction_set, self._chunk = instruction_set, chunk
         self._ranks = list(ranks.items())
@@ -53,6 +55,9 @@ class NativeRowState:
         self._width = Orders(ranks).width
         blocks = -(-chunk.n_rows // _native.STATE_BLOCK)
         self._state: NDArray[Any] = np.zeros((blocks, _native.STATE_BLOCK * numbers), dtype=precision)
+        if PRODUCT in ranks:
+            given = np.ones(ranks[PRODUCT]) if loadings is None else contiguous(loadings, np.float64)
+            _native.start_state(instruction_set, self._state, chunk.n_rows, self._ranks, given)
 
     def set_working_response(self, weight: Floats, weighted_response: Floats) -> None:
         """Working weights, and weighted working responses."""

@@ -4,7 +4,8 @@ A linear predictor is given by its values at the codes (``Tables``):
 
     eta = intercept + sum_j main[c_j] + sum_d sum_f loadings[d][f] e_d(factors[d][c_1, f], ..., factors[d][c_p, f])
 
-with c_j the table row of the row's code in column j and e_d the elementary symmetric polynomial. Whatever a solver
+with c_j the table row of the row's code in column j and e_d the elementary symmetric polynomial; in the place of d,
+``ahofm.orders.PRODUCT`` stands for e_p, the product over all p columns. Whatever a solver
 needs of the rows are sums over them, per code; sums of chunks add.
 """
 
@@ -154,8 +155,8 @@ class Kernel(Protocol):
     def leave_one_out(self, chunk: Chunk, tables: Tables, column: int) -> Floats:
         """Derivatives u of eta by the values of one column's functions: (n, width).
 
-        1 for the main effect, e_{d-1} of the other columns times the loading for a factor of order d; factors in the
-        order of the tables.
+        1 for the main effect, e_{d-1} of the other columns times the loading for a factor of order d, their product
+        times the loading for a product factor; factors in the order of the tables.
         """
         ...
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.kernels.losses import check_loss
 from ahofm.kernels.protocol import Chunk, ColumnSums, Sums, Tables, check_tables
+from ahofm.orders import PRODUCT
 
 
 class ReferenceKernel:
@@ -49,7 +50,7 @@ class ReferenceKernel:
                 np.add.at(main, rows, g[:, k])
                 for order, table in tables.factors.items():
                     others = table[np.delete(at, j, axis=0)]
-                    u = symmetric_polynomial(others, order - 1) * tables.loading(order)
+                    u = derivative(others, order) * tables.loading(order)
                     np.add.at(factors[order], rows, g[:, [k]] * u)
             gradient.append(Tables(float(g[:, k].sum()), main, factors))
         return tuple(gradient)
@@ -59,8 +60,7 @@ class ReferenceKernel:
         check_tables(chunk, [tables])
         others = np.delete(_table_rows(chunk), column, axis=0)
         parts = {
-            order: symmetric_polynomial(table[others], order - 1) * tables.loading(order)
-            for order, table in tables.factors.items()
+            order: derivative(table[others], order) * tables.loading(order) for order, table in tables.factors.items()
         }
         return tables.orders.join(np.ones(chunk.n_rows), parts)
 
@@ -76,11 +76,17 @@ class ReferenceKernel:
 
 
 def symmetric_polynomial(phi: Floats, degree: int) -> Floats:
-    """e_degree over the first axis: the sum over all subsets of that many of their product."""
+    """e_degree over the first axis: the sum over all subsets of that many of their product; PRODUCT: of all."""
+    degree = len(phi) if degree == PRODUCT else degree
     total = np.zeros(phi.shape[1:])
     for subset in combinations(phi, degree):
         total += prod(subset, start=np.ones(phi.shape[1:]))
     return total
+
+
+def derivative(others: Floats, order: int) -> Floats:
+    """Derivative of a factor's term by the function of one column, from those of the others (columns, ...)."""
+    return symmetric_polynomial(others, PRODUCT if order == PRODUCT else order - 1)
 
 
 def _table_rows(chunk: Chunk) -> NDArray[np.int64]:

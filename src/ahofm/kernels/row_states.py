@@ -6,6 +6,10 @@ per code of the column. With u the derivatives of eta by the functions (1 for th
 columns for a factor of order d), g and v their means and variances, and e the rest of eta:
 
     gram = sum w (g g' + diag v)        rhs = sum g (w y - w E[e]) - w Cov(e, u)
+
+A product factor has a loading c beside its functions psi, and nothing of it is left without one of them:
+
+    g = c prod m        v = c^2 prod (m^2 + s) - g^2        e = 0        m, s of the psi of the other columns
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.kernels.protocol import Chunk
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,11 @@ class RowState(Protocol):
 class RowStateKernel(Protocol):
     """Makes row states."""
 
-    def state(self, chunk: Chunk, ranks: Mapping[int, int]) -> RowState:
-        """The state of a chunk's rows without any column, for factors of the given orders and ranks."""
+    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> RowState:
+        """The state of a chunk's rows without any column, for factors of the given orders and ranks.
+
+        ``loadings`` are those of the product factors, (rank,): ones by default.
+        """
         ...
 
 
@@ -80,18 +87,22 @@ class RowStateKernel(Protocol):
 class ReferenceRowStateKernel:
     """In NumPy and float64, nothing ever subtracted."""
 
-    def state(self, chunk: Chunk, ranks: Mapping[int, int]) -> ReferenceRowState:
+    def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> ReferenceRowState:
         """A state without columns."""
-        return ReferenceRowState(chunk, ranks)
+        return ReferenceRowState(chunk, ranks, loadings)
 
 
 class ReferenceRowState:
     """Keeps the moments of the columns that were added, and builds every product from them anew."""
 
-    def __init__(self, chunk: Chunk, ranks: Mapping[int, int]) -> None:
+    def __init__(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> None:
         """No column was added yet."""
         self.chunk = chunk
-        self.orders = Orders(ranks).of_each
+        orders = Orders(ranks)
+        self.orders = orders.of_each
+        self.loadings = np.ones(orders.width)
+        if loadings is not None:
+            self.loadings[orders.slices[PRODUCT]] = loadings
         self.columns: dict[int, tuple[Floats, Floats]] = {}
         self.weight = self.weighted_response = np.zeros(chunk.n_rows)
 
@@ -110,15 +121,8 @@ class ReferenceRowState:
         if remove_column is None:
             return None
         del self.columns[remove_column.column]
-        moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
-        g = np.column_stack([m[order - 1, 0] for m, order in zip(moments, self.orders, strict=True)])
-        variance = (
-            np.column_stack([m[order - 1, order - 1] for m, order in zip(moments, self.orders, strict=True)]) - g**2
-        )
-        rest = np.column_stack([m[order, 0] for m, order in zip(moments, self.orders, strict=True)])
-        covariance = (
-            np.column_stack([m[order, order - 1] for m, order in zip(moments, self.orders, strict=True)]) - rest * g
-        )
+        parts = [self._left(k, order) for k, order in enumerate(self.orders)]
+        g, variance, rest, covariance = (np.column_stack(part) for part in zip(*parts, strict=True))
         residual = self.weighted_response - self.weight * rest.sum(axis=1)
         products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
         diagonal = np.arange(len(self.orders))
@@ -131,10 +135,33 @@ class ReferenceRowState:
 
     def fitted(self) -> tuple[Floats, Floats]:
         """Mean and variance of each row's linear predictor."""
-        moments = [self._moments(k, order) for k, order in enumerate(self.orders)]
-        mean = np.array([m[order, 0] for m, order in zip(moments, self.orders, strict=True)])
-        square = np.array([m[order, order] for m, order in zip(moments, self.orders, strict=True)])
-        return mean.sum(axis=0), (square - mean**2).sum(axis=0)
+        mean, variance = np.zeros((2, self.chunk.n_rows))
+        for k, order in enumerate(self.orders):
+            if order == PRODUCT:
+                own, square = self._product(k)
+            else:
+                moments = self._moments(k, order)
+                own, square = moments[order, 0], moments[order, order]
+            mean += own
+            variance += square - own**2
+        return mean, variance
+
+    def _left(self, factor: int, order: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Mean and variance of u, mean of the rest of the term, and their covariance, without the removed column."""
+        if order == PRODUCT:
+            g, square = self._product(factor)
+            nothing = np.zeros_like(g)
+            return g, square - g**2, nothing, nothing
+        moments = self._moments(factor, order)
+        g, rest = moments[order - 1, 0], moments[order, 0]
+        return g, moments[order - 1, order - 1] - g**2, rest, moments[order, order - 1] - rest * g
+
+    def _product(self, factor: int) -> tuple[Floats, Floats]:
+        """Mean, and mean square, of the loading times the product over the columns that were added."""
+        loading, ones = self.loadings[factor], np.ones((1, self.chunk.n_rows))
+        means = [mean[:, factor] for mean, _ in self.columns.values()]
+        squares = [square[:, factor] for _, square in self.columns.values()]
+        return loading * np.prod([*ones, *means], axis=0), loading**2 * np.prod([*ones, *squares], axis=0)
 
     def _moments(self, factor: int, order: int) -> Floats:
         """E[e_a e_b] of each row over the columns that were added: (order + 1, order + 1, n)."""

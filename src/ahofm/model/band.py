@@ -23,7 +23,8 @@ from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.orders import Orders, factors_of
+from ahofm.model.terms import of_one_column
+from ahofm.orders import PRODUCT, Orders, factors_of, main_of
 from ahofm.rows import ArraySource, SerialExecutor
 
 _ROWS = 2_000
@@ -59,6 +60,8 @@ class Band:
         What multiplies the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
     loadings : tuple of dicts of order to array of shape (rank,), one per linear predictor
         Weights of the factors' terms; they are certain. Empty: ones, as in files before version 4.
+    product_means : tuple of arrays of shape (columns, rank of product factors), one per linear predictor
+        Constants of product factors; they are certain. Empty where there are none.
     """
 
     mains: tuple[Floats, ...]
@@ -72,22 +75,28 @@ class Band:
     tests: Mapping[int, float] = field(default_factory=dict)
     widths: tuple[float, ...] = ()
     loadings: tuple[Mapping[int, Floats], ...] = ()
+    product_means: tuple[Floats, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
         """Standard errors of each row's linear predictors, as :meth:`std` has them: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
-            tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k))
+            means = self.means_of(k)
+            tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k), means)
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                found[rows, k] = self.std(jacobian(chunk, tables, self.mains, self.factors), k)
+                found[rows, k] = self.std(jacobian(chunk, tables, self.mains, self.factors, means), k)
         return found * (self.widths or 1.0)
 
     def loadings_of(self, k: int) -> Mapping[int, Floats]:
         """Loadings (rank,) by order of a linear predictor."""
         return self.loadings[k] if self.loadings else Orders(self.ranks).ones()
+
+    def means_of(self, k: int) -> Floats | None:
+        """Constants of product factors of a linear predictor."""
+        return self.product_means[k] if self.product_means else None
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of quantities with derivatives (n, P) by the coordinates of linear predictor k.
@@ -142,15 +151,17 @@ class Band:
             j = columns[0]
             out[:, starts[j] : starts[j] + self.mains[j].shape[1]] = self.mains[j][codes[0]]
             return out
-        if order not in orders:
-            return out
-        part, loading = orders.factor_slices[order], self.loadings_of(k)[order]
         own = [self.factors[j][at] for j, at in zip(columns, codes, strict=True)]
-        values = [v @ self._block(self.thetas[k], j, starts)[:, part] for v, j in zip(own, columns, strict=True)]
+        values = [v @ self._block(self.thetas[k], j, starts) for v, j in zip(own, columns, strict=True)]
+        weights, means = np.zeros(orders.n_factors), self.means_of(k)
+        if order in orders:
+            weights[orders.factor_slices[order]] = self.loadings_of(k)[order]
+        if means is not None:  # columns outside the set count with their constants
+            outside = np.delete(means, list(columns), axis=0).prod(axis=0)
+            weights[orders.factor_slices[PRODUCT]] = self.loadings_of(k)[PRODUCT] * outside
         for at, j in enumerate(columns):
-            others = loading * np.prod([value for other, value in enumerate(values) if other != at], axis=0)
-            block = np.zeros((len(out), self.factors[j].shape[1], orders.n_factors))
-            block[:, :, part] = own[at][:, :, np.newaxis] * others[:, np.newaxis]
+            others = weights * np.prod([value for other, value in enumerate(values) if other != at], axis=0)
+            block = own[at][:, :, np.newaxis] * others[:, np.newaxis]
             out[:, starts[j] + self.mains[j].shape[1] : starts[j + 1]] = block.reshape(len(out), -1)
         return out
 
@@ -177,41 +188,67 @@ def tables_at(
     factors: Sequence[Floats],
     ranks: Mapping[int, int],
     loadings: Mapping[int, Floats] | None = None,
+    means: Floats | None = None,
 ) -> Tables:
-    """The linear predictor with those coordinates, at the codes."""
+    """The linear predictor with those coordinates, at the codes; ``means`` are constants of product factors."""
     starts, orders = starts_of(mains, factors, ranks), Orders(ranks)
     found = []
     for main_values, values, start, end in zip(mains, factors, starts[:-1], starts[1:], strict=True):
         middle = start + main_values.shape[1]
         rest = values @ theta[middle:end].reshape(values.shape[1], orders.n_factors)
         found.append(np.column_stack([main_values @ theta[start:middle], rest]))
-    return Tables(float(theta[0]), *orders.split(np.vstack(found)), loadings)
+    intercept = float(theta[0])
+    if means is not None and loadings is not None:  # whole products, without what they say of single columns
+        part, loading = orders.slices[PRODUCT], loadings[PRODUCT]
+        intercept -= float(means.prod(axis=0) @ loading)
+        for own, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
+            main_of(own)[:] -= own[:, part] @ weight
+            own[:, part] += mean
+    return Tables(intercept, *orders.split(np.vstack(found)), loadings)
 
 
-def jacobian(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats]) -> Floats:
+def jacobian(
+    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], means: Floats | None = None
+) -> Floats:
     """Derivatives (n, P) of linear predictors by the coordinates: intercept, then main effect and factors by column."""
-    rows = _rows(chunk)
+    rows, alone = _rows(chunk), _alone(tables, means, len(mains))
     parts = [np.ones((chunk.n_rows, 1))]
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
         codes = chunk.codes.columns[j]
         parts.append(main[codes])
         if tables.width > 1:
-            others = factors_of(rows.leave_one_out(tables, j))
+            others = factors_of(rows.leave_one_out(tables, j)) - alone[j]
             parts.append((factor[codes][:, :, np.newaxis] * others[:, np.newaxis]).reshape(chunk.n_rows, -1))
     return np.hstack(parts)
 
 
-def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
+def pulled_back(
+    chunk: Chunk,
+    tables: Tables,
+    mains: Sequence[Floats],
+    factors: Sequence[Floats],
+    g: Floats,
+    means: Floats | None = None,
+) -> Floats:
     """``J' g`` of the rows' Jacobian (n, P) and numbers (n,), by sums per code: in one pass, without J."""
+    alone = _alone(tables, means, len(mains))
     (slopes,) = _rows(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
     starts = list(accumulate(map(len, mains), initial=0))
     parts = [np.array([slopes.intercept])]
-    for main, factor, a, b in zip(mains, factors, starts[:-1], starts[1:], strict=True):
+    for j, (main, factor, a, b) in enumerate(zip(mains, factors, starts[:-1], starts[1:], strict=True)):
         parts.append(main.T @ slopes.main[a:b])
         if tables.factors:
             own = tables.orders.joined_factors({order: part[a:b] for order, part in slopes.factors.items()})
-            parts.append((factor.T @ own).ravel())
+            parts.append((factor.T @ (own - np.outer(slopes.main[a:b], alone[j]))).ravel())
     return np.concatenate(parts)
+
+
+def _alone(tables: Tables, means: Floats | None, n_columns: int) -> Floats:
+    """Weights of functions in what whole products say of their column alone: (columns, factors)."""
+    found = np.zeros((n_columns, tables.orders.n_factors))
+    if means is not None:
+        found[:, tables.orders.factor_slices[PRODUCT]] = of_one_column(means, tables.loading(PRODUCT))
+    return found
 
 
 def _rows(chunk: Chunk) -> Rows:

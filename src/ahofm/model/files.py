@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "4", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "5", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
@@ -41,7 +41,7 @@ from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 4
+FORMAT, VERSION = "ahofm", 5
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
@@ -64,6 +64,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"loadings"}),
         Model: frozenset({"validated"}),
     },
+    5: {Predictor: frozenset({"product_means"}), Band: frozenset({"product_means"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

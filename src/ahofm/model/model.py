@@ -24,7 +24,7 @@ from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
 from ahofm.model.trace import Choice, Gain, Trace, Validated
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 
 NEGLIGIBLE_FRACTION = 5e-3
 """Columns and orders below this share of the variance are negligible."""
@@ -124,13 +124,17 @@ class Model:
 
     @property
     def order(self) -> int:
-        """Highest order."""
+        """Highest order: of product factors, the number of columns that vary."""
+        if PRODUCT in self.ranks:
+            return max(int(sum(book.size > 0 for book in self.encoder.codebooks)), self.ranks.symmetric.highest, 2)
         return self.ranks.highest
 
     def at_order(self, order: int) -> Model:
         """The model without terms above an order, as the fit left it behind on its way.
 
-        Its main effects and factors are those that fit best without the higher orders, not this model's.
+        Its main effects and factors are those that fit best without the higher orders, not this model's. At an order
+        above those of all other factors there is no such fit of product factors: their terms of more columns are cut
+        off.
 
         Examples
         --------
@@ -143,6 +147,8 @@ class Model:
         if order >= self.order:
             return self
         below = [part for part in self.lower if part.order <= order]
+        if PRODUCT in self.ranks and order > max((part.order for part in self.lower), default=1):
+            return self._truncated(order, tuple(below))
         if not below:
             raise ValueError(
                 f"no fit of order {order} was kept: only solver='variational' fits lower orders on its way"
@@ -157,6 +163,14 @@ class Model:
             lower=tuple(below[:-1]),
             band=None,
         )
+
+    def _truncated(self, order: int, lower: tuple[Lower, ...]) -> Model:
+        """Without terms of more columns than that."""
+        books = self.encoder.codebooks
+        linear_predictors = tuple(one.pure(books).truncated(order) for one in self.linear_predictors)
+        known = self.smoothing_parameters
+        kept = {d: known.get(d, known[PRODUCT]) for d in linear_predictors[0].orders.all}
+        return replace(self, linear_predictors=linear_predictors, smoothing_parameters=kept, lower=lower, band=None)
 
     @one_blas_thread()
     def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:

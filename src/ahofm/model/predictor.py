@@ -1,20 +1,20 @@
 """A linear predictor: all functions of all columns, in the columns' own bases. Knows no rows.
 
-    eta = intercept + sum_j f_j(x_j) + sum_d sum_f c_df e_d(phi_1f(x_1), ..., phi_pf(x_p))
+    eta = intercept + sum_j f_j(x_j) + sum_d sum_f c_df e_d(phi_1f(x_1), ..., phi_pf(x_p)) + sum_f c_f T_f(x)
 
 with main effects f_j, factors phi_jf, loadings c_df of any sign, and e_d the elementary symmetric polynomial: the sum,
 over all sets of d columns, of the product of their functions. Linear predictors with the same curves may differ in
 their loadings.
 
+T_f is a product factor, with constants m_jf beside its functions: all terms of two and more columns of a product,
+
+    T_f = sum_{S, |S| >= 2} prod_{j in S} phi_jf prod_{j not in S} m_jf
+        = prod_j (m_jf + phi_jf) - prod_j m_jf - sum_j phi_jf prod_{k != j} m_kf
+
+What the product says of no column and of single ones is in the intercept and in the main effects.
+
 **Pure terms.** Functions of mean zero over the columns' own distributions in training, so that no term hides a part of
-another. A model fitted with ``center=True`` is of this form. For others, ``phi = m + psi`` with the mean m, and what an
-order-d factor says about a set S of k < d columns is
-
-    prod_{j in S} psi_j * e_{d-k}(m of the others)
-    e_{d-k}(m of the others) = sum_i (-1)^i e_{d-k-i}(m) h_i(m of S)      h_i complete homogeneous
-
-h_i is the coefficient of z^i in ``prod_{j in S} (1 + m_j z + (m_j z)^2 + ...)``. Evaluated at k (d - k) + 1 values of z
-that is a sum of products over S again: factors ``psi_j (1 + m_j z + ... + (m_j z)^(d-k))`` of order k, with loadings.
+another. A model fitted with ``center=True`` is of this form; how others are brought into it is in ``terms.py``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.kernels import Curves, Tables, column_curves
 from ahofm.kernels.symmetric import symmetric
-from ahofm.orders import MAIN, Orders
+from ahofm.model.terms import moved_down, of_one_column
+from ahofm.orders import MAIN, PRODUCT, Orders
 
 _CENTRED = 1e-8
 """Means below this share of a function's root mean square are rounding."""
+
+_LEAST_CONSTANT = 1e-15
+"""Constants of product factors below it count as it where a product is cut off at an order."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Predictor:
         Weight of each factor's term; their lengths are the ranks.
     neutral : tuple of arrays of shape (width,), or None
         The functions at the neutral code, where unseen levels are; None: zero, as in every fitted model.
+    product_means : array of shape (columns, rank of product factors), or None
+        The constants m of product factors; None where there are none of these.
     """
 
     intercept: float
@@ -59,6 +65,7 @@ class Predictor:
     centring: tuple[Floats, ...]
     loadings: Mapping[int, Floats]
     neutral: tuple[Floats, ...] | None = None
+    product_means: Floats | None = None
 
     @classmethod
     def of(
@@ -66,6 +73,29 @@ class Predictor:
     ) -> Predictor:
         """With loadings of one."""
         return cls(float(intercept), tuple(coef), tuple(centring), Orders(orders).ones())
+
+    @classmethod
+    def of_products(
+        cls,
+        orders: Mapping[int, int],
+        intercept: float,
+        coef: Sequence[Floats],
+        centring: Sequence[Floats],
+        loadings: Floats,
+        means: Floats,
+    ) -> Predictor:
+        """With product factors given as whole products: ``sum_f loadings[f] prod_j (means[j, f] + phi_jf)``.
+
+        Other factors have loadings of one.
+        """
+        found = cls(
+            float(intercept),
+            tuple(coef),
+            tuple(centring),
+            {**Orders(orders).ones(), PRODUCT: np.asarray(loadings, dtype=np.float64)},
+            product_means=np.asarray(means, dtype=np.float64),
+        )
+        return found._moved(1.0)
 
     @cached_property
     def orders(self) -> Orders:
@@ -79,7 +109,10 @@ class Predictor:
     def check(self, books: Sequence[Codebook]) -> None:
         """Raise ValueError unless there are functions, in the bases of these columns, for all loadings."""
         self.orders.checked_loadings(self.loadings)
-        width = self.orders.width
+        width, rank = self.orders.width, self.orders.get(PRODUCT, 0)
+        means = None if self.product_means is None else np.shape(self.product_means)
+        if means != ((len(books), rank) if rank else None):
+            raise ValueError(f"means of product factors have shape {means}, expected {(len(books), rank)}")
         for part in (self.coef, self.centring, *(() if self.neutral is None else (self.neutral,))):
             if len(part) != len(books):
                 raise ValueError(f"coefficients for {len(part)} columns, but there are {len(books)}")
@@ -134,8 +167,9 @@ class Predictor:
             d: np.concatenate([weight * part.loadings[d] for weight, part in parts if d in part.loadings])
             for d in found
         }
+        means = [part.product_means for _, part in parts if part.product_means is not None]
         intercept = float(sum(weight * part.intercept for weight, part in parts))
-        return Predictor(intercept, coef, centring, loadings, neutral)
+        return Predictor(intercept, coef, centring, loadings, neutral, np.hstack(means) if means else None)
 
     # Restricting
 
@@ -147,7 +181,8 @@ class Predictor:
         """With some of the factors, by order; orders without any are gone."""
         columns = np.concatenate([[True], *(which[order] for order in self.orders)])
         loadings = {order: own[which[order]] for order, own in self.loadings.items() if which[order].any()}
-        return replace(self._changed(lambda functions: functions[..., columns]), loadings=loadings)
+        means = None if PRODUCT not in loadings or self.product_means is None else self.product_means[:, which[PRODUCT]]
+        return replace(self._changed(lambda functions: functions[..., columns]), loadings=loadings, product_means=means)
 
     def without(self, columns: Sequence[bool], *, main_effects: bool = True) -> Predictor:
         """With zeros for all functions of the columns that are True, and for all main effects unless these are kept."""
@@ -169,23 +204,57 @@ class Predictor:
             coef[j], centring[j] = self.coef[at], self.centring[at]
             if neutral is not None:
                 neutral[j] = self.at_neutral(at)
-        return replace(
-            self, coef=tuple(coef), centring=tuple(centring), neutral=None if neutral is None else tuple(neutral)
-        )
+        means = None
+        if self.product_means is not None:
+            means = np.ones((len(sizes), self.product_means.shape[1]))
+            means[list(columns)] = self.product_means
+        moved = None if neutral is None else tuple(neutral)
+        return replace(self, coef=tuple(coef), centring=tuple(centring), neutral=moved, product_means=means)
+
+    def truncated(self, highest: int) -> Predictor:
+        """Without terms of more columns than ``highest``; product factors leave factors of orders up to it.
+
+        The terms of k columns of a product are those of a factor of order k, with functions phi / m and the product of
+        all m for a loading. Constants that are next to zero count as tiny ones: no digit of a term is lost by that.
+        """
+        lower = self.at_orders([order for order in self.orders if order <= highest])
+        if self.product_means is None or highest < 2:
+            return lower
+        products = self.keeping({d: np.full(rank, d == PRODUCT) for d, rank in self.orders.items()})
+        tiny = np.copysign(_LEAST_CONSTANT, self.product_means)
+        means = np.where(np.abs(self.product_means) < _LEAST_CONSTANT, tiny, self.product_means)
+        loading = products.loadings[PRODUCT] * means.prod(axis=0)
+        times = highest - 1
+
+        def repeated(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
+            return tuple(
+                np.concatenate([0.0 * own[..., :1], np.tile(own[..., 1:] / mean, times)], axis=-1)
+                for own, mean in zip(arrays, means, strict=True)
+            )
+
+        neutral = None if products.neutral is None else repeated(products.neutral)
+        loadings = {order: loading.copy() for order in range(2, highest + 1)}
+        return lower.plus(Predictor(0.0, repeated(products.coef), repeated(products.centring), loadings, neutral))
 
     # Other forms of the same linear predictor
 
     def balanced(self) -> Predictor:
-        """The same with loadings of 1 and -1: each of d functions takes the d-th root of the loading's size."""
-        sizes = {order: np.abs(own) ** (1.0 / order) for order, own in self.loadings.items()}
-        signs = {order: np.where(own < 0.0, -1.0, 1.0) for order, own in self.loadings.items()}
+        """The same with loadings of 1 and -1: each of d functions takes the d-th root of the loading's size.
+
+        Product factors keep their loadings: their functions have constants.
+        """
+        kept = {order: own for order, own in self.loadings.items() if order == PRODUCT}
+        sizes = {order: np.abs(own) ** (1.0 / order) for order, own in self.loadings.items()} | {
+            order: np.ones_like(own) for order, own in kept.items()
+        }
+        signs = {order: np.where(own < 0.0, -1.0, 1.0) for order, own in self.loadings.items()} | kept
         stretch = self.orders.join(1.0, sizes)
         return replace(self._changed(lambda functions: functions * stretch), loadings=signs)
 
     def unloaded(self) -> Predictor | None:
-        """The same with loadings of 1; None where there is none: a negative loading of an even order."""
+        """The same with loadings of 1; None where there is none: a negative loading of an even order, or products."""
         flat = self.balanced()
-        if any(order % 2 == 0 and (own < 0.0).any() for order, own in flat.loadings.items()):
+        if PRODUCT in self.orders or any(order % 2 == 0 and (own < 0.0).any() for order, own in flat.loadings.items()):
             return None
         stretch = flat.orders.join(1.0, flat.loadings)
         return replace(flat._changed(lambda functions: functions * stretch), loadings=flat.orders.ones())
@@ -223,14 +292,22 @@ class Predictor:
         to_main = np.tile(unit[MAIN], (len(books), 1))
         # order: loadings (F,) and weights of the old functions (p, F, width)
         made: dict[int, list[tuple[Floats, Floats]]] = {}
+        product_means = self.product_means
         for order, part in self.orders.slices.items():
             own, loading = factor_means[order], self.loadings[order]
+            if product_means is not None and order == PRODUCT:  # constants take the means; what is of one column moves
+                before, product_means = product_means, product_means + own
+                new, old = of_one_column(product_means, loading), of_one_column(before, loading)
+                to_main[:, part] = new - old
+                intercept += float((product_means.prod(axis=0) - before.prod(axis=0)) @ loading - (old * own).sum())
+                made[order] = [(loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape)))]
+                continue
             intercept += float(symmetric(own, order) @ loading)
             for j in range(len(books)):
                 to_main[j, part] = loading * symmetric(np.delete(own, j, axis=0), order - 1)
             made.setdefault(order, []).append((loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape))))
             for lower in range(2, order):
-                for weights, scales in _moved_down(own, order, lower):
+                for weights, scales in moved_down(own, order, lower):
                     made.setdefault(lower, []).append((loading * weights, scales[:, :, np.newaxis] * unit[part]))
         orders = sorted(made)
         coef, centring, neutral = [], [], []
@@ -240,7 +317,7 @@ class Predictor:
             centring.append((self.centring[j] - means[j]) @ to.T)
             neutral.append((self.at_neutral(j) - means[j]) @ to.T)
         loadings = {order: np.concatenate([own for own, _ in made[order]]) for order in orders}
-        return Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral))
+        return Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral), product_means)
 
     # Evaluating
 
@@ -252,17 +329,59 @@ class Predictor:
         """Functions of a column at its codes: (codes, width)."""
         return book.at_codes(self.coef[j], self.centring[j], self.at_neutral(j))
 
-    def tables(self, books: Sequence[Codebook]) -> Tables:
-        """At the codes."""
+    def functions(self, books: Sequence[Codebook]) -> Tables:
+        """Main effects and factors at the codes; of product factors without their constants."""
         values = np.vstack([self.at_codes(j, book) for j, book in enumerate(books)])
         return Tables(self.intercept, *self.orders.split(values), self.loadings)
 
+    def tables(self, books: Sequence[Codebook]) -> Tables:
+        """At the codes, as a kernel evaluates them."""
+        return self._whole.functions(books)
+
     def curves(self, books: Sequence[Codebook]) -> Curves:
         """At true values."""
+        whole = self._whole
         columns = (
-            column_curves(book, self.coef[j], self.centring[j], self.at_neutral(j)) for j, book in enumerate(books)
+            column_curves(book, whole.coef[j], whole.centring[j], whole.at_neutral(j)) for j, book in enumerate(books)
         )
-        return Curves(self.intercept, self.orders, tuple(columns), self.loadings)
+        return Curves(whole.intercept, self.orders, tuple(columns), self.loadings, self.product_means)
+
+    @property
+    def _whole(self) -> Predictor:
+        """With functions ``m + phi`` in the place of phi, without what whole products then say of single columns."""
+        means = self.product_means
+        if means is None:
+            return self
+        moved, part = self._moved(-1.0), self.orders.slices[PRODUCT]
+
+        def shifted(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
+            found = tuple(np.array(own, order="C") for own in arrays)
+            for own, mean in zip(found, means, strict=True):
+                own[part] += mean
+            return found
+
+        neutral = [moved.at_neutral(j) for j in range(len(self.coef))]
+        return replace(moved, centring=shifted(moved.centring), neutral=shifted(neutral))
+
+    def _moved(self, sign: float) -> Predictor:
+        """With what whole products say of no column and of single ones added to intercept and main effects."""
+        assert self.product_means is not None
+        part, loading = self.orders.slices[PRODUCT], self.loadings[PRODUCT]
+        weights = sign * of_one_column(self.product_means, loading)
+
+        def added(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
+            found = tuple(np.array(own, order="C") for own in arrays)
+            for own, weight in zip(found, weights, strict=True):
+                own[..., MAIN] += own[..., part] @ weight
+            return found
+
+        return replace(
+            self,
+            intercept=self.intercept + sign * float(self.product_means.prod(axis=0) @ loading),
+            coef=added(self.coef),
+            centring=added(self.centring),
+            neutral=None if self.neutral is None else added(self.neutral),
+        )
 
     def _changed(self, change: Callable[[Floats], Floats]) -> Predictor:
         """With a change of all functions, in the last axis of each array."""
@@ -277,19 +396,3 @@ class Lower:
 
     order: int
     linear_predictors: tuple[Predictor, ...]
-
-
-def _moved_down(means: Floats, order: int, lower: int) -> list[tuple[Floats, Floats]]:
-    """What order-d factors with means (p, F) say about sets of fewer columns: weights (F,) and scales (p, F)."""
-    rest = order - lower
-    largest = np.maximum(np.abs(means).max(axis=0), np.finfo(float).tiny)
-    count = lower * rest + 1
-    nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
-    extract = np.linalg.inv(np.vander(nodes, increasing=True))  # (powers, nodes)
-    powers = [(-largest) ** m * symmetric(means, rest - m) for m in range(rest + 1)]
-    found = []
-    for q, node in enumerate(nodes):
-        steps = (means / largest * node)[np.newaxis] ** np.arange(rest + 1)[:, np.newaxis, np.newaxis]
-        weights = sum((extract[m, q] * power for m, power in enumerate(powers)), np.zeros(means.shape[1]))
-        found.append((weights, steps.sum(axis=0)))
-    return found

@@ -6,7 +6,8 @@ over the codes of column j, the moments T[a, b] = E[e_a(phi_f) e_b(phi_g)] follo
     T[a, b] += m_jf T[a - 1, b] + m_jg T[a, b - 1] + M_j[f, g] T[a - 1, b - 1]
 
 so that all C(p, d) interactions of an order together cost a recursion over the columns. Pairs of factors count with the
-product of their loadings.
+product of their loadings. Product factors count with their terms of two and more columns, main effects with what these
+say of one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Tables
-from ahofm.kernels.symmetric import symmetric
+from ahofm.kernels.symmetric import symmetric, without_each
+from ahofm.model.terms import of_one_column
+from ahofm.orders import PRODUCT
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,13 @@ def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
     starts = np.cumsum([0, *(book.n_codes for book in books)])
     masses = [book.distribution for book in books]
     rows = [slice(a, b) for a, b in pairwise(starts)]
-    mains = np.array([_variance(mass, tables.main[part]) for mass, part in zip(masses, rows, strict=True)])
+    main = tables.main.copy()
+    if PRODUCT in tables.factors:
+        table = tables.factors[PRODUCT]
+        means = np.array([mass @ table[part] for mass, part in zip(masses, rows, strict=True)])
+        for part, weight in zip(rows, of_one_column(means, tables.loading(PRODUCT)), strict=True):
+            main[part] += table[part] @ weight
+    mains = np.array([_variance(mass, main[part]) for mass, part in zip(masses, rows, strict=True)])
     orders, columns = {1: float(mains.sum())}, mains.copy()
     for order, table in tables.factors.items():
         means = np.array([mass @ table[part] for mass, part in zip(masses, rows, strict=True)])
@@ -57,12 +66,25 @@ def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
             [table[part].T @ (mass[:, np.newaxis] * table[part]) for mass, part in zip(masses, rows, strict=True)]
         )
         products = means[:, :, np.newaxis] * means[:, np.newaxis, :]
-        mean, loading = symmetric(means, order), np.outer(tables.loading(order), tables.loading(order))
+        loading = np.outer(tables.loading(order), tables.loading(order))
+        if order == PRODUCT:
+            whole, only = (_without_one(part) for part in (moments, products))
+            own = moments - products
+            together = moments.prod(axis=0) - products.prod(axis=0) - (own * only).sum(axis=0)
+            orders[order] = float((loading * together).sum())
+            columns += (loading * own * (whole - only)).sum(axis=(1, 2))
+            continue
+        mean = symmetric(means, order)
         orders[order] = float((loading * (_joint(means, moments, order) - np.outer(mean, mean))).sum())
         for j in range(len(books)):
             others = _joint(np.delete(means, j, axis=0), np.delete(moments, j, axis=0), order - 1)
             columns[j] += float((loading * (moments[j] - products[j]) * others).sum())
     return Variances(orders, np.maximum(columns, 0.0))
+
+
+def _without_one(matrices: Floats) -> Floats:
+    """Elementwise products of all matrices (columns, F, F) but one, for each."""
+    return np.asarray(without_each(matrices, np.zeros_like(matrices), 0)[0])
 
 
 def _variance(mass: Floats, values: Floats) -> float:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ahofm.orders import PRODUCT
+
 
 class Reason(Enum):
     """Why a fit ended."""
@@ -94,7 +96,8 @@ class Gain:
         """For people."""
         better = "better" if self.gain >= 0.0 else "worse"
         size, error = 100.0 * abs(self.gain), 100.0 * self.error
-        compared = f"order {self.order} predicts {self.rows} validation rows {better} than order {self.over}"
+        name = "with product factors, the model" if self.order == PRODUCT else f"order {self.order}"
+        compared = f"{name} predicts {self.rows} validation rows {better} than order {self.over}"
         return f"{compared} by {size:.2g} ± {error:.2g} % of the mean loss"
 
 

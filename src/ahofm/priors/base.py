@@ -71,6 +71,11 @@ class FunctionPosterior:
         )
         return FunctionPosterior(mean, variance, smooth, rough, edf, quadratic_form)
 
+    def rescaled(self, scale: Floats) -> FunctionPosterior:
+        """Posterior of the functions divided by so much: (K,)."""
+        smooth, rough = (None if part is None else part / scale for part in (self.smooth, self.rough))
+        return replace(self, mean=self.mean / scale, variance=self.variance / scale**2, smooth=smooth, rough=rough)
+
 
 def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
     """Posterior of so many functions that are zero, with variance zero."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from ahofm.tuning import (
     LEAST_START_SQUARE,
     RARE_CODE_ROWS,
 )
+from ahofm.tuning.products import CONSTANT_PRECISION, LEAST_PRODUCT_SCALE
 
 
 @dataclass
@@ -44,6 +45,9 @@ class ColumnPosterior:
     main_lam, lam : arrays of shape (groups, 1) and (groups, factors)
     main, factors : FunctionPosterior or None
         None before the first solve.
+    constants : array of shape (rank of product factors,)
+        Of product factors, which come last: each of their functions is a constant and a function as any factor has.
+        ``mean`` and ``variance`` are of both together, ``factors`` is without the constants.
     """
 
     column: ColumnPriors
@@ -54,6 +58,7 @@ class ColumnPosterior:
     lam: Floats
     main: FunctionPosterior | None = None
     factors: FunctionPosterior | None = None
+    constants: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def empty(cls, column: ColumnPriors, n_rows: int, square: float) -> ColumnPosterior:
@@ -67,18 +72,36 @@ class ColumnPosterior:
         """A main effect alone, to go on from with other priors of factors."""
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
-    def widened(self, start: Floats) -> ColumnPosterior:
-        """With factors that start from those values, without uncertainty."""
+    def widened(self, start: Floats, constants: Floats | None = None) -> ColumnPosterior:
+        """With factors that start from those values, without uncertainty; products also have constants (rank,)."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
         square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)
         lam = np.tile(self.column.factors.initial_lam(square)[:, np.newaxis], rank)
         return replace(
             self,
-            mean=np.hstack([self.mean, start]),
+            mean=np.hstack([self.mean, start if constants is None else start + constants]),
             variance=np.hstack([self.variance, np.zeros_like(start)]),
             lam=np.hstack([self.lam, lam]),
+            constants=self.constants if constants is None else np.concatenate([self.constants, constants]),
         )
+
+    @property
+    def product_scale(self) -> Floats:
+        """Root mean squares (rank,) of the functions of product factors; 1 where they have vanished."""
+        rank = len(self.constants)
+        scale = np.sqrt(self.column.mass @ known_codes(self.mean)[:, self.mean.shape[1] - rank :] ** 2)
+        return np.where(scale > LEAST_PRODUCT_SCALE, scale, 1.0)
+
+    def rescaled(self, scale: Floats) -> ColumnPosterior:
+        """With functions of product factors divided by so much: (rank,)."""
+        each = np.ones(self.mean.shape[1])
+        each[len(each) - len(scale) :] = scale
+        factors = (
+            None if self.factors is None else self.factors.rescaled(factors_of(each)[: self.factors.mean.shape[1]])
+        )
+        mean, variance = self.mean / each, self.variance / each**2
+        return replace(self, mean=mean, variance=variance, factors=factors, constants=self.constants / scale)
 
     def only(self, which: NDArray[np.intp]) -> ColumnPosterior:
         """With some of the factors."""
@@ -130,7 +153,9 @@ class ColumnPosterior:
         mean, variance = self.mean.copy(), self.variance.copy()
         mean[:, known:] = variance[:, known:] = 0.0
         factors = new if factors is None else side_by_side(factors, new)
-        return replace(self, mean=mean, variance=variance, main=main, factors=factors)
+        constants = self.constants.copy()
+        constants[max(len(constants) - (width - known), 0) :] = 0.0
+        return replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
 
     def prior_arrays(self) -> dict[str, Any]:
         """What does not change, as a sweeper reads it: see ``ahofm.backends.SweepArrays``."""
@@ -151,12 +176,16 @@ class ColumnPosterior:
             "variance": np.array(self.variance, order="C"),
             "main_lam": self.main_lam[:, 0].copy(),
             "lam": np.array(self.lam, order="C"),
+            "constants": self.constants.copy(),
             **posterior_arrays(self.column, self.mean.shape[1] - 1, self.main, self.factors),
         }
 
     def with_arrays(self, arrays: Mapping[str, Any], solved: int) -> ColumnPosterior:
         """With such arrays; functions that have not been solved have no posterior."""
         main, factors = function_posteriors(self.column, arrays, solved)
+        constants = arrays["constants"]
+        if factors is not None and len(constants) and factors.mean.shape[1] == arrays["mean"].shape[1] - 1:
+            factors = replace(factors, mean=_without(factors.mean, constants))
         return ColumnPosterior(
             self.column,
             self.farthest,
@@ -166,6 +195,7 @@ class ColumnPosterior:
             arrays["lam"],
             main,
             factors,
+            constants,
         )
 
     @property
@@ -198,14 +228,21 @@ class ColumnPosterior:
         own = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - others)[:, np.newaxis]
         main = self.column.main.solve(*own, self.main_lam)
         known[:, MAIN], spread[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
-        factors = None
+        factors, constants = None, self.constants
         if mean.shape[1] > 1:
             rest = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
-            factors = self._factors(gram[:, FACTORS, FACTORS], rest, tensor_penalty)
+            own_gram = gram[:, FACTORS, FACTORS]
+            uncertain = np.zeros(len(constants))
+            if len(constants):
+                constants, uncertain = self._constants(own_gram, rest, _without(known[:, FACTORS], constants))
+                rest -= own_gram[:, :, rest.shape[1] - len(constants) :] @ constants
+            factors = self._factors(own_gram, rest, tensor_penalty)
             if self.column.free:
                 factors = bounded(factors, self.column.mass, self.farthest)
-            known[:, FACTORS], spread[:, FACTORS] = factors.mean, factors.variance
-        block = replace(self, mean=mean, variance=variance, main=main, factors=factors)
+            known[:, FACTORS] = _without(factors.mean, -constants)
+            spread[:, FACTORS] = _without(factors.variance, -uncertain)
+            mean[-1, mean.shape[1] - len(constants) :] = constants
+        block = replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
         if learn:
             block.main_lam = learned(self.column.main, main, self.main_lam, [1])
         if learn and factors is not None:
@@ -226,3 +263,17 @@ class ColumnPosterior:
         found = prior.solve(gram, rhs, lam, tensor_penalty)
         found.variance[:, pairs] = 0.0
         return found
+
+    def _constants(self, gram: Floats, rhs: Floats, functions: Floats) -> tuple[Floats, Floats]:
+        """Means and variances (rank,) of the constants of product factors given the functions (codes, factors)."""
+        rank = len(self.constants)
+        products = slice(gram.shape[1] - rank, None)
+        left = rhs[:, products] - np.einsum("bfg,bg->bf", gram[:, products], functions)
+        precision = gram[:, products, products].sum(axis=0) + CONSTANT_PRECISION * np.eye(rank)
+        covariance = np.linalg.inv(precision)
+        return covariance @ left.sum(axis=0), np.diag(covariance).copy()
+
+
+def _without(values: Floats, constants: Floats) -> Floats:
+    """Values (codes, factors) minus the constants of the last of them."""
+    return np.asarray(values - np.concatenate([np.zeros(values.shape[1] - len(constants)), constants]))

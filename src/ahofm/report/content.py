@@ -18,6 +18,7 @@ from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.summary import p_text
 from ahofm.model import Model
 from ahofm.model.scores import pit
+from ahofm.orders import order_name
 from ahofm.report.model import Packer, mean_function, packed_model
 
 _POINTS, _TOP, _ROWS, _DOTS = 60, 30, 12, 600
@@ -193,7 +194,9 @@ def _fit_columns(told: Any) -> list[list[str]]:
     head = ["column", "kind", "share", "main effect"]
     orders = list(told.edf or {})
     rows = [
-        head + [f"edf, order {order}" for order in orders] + (["p, main effect"] if told.p_main is not None else [])
+        head
+        + [f"edf, order {order_name(order)}" for order in orders]
+        + (["p, main effect"] if told.p_main is not None else [])
     ]
     for j in np.argsort(-told.shares, kind="stable"):
         row = [told.columns[j], told.kinds[j], f"{told.shares[j]:.1%}", f"{told.main_shares[j]:.1%}"]

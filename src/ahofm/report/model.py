@@ -19,7 +19,8 @@ from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.explain.pure import Pure, purify
 from ahofm.families import Bernoulli, Family, Multinomial
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
-from ahofm.model import Model
+from ahofm.model import Model, Predictor
+from ahofm.orders import PRODUCT
 
 _MOST_BYTES = 2_500_000
 """Of numbers in double precision; more of them are kept in single precision."""
@@ -55,14 +56,23 @@ def packed_model(model: Model, packer: Packer) -> list[dict[str, Any]]:
         columns = [_column(pure, j, book, packer) for j, book in enumerate(model.encoder.codebooks)]
         orders = [
             {"order": order, "first": part.start, "loadings": pure.loadings[order].tolist()}
+            | (_products(pure.linear_predictor) if order == PRODUCT else {})
             for order, part in pure.orders.slices.items()
         ]
         found.append({"intercept": pure.intercept, "orders": orders, "columns": columns})
     return found
 
 
+def _products(linear_predictor: Predictor) -> dict[str, Any]:
+    """Constants of product factors, and nodes and weights of the integral that their Shapley values are."""
+    means = linear_predictor.product_means
+    assert means is not None
+    nodes, weights = np.polynomial.legendre.leggauss(-(-len(means) // 2))
+    return {"means": means.tolist(), "nodes": (0.5 * (nodes + 1.0)).tolist(), "weights": (0.5 * weights).tolist()}
+
+
 def _column(pure: Pure, j: int, book: Codebook, packer: Packer) -> dict[str, Any]:
-    curve = pure.curves.columns[j]
+    curve = pure.functions[j]
     if isinstance(curve, LevelCurves):
         return {"levels": packer.put(curve.values)}
     nodes = None

@@ -56,14 +56,35 @@
 
   const phi = (p, j, value) => evaluate(p.columns[j], columns[j], value);
 
-  // The term of some columns, given their functions.
-  function term(p, functions) {
+  // The term of some columns, given their functions. Of product factors, other columns count with their constants.
+  function term(p, subset, functions) {
     if (functions.length === 1) return functions[0][0];
-    const group = p.orders.find((o) => o.order === functions.length);
-    if (!group) return 0;
     let total = 0;
-    group.loadings.forEach((w, f) => { let product = w; for (const own of functions) product *= own[group.first + f]; total += product; });
+    for (const group of p.orders) {
+      if (group.order !== functions.length && !group.means) continue;
+      group.loadings.forEach((w, f) => {
+        let product = w;
+        for (const own of functions) product *= own[group.first + f];
+        if (group.means) group.means.forEach((own, j) => { if (!subset.includes(j)) product *= own[f]; });
+        total += product;
+      });
+    }
     return total;
+  }
+
+  // Shapley values of a product factor's terms of two and more columns: an integral over (0, 1), exact at its nodes.
+  function addProduct(group, f, w, values, shares) {
+    const n = values.length, means = group.means.map((own) => own[f]), after = new Float64Array(n + 1);
+    const add = (t, weight) => {
+      after[n] = 1;
+      for (let j = n - 1; j >= 0; j--) after[j] = after[j + 1] * (means[j] + t * values[j]);
+      for (let j = 0, before = w * weight; j < n; j++) {
+        shares[j] += values[j] * before * after[j + 1];
+        before *= means[j] + t * values[j];
+      }
+    };
+    group.nodes.forEach((t, q) => add(t, group.weights[q]));
+    add(0, -1);
   }
 
   // Linear predictor and Shapley values of a row.
@@ -73,6 +94,7 @@
       const d = group.order;
       group.loadings.forEach((w, f) => {
         const values = functions.map((own) => own[group.first + f]), n = values.length;
+        if (group.means) return addProduct(group, f, w, values, shares);
         const after = Array.from({ length: n + 1 }, () => new Float64Array(d));
         after[n][0] = 1;
         for (let j = n - 1; j >= 0; j--) for (let q = 0; q < d; q++) after[j][q] = after[j + 1][q] + (q ? values[j] * after[j + 1][q - 1] : 0);
@@ -265,9 +287,10 @@
     $("third-box").hidden = !third;
     if (third) $("third-value").textContent = `${columns[third.j].name} = ${said(third.j, third.value)}`;
     const values = xs.map((_, i) => ys.map((__, k) => {
-      let v = term(p, [fa[i], fb[k]]);
-      if (fc) v += term(p, [fa[i], fb[k], fc]);
-      if (everything) { v += fa[i][0] + fb[k][0]; if (fc) v += fc[0] + term(p, [fa[i], fc]) + term(p, [fb[k], fc]); }
+      let v = term(p, [a, b], [fa[i], fb[k]]);
+      if (fc) v += term(p, [a, b, third.j], [fa[i], fb[k], fc]);
+      if (everything) v += fa[i][0] + fb[k][0];
+      if (everything && fc) v += fc[0] + term(p, [a, third.j], [fa[i], fc]) + term(p, [b, third.j], [fb[k], fc]);
       return v;
     }));
     let most = 1e-12;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli
+from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, Interactions, Scale, SmoothCoordinates, all_column_priors
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
@@ -54,6 +55,8 @@ class Candidate:
         What smooth main effects and factors of automatic columns are functions of.
     times : int
         What multiplies the rank.
+    product : bool
+        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ...
     """
 
     interactions: Interactions
@@ -63,13 +66,21 @@ class Candidate:
     joint: bool = True
     scale: Scale = "values"
     times: int = 1
+    product: bool = False
 
     @property
     def name(self) -> str:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
+        if self.product:
+            return f"{prefix}{self.interactions} products, tempering {self.tempering:g}"
         main = "" if self.scale == "values" else " (main effects on ranks)"
         return f"{prefix}{self.interactions}{main if self.joint else ' (main effects random walks)'}"
+
+    def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
+        """Orders and ranks of its fits, where those of all candidates are given."""
+        own = {order: rank for order, rank in ranks.items() if (order == PRODUCT) == self.product}
+        return {order: self.times * rank for order, rank in own.items()}
 
     def priors(
         self,

@@ -26,7 +26,7 @@ from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.training.validation import Split, can_judge, stratified, validation_split
 from ahofm.tuning import CALIBRATION_BINS, EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 
@@ -92,17 +92,14 @@ def _cross_validate(
     found: CrossValidation,
 ) -> None:
     """Plain candidates first, then the weighted ones; ``found`` gets what is complete."""
-    shorter = search_settings(problem.settings, problem.response.n_rows, dispersed=problem.response.family.dispersed)
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
-    found.fits = race.run(_staged_fits(replace(problem, settings=shorter), plain, parts, 0))[: len(plain)]
+    found.fits = race.run(_staged_fits(problem, plain, parts, 0))[: len(plain)]
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(
-            replace(precise or problem, settings=shorter), candidates[len(plain) :], parts, len(plain)
-        )
+        staged_fits = _staged_fits(precise or problem, candidates[len(plain) :], parts, len(plain))
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
@@ -117,12 +114,22 @@ def _staged_fits(
     problem: TrainingProblem, candidates: Sequence[Candidate], parts: Sequence[Split], first: int
 ) -> list[StagedFit]:
     """By each candidate to each part of the rows; the first of the candidates has that number."""
-    some = [problem.take(rows) for rows, _ in parts]
-    return [own.staged_fit(candidate, first + k, 0) for own in some for k, candidate in enumerate(candidates)]
+    response, found = problem.response, []
+    shorter = [
+        search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
+        for product in (False, True)
+    ]
+    for rows, _ in parts:
+        some = [replace(problem, settings=settings).take(rows) for settings in shorter]
+        found += [some[own.product].staged_fit(own, first + k, 0) for k, own in enumerate(candidates)]
+    return found
 
 
 class _Race:
-    """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use."""
+    """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use.
+
+    Product factors are not in the race: orders below say nothing of them.
+    """
 
     def __init__(
         self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: StagedRunner
@@ -140,15 +147,16 @@ class _Race:
     def scores(self) -> Scores:
         """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
         self._predict()
-        stages = max(len(parts[0]) for parts in self._predicted)
-        orders = (1, *self._problem.ranks)[:stages]
-        predicted = [
-            [np.concatenate([own[min(stage, len(own) - 1)] for own in parts]) for stage in range(stages)]
-            for parts in self._predicted
+        fitted = [
+            staged[0].orders[: len(parts[0])] for staged, parts in zip(self._staged_fits, self._predicted, strict=True)
         ]
-        tops = tuple(orders[len(parts[0]) - 1] for parts in self._predicted)
+        orders = tuple(sorted({order for own in fitted for order in own}))
+        predicted = [
+            [np.concatenate([part[sum(d <= order for d in own) - 1] for part in parts]) for order in orders]
+            for own, parts in zip(fitted, self._predicted, strict=True)
+        ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
-        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tops)
+        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted))
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
         """Some more candidates up to ``RACED_ORDER``; the fits to the first part come first."""
@@ -165,6 +173,8 @@ class _Race:
         going = self.scores.worth_going_on(member_count(self._problem.settings, self._problem.data.n_rows))
         for candidate, parts in enumerate(self._staged_fits):
             for staged in parts:
+                if PRODUCT in staged.ranks:
+                    continue
                 before = staged.job.total
                 staged.ranks = staged.ranks if candidate in going else Orders(staged.ranks).up_to(RACED_ORDER)
                 self._runner.expect(staged.job.total - before)

@@ -25,10 +25,10 @@ from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
-from ahofm.kernels.symmetric import symmetric
+from ahofm.kernels.symmetric import terms
 from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
 from ahofm.model.mixture import MixturePart, mixture
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
@@ -69,7 +69,8 @@ def fit_variational(
     begun, deadline = time.perf_counter(), deadline or Deadline()
     problem = _training_problem(data, ranks, settings)
     candidates = candidates_for(problem, settings)
-    plan = Plan.of(problem, len(candidates), data.n_rows)
+    problem = problem.of_candidates(candidates)
+    plan = Plan.of(problem, candidates, data.n_rows)
     runner = StagedRunner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
     first = fit_first(problem, candidates, plan, runner) if deadline.limited else First()
@@ -94,9 +95,11 @@ def fit_variational(
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
     with runner.interruptible():
-        return replace(merge(problem, members, weights, trace, choices, classes), gains=gains, validated=score)
+        return replace(
+            merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score
+        )
     trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
-    return replace(merge(problem, members, weights, trace, choices, classes), gains=gains, validated=score)
+    return replace(merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -128,7 +131,11 @@ def _weights(
     if not plan.search:
         return {order: {(0, order): 1.0} for order in orders}
     if validation.skipped:
-        plain = [number for number, own in enumerate(candidates) if not own.weighted and own.times == 1]
+        plain = [
+            number
+            for number, own in enumerate(candidates)
+            if not own.weighted and own.times == 1 and (not own.product or min(problem.ranks) == PRODUCT)
+        ]
         return {order: {(number, order): 1.0 / len(plain) for number in plain} for order in orders}
     return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))
 
@@ -161,7 +168,7 @@ def _interactions(
     """Which candidates were mixed at the highest order, and why, for people."""
     top = max(problem.ranks, default=1)
     parts = [
-        f"{weight:.0%} {candidates[candidate].name} at order {below}"
+        f"{weight:.0%} {candidates[candidate].name}{'' if below == PRODUCT else f' at order {below}'}"
         for (candidate, below), weight in sorted(weights[top].items(), key=lambda item: -item[1])
         if candidate < len(candidates)
     ]
@@ -191,11 +198,13 @@ def _rank(first: Mapping[int, int], members: Members) -> Choice:
     why = "of each ensemble member, before factors were dropped"
     if grown > first.get(2, grown):
         why += f"; {first[2]} at order 2 left something to explain"
-    return Choice("rank", ", ".join(f"{rank} at order {order}" for order, rank in ranks.items()) or "none", why)
+    parts = (f"{rank} products" if order == PRODUCT else f"{rank} at order {order}" for order, rank in ranks.items())
+    return Choice("rank", ", ".join(parts) or "none", why)
 
 
 def merge(
     problem: TrainingProblem,
+    candidates: Sequence[Candidate],
     members: Members,
     weights: Mapping[int, StackingWeights],
     trace: Trace,
@@ -207,6 +216,7 @@ def merge(
     Parameters
     ----------
     problem : TrainingProblem
+    candidates : sequence of Candidate
     members : Members
     weights : dict of order to stacking weights
         At each order d, the weight of every (candidate, order up to d). Members of one candidate share its weight.
@@ -221,12 +231,17 @@ def merge(
     data, fitted = problem.data, members.fits
     orders = [1, *problem.ranks]
 
+    def after(candidate: int, fits: Sequence[Fit], order: int) -> Fit:
+        """The fit after the candidate's last stage up to an order; the last there is, if it was interrupted."""
+        stages = sum(own <= order for own in (1, *candidates[candidate].ranks(problem.ranks)))
+        return fits[min(stages, len(fits)) - 1]
+
     def at_order(order: int) -> list[tuple[float, Fit]]:
         parts = []
         for (candidate, below), weight in weights[order].items():
-            own = _good([_of_order(fits, orders.index(below)) for other, fits in fitted if other == candidate])
+            own = _good([after(candidate, fits, below) for other, fits in fitted if other == candidate])
             parts += [(weight / len(own), fit) for fit in own]
-        parts = parts or [(1.0, _of_order(fits, orders.index(order))) for _, fits in fitted]
+        parts = parts or [(1.0, after(candidate, fits, order)) for candidate, fits in fitted]
         scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in parts)
         return [(scale * weight, fit) for weight, fit in parts]
 
@@ -250,11 +265,6 @@ def merge(
         noise * problem.dispersion_unit if data.family.dispersed else None,
     )
     return model if problem.response.quadratic else _checked(model, data)
-
-
-def _of_order(fits: Sequence[Fit], at: int) -> Fit:
-    """The fit after a stage; the last there is, if it was interrupted."""
-    return fits[min(at, len(fits) - 1)]
 
 
 def _good(copies: Sequence[Fit]) -> list[Fit]:
@@ -340,7 +350,12 @@ def merged(
 
 
 def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:
-    """Which factors of an order have an effect: the mean square of their term, in units of the target's variance."""
-    own = stage_result.orders.slices[order]
-    squares = [mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)]
-    return np.asarray(weight**2 * symmetric(np.array(squares), order) > min(LEAST_VARIANCE, 0.01 * stage_result.noise))
+    """Which factors of an order have an effect: their term's mean square, in units of the target's variance."""
+    own, loading = stage_result.orders.slices[order], stage_result.predictor.loadings[order]
+    squares = np.array([mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)])
+    size = terms(squares, order)
+    if order == PRODUCT:  # without what is the same everywhere
+        size -= (
+            np.prod([mass @ values[:, own] for mass, values in zip(masses, stage_result.values, strict=True)], 0) ** 2
+        )
+    return np.asarray((weight * loading) ** 2 * size > min(LEAST_VARIANCE, 0.01 * stage_result.noise))

@@ -74,7 +74,9 @@ class First:
 
 def first_candidate(candidates: Sequence[Candidate]) -> int:
     """The number of the candidate to begin with."""
-    wanted = (number for number, own in enumerate(candidates) if own.interactions == FAST_INTERACTIONS)
+    wanted = (
+        number for number, own in enumerate(candidates) if own.interactions == FAST_INTERACTIONS and not own.product
+    )
     return next(wanted, 0)
 
 

@@ -22,7 +22,7 @@ from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
 from ahofm.fit.solvers.variational.stage import Tempering
 from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
 from ahofm.fit.stacking.candidates import Candidate, Constant, against_noise, with_noise
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
@@ -48,6 +48,7 @@ from ahofm.tuning import (
     TEMPERED_ROWS,
     UNASKED_ALONE_SWEEPS,
 )
+from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,21 @@ class TrainingProblem:
             else [_rows_of_codes(*part) for part in zip(codes.columns, codes.sizes, strict=True)]
         )
         return cls(data, ranks, settings, varying, automatic, own, table, codes, response, n_rows, counts)
+
+    def of_candidates(self, candidates: Sequence[Candidate]) -> TrainingProblem:
+        """With product factors, behind all orders, if a candidate has them; without the others if all have."""
+        if not self.ranks or not any(candidate.product for candidate in candidates):
+            return self
+        if self.refined:
+            raise ValueError(
+                "product factors cannot be refined on more rows than a sample: use solver='variational', or candidates "
+                "without them"
+            )
+        rank = PRODUCT_RANK if self.n_rows < MANY_ROWS else PRODUCT_RANK_OF_MANY
+        if isinstance(self.settings.rank, int):
+            rank = self.settings.rank
+        others = {} if all(candidate.product for candidate in candidates) else self.ranks
+        return replace(self, ranks={**others, PRODUCT: rank})
 
     def take(self, rows: NDArray[np.int64]) -> TrainingProblem:
         """Some of the rows; codebooks and all priors stay those of all rows."""
@@ -155,6 +171,8 @@ class TrainingProblem:
             return Constant(float(self.settings.tempering))
         if self.response.rare:
             return Constant(1.0)
+        if candidate.product:
+            return Constant(candidate.tempering)
         if self.n_rows < MANY_ROWS:
             return with_noise
         if candidate.interactions == "spline" and self.refined:
@@ -173,14 +191,13 @@ class TrainingProblem:
         A growing one has as many factors as pairs need, unless it was said how many.
         """
         settings, ranks = self.settings, self.ranks if highest is None else Orders(self.ranks).up_to(highest)
-        ranks = {order: candidate.times * rank for order, rank in ranks.items()}
+        ranks = candidate.ranks(ranks)
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
         main_key = tempering, candidate.joint, candidate.scale, type(candidate)
-        schedule = Schedule.of(
-            self.n_rows, settings.max_iter, settings.tol, rare=self.response.rare, additive=not self.ranks
-        )
+        last = settings.max_iter or (PRODUCT_SWEEPS if candidate.product else None)
+        schedule = Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks)
         if self.ranks and not self.response.quadratic:
             schedule = replace(schedule, alone=min(schedule.alone, UNASKED_ALONE_SWEEPS))
         return StagedFit(
@@ -247,19 +264,22 @@ class Plan:
     n_rows: int
 
     @classmethod
-    def of(cls, problem: TrainingProblem, n_candidates: int, n_rows: int) -> Plan:
+    def of(cls, problem: TrainingProblem, candidates: Sequence[Candidate], n_rows: int) -> Plan:
         """For so many rows like those of ``problem``."""
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
-        def job(rows: int, settings: Settings) -> Job:
+        def job(rows: int, settings: Settings, ranks: Mapping[int, int] = ranks) -> Job:
             schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
             return Job(rows, ranks, schedule)
 
         search: list[Job] = []
-        if n_candidates > 1 or settings.order == "auto":
+        if len(candidates) > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
-            shorter = search_settings(settings, n_rows, dispersed=dispersed)
+            shorter = {
+                product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
+                for product in (False, True)
+            }
             parts = validation_split(
                 min(n_rows, RAW_SAMPLE_ROWS),
                 settings.seed,
@@ -267,10 +287,10 @@ class Plan:
                 rare=response.rare,
                 n_folds=fold_count(settings),
             )
-            search = [job(len(rows), shorter) for rows, _ in parts for _ in range(n_candidates)]
+            search = [job(len(rows), shorter[own.product], own.ranks(ranks)) for rows, _ in parts for own in candidates]
         many = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows)
-        count = count if ranks else min(count, n_candidates)  # main effects have one start
+        count = count if ranks else min(count, len(candidates))  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
         most = dict.fromkeys((1, *ranks), PASSES_BELOW)
         most[max(ranks, default=1)] = settings.max_iter or PASSES
@@ -298,9 +318,10 @@ class Plan:
         return replace(self.members[0], ranks=ranks).total + passes
 
 
-def search_settings(settings: Settings, n_rows: int, *, dispersed: bool) -> Settings:
+def search_settings(settings: Settings, n_rows: int, *, dispersed: bool, product: bool = False) -> Settings:
     """With fewer sweeps: candidates are compared, not kept. Rows that tell less than a measurement need more."""
     if not dispersed and n_rows > FEW_ROWS:
         return settings
     most = SEARCH_SWEEPS_OF_FEW if dispersed and n_rows <= FEW_ROWS else SEARCH_SWEEPS
+    most = PRODUCT_SEARCH_SWEEPS if product else most
     return replace(settings, max_iter=min(settings.max_iter or most, most))

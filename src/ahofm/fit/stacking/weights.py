@@ -16,6 +16,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.model import Gain
+from ahofm.orders import PRODUCT
 from ahofm.training.validation import gain_of, mean_and_error
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
@@ -42,15 +43,15 @@ class Scores:
     predicted : array of shape (rows, linear predictors, candidates, orders)
     response : Response
         What the rows say.
-    tops : tuple of int, optional
-        Highest order that each candidate has been fitted at, where that is not the last one for all: predictions at
-        higher ones are the same, and have no weight.
+    fitted : tuple of tuples of int, optional
+        Orders that each candidate has been fitted at, where these are not all: predictions at others are those at the
+        last one below, and have no weight.
     """
 
     orders: tuple[int, ...]
     predicted: Floats
     response: Response
-    tops: tuple[int, ...] | None = None
+    fitted: tuple[tuple[int, ...], ...] | None = None
 
     def losses(self) -> Floats:
         """Mean losses above their floor, (candidates, orders)."""
@@ -135,13 +136,13 @@ class Scores:
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
         """Non-negative weights of all candidates at all orders up to one, and of a constant, with sum 1.
 
-        A small ridge shrinks them to equal weights of the candidates at the highest order.
+        A small ridge shrinks them to equal weights of the candidates at the highest order, and of product factors.
         """
         members = self._members(order)
         columns = [self._of(candidate, d) for candidate, d in members]
         columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
-        top = max(d for _, d in members)
-        highest = np.array([*(d == top for _, d in members), False], dtype=float)
+        tops = {max(d for _, d in members), max(d for _, d in members if d != PRODUCT)}
+        highest = np.array([*(d in tops for _, d in members), False], dtype=float)
         weights = self._best_weights(np.stack(columns, axis=2), highest / highest.sum())
         weights = np.where(weights < min(LEAST_WEIGHT, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
@@ -151,13 +152,13 @@ class Scores:
     def _members(self, order: int) -> list[tuple[int, int]]:
         """Every (candidate, order) up to one that predicts on its own; main effects that are the same count once."""
         count = self.predicted.shape[2]
-        tops = self.tops or (max(self.orders),) * count
+        fitted = self.fitted or (self.orders,) * count
         kinds = self.main_effects
         return [
             (candidate, d)
             for candidate in range(count)
             for d in self.orders
-            if d <= min(order, tops[candidate]) and (d > 1 or kinds[candidate] == candidate)
+            if d <= order and d in fitted[candidate] and (d > 1 or kinds[candidate] == candidate)
         ]
 
     @cached_property

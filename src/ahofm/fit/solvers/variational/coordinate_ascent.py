@@ -150,7 +150,8 @@ class VariationalState(IrlsState):
         """The row states of one linear predictor from scratch."""
         own = self.linear_predictors[k]
         own.tempering = tempering
-        self.rows.set_columns(k, own.posterior.ranks, [own.moments(j) for j in range(len(own.blocks))])
+        moments = [own.moments(j) for j in range(len(own.blocks))]
+        self.rows.set_columns(k, own.posterior.ranks, moments, own.posterior.loadings)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, smoothing parameters of pairs, the dispersion: at least ``floor``."""
@@ -227,6 +228,7 @@ class VariationalState(IrlsState):
             linear_predictor.solve(j, self.remove_column(0, waiting, j), self.noise, learn=learn)
             waiting = linear_predictor.moments(j)
         rows.swap(0, waiting, None)
+        self._rescale_products(0)
         self.move(
             0,
             *self.additive.step(linear_predictor.posterior.smooth, rows.main_sums(0), self.noise, learn=learn_mains),
@@ -245,7 +247,13 @@ class VariationalState(IrlsState):
         """All blocks of one linear predictor, each at its own working response, then its main effects."""
         for j in self._columns(k, backwards):
             self.step_column(k, j, learn=learn)
+        self._rescale_products(k)
         self.step_main_effects(k, learn=learn_mains)
+
+    def _rescale_products(self, k: int) -> None:
+        """Functions of product factors have a root mean square of one again; linear predictors stay what they are."""
+        if self.linear_predictors[k].rescale_products():
+            self.set_columns(k, self.linear_predictors[k].tempering)
 
     def _least_dispersion(self, floor: float) -> float:
         """A floor of the dispersion, which must not fall too fast where pairs have smoothing parameters."""

@@ -189,7 +189,7 @@ def add_factors(
     state.end()
     response = state.response
     for k, linear_predictor in enumerate(state.linear_predictors):
-        std = _initial_std(state, k)
+        std = initial_std(state, k)
         if order == 2:
             most = np.inf if response.quadratic else 1.0
             new = spectral_factors(columns, spectrum(k), rank, std, rng, most=most)
@@ -214,7 +214,7 @@ def has_idle_factors(state: VariationalState) -> bool:
     return True
 
 
-def _initial_std(state: VariationalState, k: int) -> float:
+def initial_std(state: VariationalState, k: int) -> float:
     """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
     if state.response.quadratic:
         return float(np.sqrt(2.0 * state.rows.loss()))

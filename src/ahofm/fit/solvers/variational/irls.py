@@ -130,7 +130,8 @@ class IrlsState:
             self.rows.swap(k, None, linear_predictor.moments(j))
         else:
             others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]
-            self.rows.set_columns(k, linear_predictor.posterior.ranks, others)
+            posterior = linear_predictor.posterior
+            self.rows.set_columns(k, posterior.ranks, others, posterior.loadings)
         linear_predictor.blocks[j] = old
 
     def _sufficient_decrease(self, trial: Trial) -> bool:

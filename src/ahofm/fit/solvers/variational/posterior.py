@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffects
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.model import Predictor
-from ahofm.orders import MAIN, Orders
+from ahofm.orders import MAIN, PRODUCT, Orders
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty, TensorSmoothing
 from ahofm.tuning import (
@@ -55,13 +55,17 @@ Fit: TypeAlias = tuple[StageResult, ...]
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior of one linear predictor; a stage that fails is undone by going back to it."""
+    """Posterior of one linear predictor; a stage that fails is undone by going back to it.
+
+    ``loadings`` are those of product factors, (rank,), whose functions have a root mean square of one.
+    """
 
     intercept: float
     smooth: MainEffects
     blocks: tuple[ColumnPosterior, ...]
     ranks: Mapping[int, int]
     surfaces: TensorSmoothing | None = None
+    loadings: Floats = field(default_factory=lambda: np.zeros(0))
 
     def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
         """The stage's result; None unless every column has been solved with all its factors.
@@ -78,8 +82,13 @@ class Posterior:
         for (coef, centring), (smooth, constant) in zip(parts, mains, strict=True):
             coef[:, MAIN] += smooth
             centring[MAIN] += constant
+        given = orders, self.intercept, [coef for coef, _ in parts], [centring for _, centring in parts]
+        predictor = Predictor.of(*given)
+        if PRODUCT in orders:
+            means = np.array([block.constants for block in self.blocks])
+            predictor = Predictor.of_products(*given, self.loadings, means)
         return StageResult(
-            Predictor.of(orders, self.intercept, [coef for coef, _ in parts], [centring for _, centring in parts]),
+            predictor,
             noise,
             tuple(block.mean for block in self.blocks),
             tuple((block.main_lam, self._lam(j)) for j, block in enumerate(self.blocks)),
@@ -98,6 +107,7 @@ class Posterior:
             "plain": None if surfaces is None else surfaces.plain.copy(),
             "edf": 0.0 if surfaces is None else surfaces.edf,
             "age": 0 if surfaces is None else surfaces.age,
+            "loadings": self.loadings.copy(),
         }
 
     def with_arrays(self, arrays: Mapping[str, Any], found: SweptPredictor) -> Posterior:
@@ -108,7 +118,14 @@ class Posterior:
         if surfaces is not None:
             surfaces = replace(surfaces, along=arrays["along"], plain=arrays["plain"], edf=found.edf, age=found.age)
         smooth = MainEffects(arrays["coef"], arrays["lam"], found.trace)
-        return replace(self, intercept=found.intercept, smooth=smooth, blocks=blocks, surfaces=surfaces)
+        return replace(
+            self,
+            intercept=found.intercept,
+            smooth=smooth,
+            blocks=blocks,
+            surfaces=surfaces,
+            loadings=arrays["loadings"],
+        )
 
     def _lam(self, j: int) -> Floats:
         """Smoothing parameters of a column's factors; for pairs, geometric means over its tensor products."""
@@ -146,6 +163,27 @@ class LinearPredictor:
         self.blocks = [block.widened(part) for block, part in zip(self.blocks, start, strict=True)]
         rank = self.posterior.ranks.get(order, 0) + start[0].shape[1]
         self.posterior = replace(self.posterior, ranks={**self.posterior.ranks, order: rank})
+
+    def widen_products(self, start: Sequence[Floats], constants: Floats, loadings: Floats) -> None:
+        """Add product factors with functions ``start + constants``: (codes, rank) and (columns, rank)."""
+        parts = zip(self.blocks, start, constants, strict=True)
+        self.blocks = [block.widened(own, constant) for block, own, constant in parts]
+        ranks = {**self.posterior.ranks, PRODUCT: self.posterior.ranks.get(PRODUCT, 0) + len(loadings)}
+        both = np.concatenate([self.posterior.loadings, loadings])
+        self.posterior = replace(self.posterior, ranks=ranks, loadings=both)
+
+    def rescale_products(self) -> bool:
+        """Move the scale of product factors' functions to their loadings; whether there are any.
+
+        It is not identified: what multiplies one function and divides another changes nothing. A factor that the rows
+        do not support loses a part of its loading in every sweep.
+        """
+        if not len(self.posterior.loadings):
+            return False
+        scales = np.array([block.product_scale for block in self.blocks])
+        self.blocks = [block.rescaled(scale) for block, scale in zip(self.blocks, scales, strict=True)]
+        self.posterior = replace(self.posterior, loadings=self.posterior.loadings * scales.prod(axis=0))
+        return True
 
     def begin_surfaces(self, information: float, n_rows: float) -> None:
         """From now on pairs have smoothing parameters of their own, where that is of use."""

@@ -29,9 +29,11 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import Spectrum, add_factors, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.product_start import add_products
 from ahofm.fit.solvers.variational.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.stage import Report, Stage, Tempering
 from ahofm.kernels import BlockSums
+from ahofm.orders import PRODUCT
 from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
@@ -265,6 +267,10 @@ class StagedFit:
         return False
 
     def _add_factors(self, order: int) -> None:
+        if order == PRODUCT:
+            rank, reweighted = self.ranks[order], self.reweighted
+            add_products(self._state, self.columns, self.codes, rank, self.rng, reweighted=reweighted)
+            return
         spectrum = partial(self._spectrum, first=len(self.fits) == 1)
         add_factors(self._state, self.columns, order, self.ranks[order], self.rng, spectrum, surfaces=self.surfaces)
 

@@ -1,0 +1,23 @@
+"""Constants of product factors."""
+
+PRODUCT_RANK, PRODUCT_RANK_OF_MANY = 16, 32
+"""Product factors below ``MANY_ROWS`` and from there on. Measured on a prototype, one split each: concrete, airfoil and
+energy gain from 8 to 16, kin8nm (7,400 rows) from 16 to 32 and not from 32 to 48."""
+
+PRODUCT_SWEEPS, PRODUCT_SEARCH_SWEEPS = 60, 40
+"""Most sweeps of product factors, in ensemble members and in candidate fits."""
+
+PRODUCT_START_STD, PRODUCT_START_COLUMNS = 0.5, 8
+"""Standard deviation of the functions that product factors start from, beside a constant of one; with more columns than
+that it falls with the root of their number, so that products start with the same variation however many columns there
+are. Measured on a prototype: .25 and 1 are as good for eight columns."""
+
+PRODUCT_START_RIDGE, LEAST_START_LOADING = 0.05, 0.02
+"""Ridge of the regression that loadings start from, in units of the products' variances, and the smallest loading, in
+units of the residual's standard deviation: a factor without a loading would never move."""
+
+CONSTANT_PRECISION = 1.0
+"""Prior precision of the constants of a product factor's functions, whose root mean square is one."""
+
+LEAST_PRODUCT_SCALE = 1e-8
+"""A function whose root mean square is below it has vanished, and is not scaled to one."""
