@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.experiments import EXPERIMENTS
-from benchmarks.pages import figures, real, simulated
+from benchmarks.pages import broad, figures, real, simulated
 from benchmarks.pages.read import units
 from benchmarks.table import RESULTS
 
@@ -36,6 +36,8 @@ def tables(results: Path) -> dict[str, str]:
     if (table := have.get("speed")) is not None:
         found["speed"] = simulated.speed(table)
         found["predicting"] = simulated.predicting(table)
+    if (results / "broad.csv").exists():
+        found["broad"] = broad.comparison(units("broad", results))
     return found
 
 
