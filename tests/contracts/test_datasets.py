@@ -10,7 +10,6 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.backends import CpuBackend, ReferenceBackend
 from ahofm.columns import Encoder
 from ahofm.columns.table import read_table
-from ahofm.fit import data
 from ahofm.rows import (
     ArraySource,
     Dataset,
@@ -24,6 +23,7 @@ from ahofm.rows import (
     fold,
     raw_sample_rows,
 )
+from ahofm.training import data
 from tests.problems import random_tables
 from tests.scale.rows import FEATURES, coefficients, simulated
 

@@ -3,8 +3,11 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from ahofm.columns import Encoder, SplineIID
+from ahofm.priors.column import rank_coordinates
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior, free_levels
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
@@ -306,3 +309,13 @@ def test_functions_that_share_no_rows_are_solved_as_if_alone(name):
         assert_close(together.mean[:, part], alone.mean)
         assert_close(together.variance[:, part], alone.variance)
         assert_close(together.edf[:, part], alone.edf)
+
+
+@pytest.mark.parametrize("n", [40, 41, 200])
+def test_signs_of_coordinates_of_ranks_are_fixed(n):
+    """Distinct values have evenly spaced ranks, where the signs of LAPACK's singular vectors are an accident."""
+    X = pd.DataFrame({"x": np.random.default_rng(n).normal(size=n)})
+    (book,) = Encoder.learn(X, default=SplineIID(n_basis=10), max_codes=None).codebooks
+    values = rank_coordinates(book, center=True).values
+    for own in values.T:
+        assert own[np.flatnonzero(np.abs(own) > 0.5 * np.abs(own).max())[-1]] > 0.0

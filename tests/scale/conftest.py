@@ -1,9 +1,9 @@
 import pytest
 
-from ahofm.fit import data
 from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.stacking import problem
 from ahofm.rows import dataset
+from ahofm.training import data
 
 
 @pytest.fixture

@@ -292,9 +292,22 @@ def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     support = Support(ranks, book.support.mass, float(ranks[0]), float(ranks[-1]), exact=True)
     kind = book.kind if isinstance(book.kind, SplineIID) else SplineIID()
     found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
-    to_basis = np.zeros((book.size, found.values.shape[1]))
-    to_basis[book.size - len(found.values) :] = found.values
-    return replace(found, to_basis=to_basis, centring=np.zeros(to_basis.shape[1]), functions=book.functions)
+    found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
+    values = found.values * _signs(found.values)
+    to_basis = np.zeros((book.size, values.shape[1]))
+    to_basis[book.size - len(values) :] = values
+    centring = np.zeros(values.shape[1])
+    return replace(found, values=values, to_basis=to_basis, centring=centring, functions=book.functions)
+
+
+def _signs(values: Floats) -> Floats:
+    """Signs (m,) that make each coordinate (codes, m) positive at the last code where it exceeds half its maximum.
+
+    Ranks are symmetric, so that the signs which LAPACK returns differ between processors; random starts would too.
+    """
+    large = np.abs(values) > 0.5 * np.abs(values).max(axis=0)
+    last = len(values) - 1 - large[::-1].argmax(axis=0)
+    return np.where(values[last, np.arange(values.shape[1])] < 0.0, -1.0, 1.0)
 
 
 def all_column_priors(
