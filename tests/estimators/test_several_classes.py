@@ -126,7 +126,8 @@ def test_rare_classes_have_finite_probabilities(rows: int) -> None:
     labels = Y.copy()
     labels[Y == "other"] = "low"
     labels[:rows] = "rare"
-    model = AHOFMClassifier(**SHORT).fit(X, labels)
+    with pytest.warns(UserWarning, match=rf"class 'rare' \({rows}\): fewer than 5"):
+        model = AHOFMClassifier(**SHORT).fit(X, labels)
     p = model.predict_proba(X)
     assert np.isfinite(p).all()
     assert p[:, list(model.classes_).index("rare")].mean() < 0.2

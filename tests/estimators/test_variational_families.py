@@ -206,7 +206,7 @@ def normal(n=1000, p=5):
 def test_separated_classes_end_finite_with_a_warning():
     X = normal()
     with pytest.warns(RuntimeWarning, match="beyond 20 in .* row.*separate the classes"):
-        model = AHOFMClassifier(random_state=0, n_members=1).fit(X, X[:, 0] > 0)
+        model = AHOFMClassifier(random_state=0, interactions="spline").fit(X, X[:, 0] > 0)
     assert model.score(X, X[:, 0] > 0) == 1.0
     assert np.abs(model.decision_function(X)).max() < 60.0
 

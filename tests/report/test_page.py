@@ -165,6 +165,17 @@ def test_names_are_text_whatever_they_look_like():
     )
 
 
+def test_calibration_on_validation_rows_is_in_page_and_summary():
+    X, eta, rng = rows(200)
+    y = eta + rng.logistic(size=200) > 0
+    model = AHOFMClassifier(order=1, random_state=0).fit(X, y)
+    said = f"ECE {model.model_.validated.scores['ECE']:.4g}"
+    assert said in content_of(page(model))["fit"]["validated"]
+    assert said in str(model.summary())
+    plain = AHOFMClassifier(order=1, **ONE).fit(X, y)
+    assert content_of(page(plain))["fit"]["validated"] == ""
+
+
 def nearly_additive():
     """A model with factors that are rounding."""
     model = random_model(1, {2: 2}, centred=True)

@@ -19,12 +19,14 @@ from ahofm.tuning.classes import RARE_CLASS_ROWS
 def labels_of(y: Any, table: Table, estimator: Any) -> NDArray[Any]:
     """One label per row of a table: (n,); raises ValueError for what is none, or several kinds of labels at once."""
     _refuse_mixed(y)
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array, got an array of shape {np.shape(y)} instead: give one label per row, e.g. "
-            "y.argmax(axis=1) of indicators; for proportions of two classes use AHOFMRegressor(family='binomial')"
+    try:
+        labels = _check_y(y, multi_output=False, estimator=estimator)
+    except ValueError as error:
+        advice = (
+            "; give one label per row, e.g. y.argmax(axis=1) of indicators; for proportions of two classes use "
+            "AHOFMRegressor(family='binomial')"
         )
-    labels = _check_y(y, multi_output=False, estimator=estimator)
+        raise ValueError(f"{error}{advice if '1d array' in str(error) else ''}") from error
     try:
         check_classification_targets(labels)
     except ValueError as error:

@@ -17,10 +17,15 @@ from ahofm.tuning import (
     HOLDOUT_PARTS,
     RARE_SEARCH_ROWS,
     SEARCH_ROWS,
-    TELLING_FOLDED_ROWS,
     TELLING_ROWS,
 )
-from ahofm.tuning.classes import CLASS_FOLDED_ROWS, CLASS_FOLDS, CLASS_SEARCH_ROWS, CLASS_VALIDATION_ROWS
+from ahofm.tuning.classes import (
+    CLASS_FOLDED_ROWS,
+    CLASS_FOLDS,
+    CLASS_SEARCH_ROWS,
+    CLASS_VALIDATION_ROWS,
+    TELLING_FOLDED_ROWS,
+)
 
 Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows to fit, and validation rows."""

@@ -153,11 +153,6 @@ LEARNING_SWEEPS, LEARNING_SWEEPS_OF_MANY, ALONE_SWEEPS = 8, 16, 300
 """Main effects alone: sweeps that update smoothing parameters, with few rows and many, and at most so many more.
 Measured: 16 for 8 gain 12 % with 10,000 rows, 40 no more; until smoothing parameters converge, families overfit."""
 
-UNASKED_ALONE_SWEEPS = 30
-"""Instead of ``ALONE_SWEEPS`` for losses that are not quadratic, where validation rows have left main effects alone of
-what was asked for. Measured on splits 200 to 205 of 12 sets of two classes: log-loss after 8 sweeps in all, and after
-up to 308, differs by .0001 +- .0002; where smooth parts and random walks share an effect, sweeps can be hundreds."""
-
 WARM_SWEEPS = 5
 """First sweeps of a stage, with partners taken as known. Measured: none or 2 cost 3 to 8 %."""
 
@@ -286,11 +281,6 @@ to .931 of the errors of order 1."""
 FOLDS, FOLDED_ROWS, HOLDOUT_PARTS = 3, 3_000, 5
 """Folds up to so many rows; beyond, validation rows are one part of so many."""
 
-TELLING_FOLDED_ROWS = 8_000
-"""The same where a row tells less than a measurement: some hundred validation rows of two classes hardly tell
-candidates apart. Measured on splits 200 to 205 of ada (3,317 rows) and adult (5,000 of them): log-loss .3086 to .3052
-and .2899 to .2861, better in 12 of 12, at 1.5 to 1.9 times the processor time."""
-
 SEARCH_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW = 8_000, 22, 16
 """Rows of candidate fits when rows are many, sweeps then and, up to 20,000 rows, where the dispersion is estimated. 12,
 20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000. Two classes: 22 was not measured alone (.995 of all)."""
@@ -323,9 +313,6 @@ STACKING_STEPS = 10
 LIKELY_GAIN, SURE_GAIN = 1.0, 2.0
 """Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
 a search for the order to go on. Measured: three for the first lose real interactions of 1,000 rows."""
-
-CALIBRATION_BINS = 10
-"""Of the expected calibration error: the usual number, of a tenth of the rows each."""
 
 # Variance model of rows
 

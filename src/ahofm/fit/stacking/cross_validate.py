@@ -28,7 +28,8 @@ from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.validation import Split, can_judge, stratified, validation_split
-from ahofm.tuning import CALIBRATION_BINS, EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
+from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
+from ahofm.tuning.classes import CALIBRATION_BINS
 
 
 @dataclass

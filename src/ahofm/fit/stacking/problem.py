@@ -46,8 +46,8 @@ from ahofm.tuning import (
     SEARCH_SWEEPS_OF_FEW,
     SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
-    UNASKED_ALONE_SWEEPS,
 )
+from ahofm.tuning.classes import UNASKED_ALONE_SWEEPS
 from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
 
 
