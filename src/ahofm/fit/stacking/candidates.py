@@ -27,6 +27,7 @@ from ahofm.tuning import (
     WEIGHTED_SPLINE_TEMPERING,
     WIDE_TIMES,
 )
+from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
     from ahofm.fit.stacking.problem import TrainingProblem
@@ -53,7 +54,8 @@ class Candidate:
     times : int
         What multiplies the rank.
     product : bool
-        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ...
+        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ... Their
+        tempering is the same however many rows there are, and follows the noise where it is 0.
     """
 
     interactions: Interactions
@@ -68,7 +70,10 @@ class Candidate:
     def name(self) -> str:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
-        return f"{prefix}{self.interactions}" + (f" products, tempering {self.tempering:g}" if self.product else "")
+        if not self.product:
+            return f"{prefix}{self.interactions}"
+        by = f"{self.tempering:g}" if self.tempering > 0.0 else "by noise"
+        return f"{prefix}{self.interactions} products, tempering {by}"
 
     def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
         """Orders and ranks of its fits, where those of all candidates are given."""
@@ -119,6 +124,9 @@ WEIGHTED = (
 )
 
 
+PRODUCTS = tuple(Candidate("spline", tempering, tempering, product=True) for tempering in PRODUCT_TEMPERINGS)
+
+
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
     """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last.
 
@@ -141,7 +149,9 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     else:
         more = WIDE if settings.effort == "best" and settings.rank == "auto" else ()
         precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
-        candidates = (*CANDIDATES, *more, *(WEIGHTED if precise else ()))
+        any_order = settings.order in (None, "auto") and settings.rank == "auto" and not problem.refined
+        products = PRODUCTS if any_order and 2 < len(problem.books) <= PRODUCT_COLUMNS else ()
+        candidates = (*CANDIDATES, *more, *products, *(WEIGHTED if precise else ()))
     return candidates
 
 

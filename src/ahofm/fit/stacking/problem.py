@@ -170,7 +170,7 @@ class TrainingProblem:
         if self.response.rare:
             return Constant(1.0)
         if candidate.product:
-            return Constant(candidate.tempering)
+            return Constant(candidate.tempering) if candidate.tempering > 0.0 else with_noise
         if self.n_rows < MANY_ROWS:
             return with_noise
         if candidate.interactions == "spline" and self.refined:
