@@ -4,7 +4,7 @@ PRODUCT_RANK, PRODUCT_RANK_OF_MANY = 16, 32
 """Product factors below ``MANY_ROWS`` and from there on. Measured on a prototype, one split each: concrete, airfoil and
 energy gain from 8 to 16, kin8nm (7,400 rows) from 16 to 32 and not from 32 to 48."""
 
-PRODUCT_SWEEPS, PRODUCT_SEARCH_SWEEPS = 60, 40
+PRODUCT_SWEEPS, PRODUCT_SEARCH_SWEEPS = 60, 25
 """Most sweeps of product factors, in ensemble members and in candidate fits."""
 
 PRODUCT_TEMPERINGS = 1.0, 0.5, 0.0

@@ -122,8 +122,9 @@ def _staged_fits(
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in parts:
-        some = [replace(problem, ranks=ranks, settings=settings).take(rows) for settings in shorter]
-        found += [some[own.product].staged_fit(own, first + k, 0) for k, own in enumerate(candidates)]
+        some = replace(problem, ranks=ranks).take(rows)
+        given = [(own, first + k, shorter[own.product]) for k, own in enumerate(candidates)]
+        found += [some.staged_fit(own, number, 0, settings=settings) for own, number, settings in given]
     return found
 
 
