@@ -196,7 +196,7 @@ for _ in range(p):
     columns.append(column)
 y = np.ones(n, dtype=np.float32)
 source = ArraySource(Codes(tuple(columns), (codes,) * p), y)
-fold(partial(NativeKernel().value_and_gradient, predictors=tables, loss="gaussian"), source, ThreadExecutor())
+fold(partial(NativeKernel().value_and_gradient, linear_predictors=tables, loss="gaussian"), source, ThreadExecutor())
 print((resident('VmHWM') - before) / (n * p + y.nbytes))
 """
 

@@ -253,6 +253,16 @@ class BoundEngine {
         loss_ = std::move(loss);
     }
 
+    // The caller's functions may refer to the engine: Python's garbage collector must see these references.
+    int traverse(visitproc visit, void* arg) const {
+        for (const nb::object* own : {&loss_, &majorant_, &stop_}) Py_VISIT(own->ptr());
+        return 0;
+    }
+
+    void clear() {
+        for (nb::object* own : {&loss_, &majorant_, &stop_}) *own = nb::none();
+    }
+
   private:
     static constexpr int64_t kRowsOfPart = 2048;  // rows whose losses one thread evaluates at a time
 
@@ -481,10 +491,24 @@ class BoundEngine {
     std::unique_ptr<ahofm::Engine> engine_;
 };
 
+int engine_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    return nb::inst_ready(self) ? nb::inst_ptr<BoundEngine>(self)->traverse(visit, arg) : 0;
+}
+
+int engine_clear(PyObject* self) {
+    if (nb::inst_ready(self)) nb::inst_ptr<BoundEngine>(self)->clear();
+    return 0;
+}
+
+PyType_Slot engine_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(engine_traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(engine_clear)},
+                              {0, nullptr}};
+
 void bind_engine(nb::module_& m) {
     m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"),
           nb::arg("lam"), nb::arg("outputs"));
-    nb::class_<BoundEngine>(m, "Engine")
+    nb::class_<BoundEngine>(m, "Engine", nb::type_slots(engine_slots))
         .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&,
                       const nb::list&, nb::object, nb::object>(),
              nb::arg("isa"), nb::arg("float64"), nb::arg("rows"), nb::arg("columns"), nb::arg("ranks"),

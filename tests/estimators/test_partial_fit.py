@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMClassifier, AHOFMRegressor
-from ahofm.fit import data, fit_model
+from ahofm.fit import fit_model
 from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.stacking import problem
 from ahofm.rows import dataset
+from ahofm.training import data
 from tests.scale.rows import FEATURES, coefficients, difference, simulated
 
 TABLE = simulated(1_800)

@@ -1,8 +1,10 @@
 """The compiled module, called directly with damaged arguments: exceptions, never a crash."""
 
+import gc
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -206,6 +208,28 @@ def test_an_engine_that_runs_is_left_alone():
     engine = engine_of(loss)
     engine.build(1.0)
     assert len(tried) == 3
+
+
+def test_functions_that_refer_to_their_engine_are_collected():
+    """A cycle of references that the garbage collector sees; it was reported as leaked when the process ended."""
+
+    class Kept:
+        pass
+
+    def refer():
+        kept = Kept()
+
+        def stop():
+            return engine is None or kept is None
+
+        engine = engine_of(squares)
+        engine.set_stop(stop)
+        assert engine.build(1.0)
+        return weakref.ref(kept)
+
+    found = refer()
+    gc.collect()
+    assert found() is None
 
 
 def test_classes_that_change_afterwards():
