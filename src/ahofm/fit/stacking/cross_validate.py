@@ -208,10 +208,11 @@ class _Race:
                 self._drop(number)
 
     def _drop(self, candidate: int) -> None:
-        """A candidate goes on as main effects, which are then those of the first one."""
+        """A candidate ends with main effects, which are then those of the first one."""
         for staged in self._staged_fits[candidate]:
             self._runner.expect(-staged.job.total)
-            staged.ranks, staged.fits, staged.posteriors = {}, staged.fits[:1], staged.posteriors[:1]
+            staged.forget()
+            staged.ranks, staged.fits = {}, staged.fits[:1]
         self._predicted[candidate] = [parts[:1] for parts in self._predicted[0]]
 
     def _predict(self) -> None:
