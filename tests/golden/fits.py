@@ -12,6 +12,7 @@ import numpy as np
 
 from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.families import Gamma, Gaussian, NegativeBinomial, Quantile, Tweedie
+from ahofm.fit import Candidate
 from tests.golden.tables import NEW_ROWS, draw, target
 
 NUMBERS = ("plain", "tied", "step")
@@ -86,6 +87,10 @@ class Fit:
 ONE = {"n_members": 1, "interactions": "spline", "order": 2, "rank": 2}
 """Learned smoothing parameters without a search: one member."""
 
+PRODUCT = Candidate("spline", 0.5, 0.5, product=True)
+PRODUCTS = {"n_members": 1, "interactions": [PRODUCT], "rank": 2}
+"""Product factors: all orders at once."""
+
 GIVEN = {"order": 2, "rank": 2}
 """For solvers with given smoothing parameters."""
 
@@ -110,6 +115,10 @@ FITS = {
     "order 4 without triples": Fit(ONE | {"order": 4, "rank": {2: 2, 4: 1}}, table=EVERY),
     "tempered": Fit(ONE | {"tempering": 0.3, "max_iter": 10, "tol": 1e-3}),
     "not centred, pruned, binned": Fit(ONE | {"center": False, "prune": True, "max_codes": 12}),
+    # product factors
+    "products": Fit(PRODUCTS, table=UNIQUE, band=True),
+    "products, counts": Fit(PRODUCTS | {"family": "poisson", "max_iter": 15}, "count"),
+    "products beside orders": Fit({"rank": 2, "interactions": [Candidate("spline", 0.7, 0.7), PRODUCT]}, n=300),
     # kinds of columns, with missing values
     "kinds": Fit(ONE | {"columns": KINDS}, table=EVERY),
     "kinds, given smoothing parameters": Fit(
@@ -154,5 +163,5 @@ FITS = {
     "location and scale": Fit(ONE | {"family": "gaussian_location_scale"}, "uneven", band=True),
 }
 
-KEPT = Fit(ONE | {"order": 3, "rank": 1, "columns": KINDS}, table=EVERY, n=150)
+KEPT = Fit(PRODUCTS | {"columns": KINDS}, table=EVERY, n=150)
 """Whose model is kept as a file, one for every version of the format."""

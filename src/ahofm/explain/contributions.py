@@ -17,6 +17,7 @@ from ahofm.explain.arguments import Fitted, linear_predictor_of, model_of
 from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import purify
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.orders import PRODUCT
 from ahofm.scale.partitions import is_dask, mapped
 from ahofm.threads import obeys_n_jobs
 
@@ -122,7 +123,8 @@ def contributions(
         With the columns of training; those with names may be in any order. Of a Dask collection, results are Dask
         Arrays, computed when asked for.
     max_order : int, optional
-        Most columns of a term; what is above goes into ``rest``. The model's order by default.
+        Most columns of a term; what is above goes into ``rest``. The model's order by default or, where product factors
+        have terms of every order, the highest that ``max_terms`` allows.
     max_terms : int, default 500
         More are refused.
     linear_predictor : int or class, optional
@@ -150,6 +152,9 @@ def contributions(
     top = min(int(max_order or pure.order), pure.order)
     orders = [order for order in pure.term_orders if order <= top]
     count = sum(comb(len(pure.active), order) for order in orders)
+    while max_order is None and PRODUCT in pure.orders and count > max_terms and len(orders) > 1:
+        count -= comb(len(pure.active), orders.pop())
+        top = orders[-1]
     if count > max_terms:
         fewer = sum(comb(len(pure.active), order) for order in orders[:-1])
         instead = f"max_order={orders[-2]} makes {fewer}" if len(orders) > 1 else "shapley_values has one per column"

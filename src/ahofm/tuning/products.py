@@ -4,8 +4,19 @@ PRODUCT_RANK, PRODUCT_RANK_OF_MANY = 16, 32
 """Product factors below ``MANY_ROWS`` and from there on. Measured on a prototype, one split each: concrete, airfoil and
 energy gain from 8 to 16, kin8nm (7,400 rows) from 16 to 32 and not from 32 to 48."""
 
-PRODUCT_SWEEPS, PRODUCT_SEARCH_SWEEPS = 60, 40
+PRODUCT_SWEEPS, PRODUCT_SEARCH_SWEEPS = 60, 25
 """Most sweeps of product factors, in ensemble members and in candidate fits."""
+
+PRODUCT_TEMPERINGS = 1.0, 0.5, 0.0
+"""Of the candidates with product factors; 0 follows the noise. With all of the partners' variance a single product is
+found among noise and an additive truth keeps none; low noise and many terms need less of it."""
+
+PRODUCTS_BEHIND = 1.0
+"""Standard errors of the difference on the validation rows of the first part, from which on a candidate with product
+factors is not fitted to the other parts."""
+
+PRODUCT_COLUMNS = 30
+"""Most columns of a default fit with candidates of product factors."""
 
 PRODUCT_START_STD, PRODUCT_START_COLUMNS = 0.5, 8
 """Standard deviation of the functions that product factors start from, beside a constant of one; with more columns than

@@ -28,6 +28,7 @@ from ahofm.tuning import (
     WEIGHTED_SPLINE_TEMPERING,
     WIDE_TIMES,
 )
+from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
     from ahofm.fit.stacking.problem import TrainingProblem
@@ -56,7 +57,8 @@ class Candidate:
     times : int
         What multiplies the rank.
     product : bool
-        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ...
+        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ... Their
+        tempering is the same however many rows there are, and follows the noise where it is 0.
     """
 
     interactions: Interactions
@@ -73,7 +75,8 @@ class Candidate:
         """As it is called in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
         if self.product:
-            return f"{prefix}{self.interactions} products, tempering {self.tempering:g}"
+            by = f"{self.tempering:g}" if self.tempering > 0.0 else "by noise"
+            return f"{prefix}{self.interactions} products, tempering {by}"
         main = "" if self.scale == "values" else " (main effects on ranks)"
         return f"{prefix}{self.interactions}{main if self.joint else ' (main effects random walks)'}"
 
@@ -140,6 +143,9 @@ WEIGHTED = (
 )
 
 
+PRODUCTS = tuple(Candidate("spline", tempering, tempering, product=True) for tempering in PRODUCT_TEMPERINGS)
+
+
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
     """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last.
 
@@ -162,8 +168,10 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         return _with(tried, FAST_INTERACTIONS)
     wide = settings.effort == "best" and settings.rank == "auto" and problem.ranks
     more = [replace(candidate, times=WIDE_TIMES) for candidate in tried] if wide else []
+    any_order = settings.order in (None, "auto") and settings.rank == "auto" and not problem.refined
+    products = PRODUCTS if any_order and 2 < len(problem.books) <= PRODUCT_COLUMNS else ()
     precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
-    return (*tried, *more, *(WEIGHTED if precise else ()))
+    return (*tried, *more, *products, *(WEIGHTED if precise else ()))
 
 
 def _with(candidates: Sequence[Candidate], interactions: str) -> list[Candidate]:

@@ -27,9 +27,10 @@ from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.orders import PRODUCT, Orders
-from ahofm.training.validation import Split, can_judge, stratified, validation_split
+from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
 from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 from ahofm.tuning.classes import CALIBRATION_BINS
+from ahofm.tuning.products import PRODUCT_RANK, PRODUCTS_BEHIND
 
 
 @dataclass
@@ -120,16 +121,18 @@ def _staged_fits(
         search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
         for product in (False, True)
     ]
+    ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in parts:
-        some = [replace(problem, settings=settings).take(rows) for settings in shorter]
-        found += [some[own.product].staged_fit(own, first + k, 0) for k, own in enumerate(candidates)]
+        some = replace(problem, ranks=ranks).take(rows)
+        given = [(own, first + k, shorter[own.product]) for k, own in enumerate(candidates)]
+        found += [some.staged_fit(own, number, 0, settings=settings) for own, number, settings in given]
     return found
 
 
 class _Race:
     """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use.
 
-    Product factors are not in the race: orders below say nothing of them.
+    Product factors, of which orders below say nothing, go on where a fit to the first part is not behind.
     """
 
     def __init__(
@@ -146,15 +149,21 @@ class _Race:
 
     @property
     def scores(self) -> Scores:
-        """Of all candidates, at the orders reached: where others have gone further, as at the last one."""
+        """Of all candidates."""
+        return self._scores(range(len(self._staged_fits)))
+
+    def _scores(self, candidates: Sequence[int]) -> Scores:
+        """Of some candidates, at orders reached in all parts: where others have gone further, as at the last one."""
         self._predict()
+        of_parts = [self._predicted[number] for number in candidates]
         fitted = [
-            staged[0].orders[: len(parts[0])] for staged, parts in zip(self._staged_fits, self._predicted, strict=True)
+            self._staged_fits[number][0].orders[: min(map(len, parts))]
+            for number, parts in zip(candidates, of_parts, strict=True)
         ]
         orders = tuple(sorted({order for own in fitted for order in own}))
         predicted = [
             [np.concatenate([part[sum(d <= order for d in own) - 1] for part in parts]) for order in orders]
-            for own, parts in zip(fitted, self._predicted, strict=True)
+            for own, parts in zip(fitted, of_parts, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
         return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted))
@@ -171,15 +180,41 @@ class _Race:
         all_fits = [staged for part in zip(*self._staged_fits, strict=True) for staged in part]
         if all(staged.forgotten for staged in all_fits):
             return [staged.fits for staged in all_fits]
-        going = self.scores.worth_going_on(member_count(self._problem.settings, self._problem.data.n_rows))
-        for candidate, parts in enumerate(self._staged_fits):
-            for staged in parts:
-                if PRODUCT in staged.ranks:
-                    continue
+        others = [number for number, parts in enumerate(self._staged_fits) if PRODUCT not in parts[0].ranks]
+        products = [number for number in range(len(self._staged_fits)) if number not in others]
+        if others:
+            count = member_count(self._problem.settings, self._problem.data.n_rows)
+            going = {others[k] for k in self._scores(others).worth_going_on(count)}
+            for staged in (staged for number in others if number not in going for staged in self._staged_fits[number]):
                 before = staged.job.total
-                staged.ranks = staged.ranks if candidate in going else Orders(staged.ranks).up_to(RACED_ORDER)
+                staged.ranks = Orders(staged.ranks).up_to(RACED_ORDER)
                 self._runner.expect(staged.job.total - before)
+        if others and products:
+            self._race_products(products, others)
+            if self._runner.reason is not None:
+                return [staged.fits for staged in all_fits]
         return self._runner(all_fits, "search")
+
+    def _race_products(self, products: Sequence[int], others: Sequence[int]) -> None:
+        """Product factors go on if the validation rows of the first part do not prefer another candidate so far."""
+        self._runner([self._staged_fits[number][0] for number in products])
+        self._predict()
+        own = [parts[0][-1] for parts in self._predicted]
+        response = replace(self._response, family=self._staged_fits[0][0].response.family).take(np.arange(len(own[0])))
+        losses = [response.derivatives(eta).value for eta in own]
+        best = min(others, key=lambda number: response.mean_of(losses[number]))
+        for number in products if self._runner.reason is None else []:
+            mean, error = mean_and_error(losses[number] - losses[best], response.weight)
+            if not mean <= PRODUCTS_BEHIND * error:
+                self._drop(number)
+
+    def _drop(self, candidate: int) -> None:
+        """A candidate ends with main effects, which are then those of the first one."""
+        for staged in self._staged_fits[candidate]:
+            self._runner.expect(-staged.job.total)
+            staged.forget()
+            staged.ranks, staged.fits = {}, staged.fits[:1]
+        self._predicted[candidate] = [parts[:1] for parts in self._predicted[0]]
 
     def _predict(self) -> None:
         """Linear predictors of the validation rows by stages that are new."""

@@ -114,10 +114,16 @@ def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) 
 
 
 def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> TrainingProblem:
-    """Where the order is to be found: without orders that surely do not predict better than those below."""
-    if scores is None or problem.settings.order != "auto":
-        return problem
-    return replace(problem, ranks=Orders(problem.ranks).up_to(scores.pruned(max(problem.ranks))))
+    """Without product factors that were not cross-validated to the end, where there are other factors.
+
+    Where the order is to be found: without orders that surely do not predict better than those below.
+    """
+    ranks = Orders(problem.ranks)
+    if ranks.symmetric and (scores is None or PRODUCT not in scores.orders):
+        ranks = ranks.symmetric
+    if scores is not None and problem.settings.order == "auto":
+        ranks = ranks.up_to(scores.pruned(max(ranks)))
+    return replace(problem, ranks=ranks)
 
 
 def _weights(

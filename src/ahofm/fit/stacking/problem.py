@@ -21,7 +21,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
 from ahofm.fit.solvers.variational.stage import Tempering
 from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
-from ahofm.fit.stacking.candidates import Candidate, Constant, against_noise, with_noise
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, Constant, against_noise, with_noise
 from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
@@ -150,7 +150,7 @@ class TrainingProblem:
         return response.mean_of(data.family.pearson(y, outer)) / unit if unit > 0.0 else 1.0
 
     @cached_property
-    def _main_stages(self) -> dict[tuple[Tempering, bool, Scale, type], MainStage]:
+    def _main_stages(self) -> dict[tuple[Tempering, Precision, bool, Scale, type], MainStage]:
         """Main effects before interactions, which fits of these rows with the same tempering and priors share."""
         return {}
 
@@ -172,7 +172,7 @@ class TrainingProblem:
         if self.response.rare:
             return Constant(1.0)
         if candidate.product:
-            return Constant(candidate.tempering)
+            return Constant(candidate.tempering) if candidate.tempering > 0.0 else with_noise
         if self.n_rows < MANY_ROWS:
             return with_noise
         if candidate.interactions == "spline" and self.refined:
@@ -184,18 +184,26 @@ class TrainingProblem:
         return Constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.with_many)
 
     def staged_fit(
-        self, candidate: Candidate, number: int, copy: int, *, growing: bool = False, highest: int | None = None
+        self,
+        candidate: Candidate,
+        number: int,
+        copy: int,
+        *,
+        growing: bool = False,
+        highest: int | None = None,
+        settings: Settings | None = None,
     ) -> StagedFit:
-        """A staged fit of these rows by a candidate, up to an order.
+        """A staged fit of these rows by a candidate, up to an order, with the problem's settings or others.
 
         A growing one has as many factors as pairs need, unless it was said how many.
         """
-        settings, ranks = self.settings, self.ranks if highest is None else Orders(self.ranks).up_to(highest)
-        ranks = candidate.ranks(ranks)
+        settings = settings or self.settings
+        ranks = candidate.ranks(self.ranks if highest is None else Orders(self.ranks).up_to(highest))
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
-        main_key = tempering, candidate.joint, candidate.scale, type(candidate)
+        mains = self.tempering(CANDIDATES[1]) if candidate.product else tempering
+        main_key = mains, precision, candidate.joint, candidate.scale, type(candidate)
         last = settings.max_iter or (PRODUCT_SWEEPS if candidate.product else None)
         schedule = Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks)
         if self.ranks and not self.response.quadratic:
@@ -215,6 +223,7 @@ class TrainingProblem:
             surfaces=not self.refined,
             backend=self.backend,
             precision=precision,
+            main_tempering=mains,
             main_stage=self._main_stages.setdefault(main_key, MainStage()),
         )
 

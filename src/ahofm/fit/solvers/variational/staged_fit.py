@@ -84,6 +84,8 @@ class StagedFit:
         Asked between columns whether to end there, e.g. because the time is over.
     complete : bool
         Whether all stages came to their end.
+    main_tempering : function, optional
+        Of main effects, where it is another one.
     main_stage : MainStage
         Shared with other fits of the same rows.
     """
@@ -108,6 +110,7 @@ class StagedFit:
     stop: Callable[[], bool] = never
     complete: bool = False
     main_stage: MainStage = field(default_factory=MainStage)
+    main_tempering: Tempering | None = None
     forgotten: bool = False
     _sweeps: int = field(init=False, default=0)
     _state: VariationalState = field(init=False)
@@ -298,7 +301,8 @@ class StagedFit:
         return stopped
 
     def _new_stage(self) -> Stage:
-        return Stage(self._state, self.schedule, self.tempering, self.sweeps_alone)
+        first = self.main_tempering if self.main_tempering is not None and not self.fits else self.tempering
+        return Stage(self._state, self.schedule, first, self.sweeps_alone)
 
     def _rows(self) -> Rows:
         return self.backend.load(ArraySource(self.codes), self.executor, self.precision)
