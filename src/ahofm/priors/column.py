@@ -135,6 +135,12 @@ class SmoothCoordinates:
         )
 
 
+def relative_stiffness(stiffness: Floats) -> Floats:
+    """Stiffness (m,) over the mean of those coordinates that are penalised; zero where there is no penalty."""
+    stiff = stiffness > 0.0
+    return stiffness / stiffness[stiff].mean() if stiff.any() else stiffness
+
+
 def column_priors(
     book: Codebook,
     interactions: Interactions | None,

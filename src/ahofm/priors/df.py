@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.model import eigenvalues
-from ahofm.tuning import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
+from ahofm.tuning.penalised import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
 
 DfKind: TypeAlias = Literal["residual", "hat"]
 Df: TypeAlias = float | Mapping[Any, Any] | None

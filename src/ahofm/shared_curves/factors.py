@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior, bounded
+from ahofm.priors.column import relative_stiffness
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.spline import SplinePrior
 from ahofm.shared_curves.class_rows import ClassRows, ClassWork
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.polynomials import Polynomials, Variances
 from ahofm.tuning import COLUMN_JITTERS
-from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM
+from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
+from ahofm.tuning.starts import START_STIFFNESS
 
 
 @dataclass
@@ -126,7 +128,7 @@ class SharedFactors:
         work, terms = rows.work(eta), self.terms
         gram = terms.T @ (terms * work.weight[:, np.newaxis])
         right = terms.T @ work.slope.T
-        found = np.linalg.solve(gram + np.diag(0.05 * np.diag(gram) + 1.0), right)
+        found = np.linalg.solve(gram + np.diag(LOADING_RIDGE * np.diag(gram) + 1.0), right)
         sizes = np.sqrt((found**2).mean(axis=1, keepdims=True))
         directions = right / np.maximum(np.sqrt((right**2).mean(axis=1, keepdims=True)), np.finfo(float).tiny)
         found = np.where(sizes < least, least * directions, found)
@@ -240,10 +242,8 @@ def random_curves(columns: Sequence[ClassColumn], rank: int, rng: np.random.Gene
     """Curves to start from, at the codes: smooth ones of random directions, so large that terms are about 1."""
     found = []
     for column in columns:
-        start, stiffness = column.priors.start, column.priors.stiffness
-        wiggly = stiffness > 0.0
-        unit = stiffness / stiffness[wiggly].mean() if wiggly.any() else stiffness
-        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + 10.0 * unit)[:, np.newaxis]
+        start, unit = column.priors.start, relative_stiffness(column.priors.stiffness)
+        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + START_STIFFNESS * unit)[:, np.newaxis]
         coef /= np.sqrt(len(columns) * (coef**2).sum(axis=0) + np.finfo(float).tiny)
         found.append(start @ coef)
     return found
