@@ -39,7 +39,7 @@ class Coordinates:
     to_basis : array of shape (size of the codebook, q), dense or sparse
         Coefficients of the codebook's functions for each of these.
     centring : array of shape (q,)
-        What is added at every code but the neutral one, the last: the centring of functions that lack the constant.
+        Added at every code but the neutral one (the last): centres functions that do not contain the constant.
     penalty : array of shape (q,)
         Penalty of the square of each coefficient.
     """
@@ -135,7 +135,7 @@ def penalty_root(book: Codebook) -> Floats:
 
 
 def _units(sizes: Floats) -> Floats:
-    """What values of these sizes are divided by: themselves where their products would leave double precision, or 1."""
+    """Divisors of values of these sizes: the size where products would leave double precision, otherwise 1."""
     usual = (sizes > _SMALLEST_UNIT) & (sizes < 1.0 / _SMALLEST_UNIT)
     return np.where(usual | (sizes == 0.0), 1.0, sizes)
 

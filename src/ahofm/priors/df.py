@@ -109,13 +109,13 @@ def _spectrum(book: Codebook, *, center: bool) -> Floats:
 
 
 def _default(order: int, s: Floats) -> float:
-    """A df that the column can reach."""
+    """Default degrees of freedom, at most what the column's functions allow."""
     free = int(np.count_nonzero(s == 0.0))
     return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + MOST_OF_FUNCTIONS * (len(s) - free)))
 
 
 def _asked(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:
-    """What was asked for, per order and column."""
+    """Requested degrees of freedom per order and column."""
     if df is None:
         return {}
     if not isinstance(df, Mapping):

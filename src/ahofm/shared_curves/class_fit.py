@@ -66,7 +66,7 @@ class ClassFit:
 
     @classmethod
     def of(cls, problem: ClassProblem, joint: JointDesign, state: ClassState) -> ClassFit:
-        """From the state at the end."""
+        """The result of a fit, from its final state."""
         rows, factors = problem.rows, state.factors
         ranks = {} if factors is None else factors.ranks
         mains, curves = [], []
