@@ -110,8 +110,8 @@ class Prediction(Protocol):
         """
         ...
 
-    def shares(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
-        """Contributions of the columns to the linear predictors, (n, K, p): see ``ahofm.kernels.NativeCurves.shares``.
+    def contributions(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
+        """Contributions of the columns (n, K, p), see ``ahofm.kernels.NativeCurves.contributions``.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Rows(Protocol):
         ...
 
     def column_gram(self, tables: Sequence[Tables], loss: Loss, k: int, column: int) -> ColumnSums:
-        """Slopes (B, F) and curvatures (B, F, F) of the loss by a column's functions in predictor k; one pass."""
+        """Slopes (B, F) and curvatures (B, F, F) of the loss by a column's functions in linear predictor k."""
         ...
 
     def eta(self, tables: Sequence[Tables]) -> Floats:

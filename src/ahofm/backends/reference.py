@@ -45,7 +45,7 @@ class ReferencePrediction:
         del n_threads
         return self.kernel.eta(columns)
 
-    def shares(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
+    def contributions(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
         """Contributions of the columns to the linear predictors, (n, K, p)."""
         del n_threads
-        return self.kernel.shares(columns)
+        return self.kernel.contributions(columns)

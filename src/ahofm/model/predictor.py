@@ -212,9 +212,9 @@ class Predictor:
     def pure(self, books: Sequence[Codebook]) -> Predictor:
         """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
-        shares = [book.distribution for book in books]
-        means = np.array([share @ own for share, own in zip(shares, values, strict=True)])
-        squares = np.array([share @ own**2 for share, own in zip(shares, values, strict=True)])
+        masses = [book.distribution for book in books]
+        means = np.array([mass @ own for mass, own in zip(masses, values, strict=True)])
+        squares = np.array([mass @ own**2 for mass, own in zip(masses, values, strict=True)])
         if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
             return self
         main_means, factor_means = self.orders.split(means)

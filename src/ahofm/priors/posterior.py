@@ -193,18 +193,18 @@ class ColumnPosterior:
         self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
     ) -> ColumnPosterior:
         mean, variance = self.mean.copy(), self.variance.copy()
-        known, spread = known_codes(mean), known_codes(variance)
+        known, known_variance = known_codes(mean), known_codes(variance)
         others = np.einsum("bf,bf->b", gram[:, MAIN, FACTORS], known[:, FACTORS])
         own = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - others)[:, np.newaxis]
         main = self.column.main.solve(*own, self.main_lam)
-        known[:, MAIN], spread[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
+        known[:, MAIN], known_variance[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
         factors = None
         if mean.shape[1] > 1:
             rest = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
             factors = self._factors(gram[:, FACTORS, FACTORS], rest, tensor_penalty)
             if self.column.free:
                 factors = bounded(factors, self.column.mass, self.farthest)
-            known[:, FACTORS], spread[:, FACTORS] = factors.mean, factors.variance
+            known[:, FACTORS], known_variance[:, FACTORS] = factors.mean, factors.variance
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors)
         if learn:
             block.main_lam = learned(self.column.main, main, self.main_lam, [1])

@@ -96,7 +96,7 @@ class ClassFit:
             rows.loss(state.eta) / rows.total,
         )
 
-    def predictor(self, k: int) -> Predictor:
+    def linear_predictor(self, k: int) -> Predictor:
         """The linear predictor of a class."""
         orders = Orders(self.ranks)
         coef = [np.column_stack([main[:, k], own]) for main, own in zip(self.mains, self.curves, strict=True)]

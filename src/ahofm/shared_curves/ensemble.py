@@ -264,7 +264,7 @@ def _part(weight: float, fit: ClassFit) -> MixturePart:
     """A fit in a weighted mean, without factors whose terms move no linear predictor."""
     alive = weight**2 * fit.squares * (fit.loadings**2).max(axis=1, initial=0.0) > LEAST_VARIANCE
     kept = {order: alive[part] for order, part in Orders(fit.ranks).factor_slices.items()}
-    return MixturePart(weight, [fit.predictor(k) for k in range(len(fit.intercepts))], kept)
+    return MixturePart(weight, [fit.linear_predictor(k) for k in range(len(fit.intercepts))], kept)
 
 
 def _interactions(mix: Mix, found: Search | None) -> Choice:

@@ -76,7 +76,7 @@ class VariationalState(IrlsState):
 
     def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:
         """As it is now, without the rows' states; main effects alone may go on with other priors of factors."""
-        self.pull()
+        self.sync_posteriors()
         found = [LinearPredictor(own.frozen()) for own in self.linear_predictors]
         for own in found if columns is not None else []:
             own.blocks = [block.with_column(column) for block, column in zip(own.blocks, columns or (), strict=True)]
@@ -96,13 +96,13 @@ class VariationalState(IrlsState):
 
     def end(self) -> None:
         """Take the posteriors back from the backend's sweeper, e.g. before factors are added."""
-        self.pull()
+        self.sync_posteriors()
         for k, linear_predictor in enumerate(self.linear_predictors):
             self.move(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
         self._sweeper = None
 
-    def pull(self) -> None:
-        """Posteriors as the backend's sweeper has them, where there is one."""
+    def sync_posteriors(self) -> None:
+        """Copy the posteriors from the backend's sweeper, where there is one."""
         if self._sweeper is not None:
             sweeper, arrays = self._sweeper
             for k, (linear_predictor, own) in enumerate(
@@ -195,7 +195,7 @@ class VariationalState(IrlsState):
         self.noise, damped = sweeper.sweep(self.noise, floor=floor, **how)
         self.damped += damped
         if self.response.family.dispersed and not self.response.quadratic:
-            self.pull()
+            self.sync_posteriors()
             self._update_dispersion(self._least_dispersion(floor))
 
     def _start_least_squares(self) -> float:

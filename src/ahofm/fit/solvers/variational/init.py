@@ -213,7 +213,7 @@ def add_factors(
 
 def has_idle_factors(state: VariationalState) -> bool:
     """Whether some pairwise factors have shrunk to almost nothing in every linear predictor."""
-    state.pull()
+    state.sync_posteriors()
     for k, own in enumerate(state.linear_predictors):
         squares = np.array([block.column.mass @ factors_of(known_codes(block.mean)) ** 2 for block in own.blocks])
         row_variance = state.response.total / state.information(k)

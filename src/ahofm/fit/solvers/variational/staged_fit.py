@@ -202,7 +202,7 @@ class StagedFit:
     def fit(self) -> Fit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""
         state = self._state
-        state.pull()
+        state.sync_posteriors()
         parts = [
             linear_predictor.frozen().stage_result(self.additive, state.noise)
             for linear_predictor in state.linear_predictors
