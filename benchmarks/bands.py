@@ -1,7 +1,7 @@
 """How often the bands of explain.effect hold: main effects and pair surfaces, pointwise and everywhere at once.
 
 ``make bench-bands`` prints the table and writes benchmarks/results/bands.csv. The simulation is that of
-benchmarks.coverage (normal errors, 1,000 rows), 100 replications; and main effects alone, of three families, also with
+benchmarks.coverage (normal errors, 1,000 rows), 200 replications; and main effects alone, of three families, also with
 a column that repeats another one, and with curves, a line and columns without an effect. Points count by how much data
 is near them; "everywhere" is the share of replications in which the band holds at every point that has data; "at the
 border" is the share of points whose estimate is within 5 % of the band's width from its border.
@@ -116,7 +116,7 @@ def additive(seed: int, family: str, design: str) -> list[dict[str, float]]:
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100, help="replications; results are kept from 100 on")
+    parser.add_argument("--count", type=int, default=200, help="replications; results are kept from 200 on")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     table = []
@@ -145,7 +145,7 @@ def main() -> int:
                 value = 100 * float(np.mean([record[measure] for record in own]))
                 table.append(Row(f"additive {family}, {_NAMES[design]}, {name}, {measure}", value, "%"))
         show(table[-4:])
-    return finish("bands", table, written=given.count >= 100)
+    return finish("bands", table, written=given.count >= 200)
 
 
 if __name__ == "__main__":

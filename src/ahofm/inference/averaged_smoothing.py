@@ -93,8 +93,6 @@ def averaged(
 ) -> Penalties:
     """Penalties (P,) of the coordinates.
 
-    Constants were chosen on seeds 5000 to 5179 (pairs: 5119) of the designs of benchmarks.bands, which its table does not have.
-
     Parameters
     ----------
     information : Information
