@@ -47,7 +47,8 @@ class Band:
     roots : tuple of arrays of shape (Q, Q), one per linear predictor
         Lower triangles L with ``V = (L L')^-1``, of the Q coordinates that have correlations.
     shifts : tuple of arrays of shape (Q,)
-        One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned.
+        One Gauss–Newton step of main effects from the fit towards the data, given the factors: an estimate of the
+        fit's bias, with its sign turned.
     edf : tuple of dicts of order to array of shape (columns,)
         Effective degrees of freedom of each linear predictor.
     concurvity : tuple of arrays of shape (columns, columns)
@@ -64,6 +65,8 @@ class Band:
         factors that data say something about. Empty: all P of them, as in files before version 5.
     loose : tuple of arrays of shape (P,) or (0,), one per linear predictor
         Variances of the other coordinates, of factors that data say little about; 0 for those with correlations.
+    row_shifts : tuple of arrays of shape (Q,)
+        The step of all coordinates together, for rows. Empty: ``shifts``, as in files before version 5.
     """
 
     mains: tuple[Floats, ...]
@@ -79,19 +82,21 @@ class Band:
     loadings: tuple[Mapping[int, Floats], ...] = ()
     correlated: tuple[tuple[int, ...], ...] = ()
     loose: tuple[Floats, ...] = ()
+    row_shifts: tuple[Floats, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
-        """Standard errors of each row's linear predictors, as :meth:`std` has them: (n, linear predictors)."""
+        """Standard errors of each row's linear predictors, with the step of all coordinates: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k))
-            places, loose = self._places(k), self._loose(k)
+            places, loose, shift = self._places(k), self._loose(k), (self.row_shifts or self.shifts)[k]
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                std = self.std(jacobian(chunk, tables, self.mains, self.factors, places), k)
-                found[rows, k] = np.hypot(std, self._loose_rows(chunk, tables, loose))
+                derivatives = jacobian(chunk, tables, self.mains, self.factors, places)
+                _, std = self.of(derivatives, k)
+                found[rows, k] = np.hypot(np.hypot(derivatives @ shift, std), self._loose_rows(chunk, tables, loose))
         return found * (self.widths or 1.0)
 
     def loadings_of(self, k: int) -> Mapping[int, Floats]:

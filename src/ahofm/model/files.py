@@ -65,7 +65,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"loadings"}),
         Model: frozenset({"validated"}),
     },
-    5: {Band: frozenset({"correlated", "loose"})},
+    5: {Band: frozenset({"correlated", "loose", "row_shifts"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
