@@ -46,7 +46,7 @@ class RowStates:
     """
 
     def __init__(self, source: Source, executor: Executor, kernel: RowStateKernel, ranks: Mapping[int, int]) -> None:
-        """No column is in."""
+        """States without columns."""
         self._source, self._executor, self._kernel, self._ranks = source, executor, kernel, ranks
         self.clear()
         lengths = [source.chunk(index).n_rows for index in range(source.n_chunks)]
@@ -68,7 +68,7 @@ class RowStates:
         self._each(lambda state: state.swap(moments, None))
 
     def swap_columns(self, add_column: ColumnMoments | None, remove_column: ColumnMoments) -> BlockSums:
-        """Add a column, take another one out and return its sums."""
+        """Add a column, remove another one and return its sums."""
         task = cast("Callable[[Chunk], BlockSums]", lambda state: state.swap(add_column, remove_column))
         return fold(task, self._states, self._executor)
 

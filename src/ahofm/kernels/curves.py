@@ -210,7 +210,7 @@ class ReferenceCurves:
                 eta[:, k] += symmetric_polynomial(own, order) @ curves.loadings[order]
         return eta
 
-    def shares(self, columns: Sequence[NDArray[Any]]) -> Floats:
+    def contributions(self, columns: Sequence[NDArray[Any]]) -> Floats:
         """What each column has in linear predictors, an equal part of each term: (n, linear predictors, columns)."""
         columns = check_columns(self.linear_predictors[0], columns)
         out = np.empty((len(columns[0]), len(self.linear_predictors), len(columns)))
