@@ -2,7 +2,7 @@
 // solves under each prior, smoothing parameters, smooth main effects and tensor-product smoothing of pairs.
 //
 // The reference is ahofm/fit/solvers/variational: the same steps in NumPy, with the formulas. Arrays of the posterior
-// belong to the caller, who reads them between sweeps; row states belong to the engine.
+// belong to the caller and are read between sweeps; row states belong to the engine.
 #pragma once
 
 #include <chrono>
@@ -67,8 +67,8 @@ struct Tensor {
 
 struct EtaArrays {
     std::vector<ColumnArrays> columns;
-    double* coef = nullptr;  // (q,)
-    double* lam = nullptr;   // (groups of main effects,)
+    double* coef = nullptr;      // (q,)
+    double* lam = nullptr;       // (groups of main effects,)
     double* loadings = nullptr;  // (product factors,), which come last
     double intercept = 0.0, trace = 0.0;
     Tensor tensor;
