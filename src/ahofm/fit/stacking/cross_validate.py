@@ -21,7 +21,7 @@ from ahofm.families import Gamma
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
@@ -96,11 +96,11 @@ def _cross_validate(
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
-    found.fits = race.run(_staged_fits(problem, plain, parts, 0))[: len(plain)]
+    found.fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))[: len(plain)]
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates[len(plain) :], parts, len(plain))
+        staged_fits = _staged_fits(precise or problem, candidates, range(len(plain), len(candidates)), parts)
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
@@ -112,9 +112,9 @@ def _cross_validate(
 
 
 def _staged_fits(
-    problem: TrainingProblem, candidates: Sequence[Candidate], parts: Sequence[Split], first: int
+    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Split]
 ) -> list[StagedFit]:
-    """By each candidate to each part of the rows; the first of the candidates has that number."""
+    """By each of the candidates with these numbers to each part of the rows."""
     response, found = problem.response, []
     shorter = [
         search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
@@ -123,8 +123,8 @@ def _staged_fits(
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in parts:
         some = replace(problem, ranks=ranks).take(rows)
-        given = [(own, first + k, shorter[own.product]) for k, own in enumerate(candidates)]
-        found += [some.staged_fit(own, number, 0, settings=settings) for own, number, settings in given]
+        given = [(candidates[number], random_stream(candidates, number)) for number in numbers]
+        found += [some.staged_fit(own, stream, 0, settings=shorter[own.product]) for own, stream in given]
     return found
 
 

@@ -184,7 +184,7 @@ class TrainingProblem:
     def staged_fit(
         self,
         candidate: Candidate,
-        number: int,
+        stream: int,
         copy: int,
         *,
         growing: bool = False,
@@ -209,7 +209,7 @@ class TrainingProblem:
             self.additive(candidate),
             ranks,
             tempering,
-            np.random.default_rng([settings.seed, number, copy]),
+            np.random.default_rng([settings.seed, stream, copy]),
             copy > 0,
             SerialExecutor(),
             Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks),
