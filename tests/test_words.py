@@ -1,5 +1,6 @@
 """Words that were retired stay out of public signatures, of docstrings of public names and of the documentation."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -11,7 +12,7 @@ import ahofm
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("columns", "estimators", "explain", "families", "fit", "inference", "model", "plot", "report", "rows")
-PACKAGES += ("scale",)
+PACKAGES += ("scale", "backends", "cost", "kernels", "priors", "shared_curves", "training")
 MODULES = ["ahofm", *(f"ahofm.{name}" for name in PACKAGES)]
 
 # What is said now is in docs/glossary.md.
@@ -30,6 +31,22 @@ RETIRED = {
 }
 RETIRED_NAMES = ("touch", "pull", "pulls", "put_in", "take_out", "set_work", "removed_", "n_predictors", "predictor")
 RETIRED_NAMES += ("predictors", "strength", "strengths", "freedom", "spread", "belief", "recipe", "careful")
+
+# Also of local variables and files.
+RETIRED_IN_SOURCE = ("touch", "pull", "put_in", "take_out", "set_work", "strength", "strengths", "freedom", "spread")
+RETIRED_IN_SOURCE += (
+    "spreads",
+    "belief",
+    "beliefs",
+    "recipe",
+    "recipes",
+    "careful",
+    "borne",
+    "parabolas",
+    "asked",
+    "work",
+)
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 # Words with one meaning each in names: that of the glossary, or of the argument that is named here.
 MEANINGS = {
@@ -125,3 +142,20 @@ def test_pages(page):
 def test_retired_values_name_the_new_ones(settings, message):
     with pytest.raises(ValueError, match=message):
         ahofm.AHOFMRegressor(**settings).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+
+
+def identifiers(path):
+    """All names of a module: variables, arguments, attributes, functions and classes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for field in ("id", "attr", "arg", "name"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield name.strip("_"), node
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_retired_words_name_nothing_in_the_source(path):
+    """Local variables too."""
+    for name, node in identifiers(path):
+        assert name not in RETIRED_IN_SOURCE, f"{path}, line {node.lineno}: {name}"
+    assert path.stem not in RETIRED_IN_SOURCE

@@ -261,8 +261,8 @@ def test_curves(backend, precision, tolerance):
     eta = prediction.eta(codes.columns, 1)
     assert_close(eta, brute_force.eta(codes, [tables]), 1e-11)
     assert len(prediction.linear_predictors) == 1
-    shares = prediction.shares(codes.columns, 1)
-    assert_close(0.7 + shares.sum(axis=2), eta, 1e-11)  # a pair has two columns, a triple three
+    contributions = prediction.contributions(codes.columns, 1)
+    assert_close(0.7 + contributions.sum(axis=2), eta, 1e-11)  # a pair has two columns, a triple three
 
 
 # Working rows

@@ -126,7 +126,7 @@ def swept(fit, sweeps, engine):
         assert fit._state.sweeps_alone == (last and engine)
         for number in range(sweeps if last else 2):
             fit._state.sweep(learn=number > 0, backwards=number % 2 == 1, floor=0.0)
-    fit._state.pull()
+    fit._state.sync_posteriors()
     return fit._state
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.fit import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
 from ahofm.model import eigenvalues
-from ahofm.tuning import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
+from ahofm.tuning.penalised import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
 
 KINDS = [
     Spline(),

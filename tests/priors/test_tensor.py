@@ -151,7 +151,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (400, 3))
     y = np.sin(3 * X[:, 0] + 2 * X[:, 1]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=400)
-    settings = {"rank": 12, "n_members": 1, "max_iter": 300, "tol": 1e-12, "random_state": 0}
+    settings = {"rank": 12, "n_members": 1, "max_iter": 2000, "tol": 1e-12, "random_state": 0}
     AHOFMRegressor(order=2, columns=Spline(n_basis=6), **settings).fit(X, y)
     (staged,) = staged_fits
     state = staged._state
@@ -166,7 +166,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
         C = margins[j].coef @ margins[k].coef.T
         data = designs[j].T @ (left[:, np.newaxis] * designs[k]) / state.noise
         penalty_gradient = precisions(surfaces, margins, j, k) * C
-        assert np.abs(data - penalty_gradient).max() < 0.03 * np.abs(penalty_gradient).max()
+        assert np.abs(data - penalty_gradient).max() < 0.01 * np.abs(penalty_gradient).max()
 
 
 def two_surfaces(n, seed=0):

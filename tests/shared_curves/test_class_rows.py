@@ -19,7 +19,7 @@ def test_loss_and_slopes_are_those_of_the_multinomial(offset: bool) -> None:
     shifted = eta if rows.offset is None else eta + rows.offset
     logs = log_softmax(shifted, axis=0)
     assert rows.loss(eta) == pytest.approx(-sum(rows.weight * logs[rows.y, np.arange(40)]))
-    work = rows.work(eta)
+    work = rows.working_response(eta)
     assert work.loss == pytest.approx(rows.loss(eta))
     for k in range(5):
         for i in (0, 7, 39):
@@ -31,7 +31,7 @@ def test_loss_and_slopes_are_those_of_the_multinomial(offset: bool) -> None:
 
 def test_the_bound_is_one_on_vectors_of_sum_zero() -> None:
     rows, eta = _rows(False)
-    p, bound = softmax(eta, axis=0), rows.work(eta, bound=True).weight / rows.weight
+    p, bound = softmax(eta, axis=0), rows.working_response(eta, bound=True).weight / rows.weight
     rng = np.random.default_rng(1)
     for i in range(40):
         d = rng.normal(size=5)
@@ -41,7 +41,7 @@ def test_the_bound_is_one_on_vectors_of_sum_zero() -> None:
 
 def test_the_fisher_ratio_is_the_mean_curvature_over_the_weights() -> None:
     rows, eta = _rows(False)
-    p, work = softmax(eta, axis=0), rows.work(eta)
+    p, work = softmax(eta, axis=0), rows.working_response(eta)
     information = sum(rows.weight[i] * np.trace(np.diag(p[:, i]) - np.diag(p[:, i] ** 2)) for i in range(40)) / 4.0
     assert work.fisher == pytest.approx(information / work.weight.sum())
 

@@ -62,7 +62,7 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(
 ) -> None:
     p = problem(ranked=ranked, offset=True)
     factors, eta = _factors(p, ranks)
-    j, work = 0, p.rows.work(eta)  # a smooth column with missing values
+    j, work = 0, p.rows.working_response(eta)  # a smooth column with missing values
     prior, codes, own = p.columns[j].priors.factors, p.coded[j].codes, factors.columns[j]
     design = np.vstack([prior.values, np.zeros((1, prior.values.shape[1]))])[codes]
     curves = [column.values[coded.codes] for column, coded in zip(factors.columns, p.coded, strict=True)]
@@ -94,9 +94,9 @@ def test_steps_of_every_kind_of_column_keep_terms_and_lower_the_penalised_loss(j
     p = problem()
     factors, eta = _factors(p, {2: 3})
     for column in range(5):  # so that all have penalties
-        eta = eta + factors.column_step(column, p.rows.work(eta, bound=True), learn=False)
+        eta = eta + factors.column_step(column, p.rows.working_response(eta, bound=True), learn=False)
     before = p.rows.loss(eta) + factors.penalty()
-    eta = eta + factors.column_step(j, p.rows.work(eta, bound=True), learn=False)
+    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), learn=False)
     np.testing.assert_allclose(eta, factors.eta(), atol=1e-8)
     assert p.rows.loss(eta) + factors.penalty() <= before + 1e-6
 
@@ -104,7 +104,7 @@ def test_steps_of_every_kind_of_column_keep_terms_and_lower_the_penalised_loss(j
 def test_the_loadings_solve_is_least_squares() -> None:
     p = problem()
     factors, eta = _factors(p, {2: 4})
-    work, terms = p.rows.work(eta), factors.terms
+    work, terms = p.rows.working_response(eta), factors.terms
     target = eta.T + work.slope.T / work.weight[:, np.newaxis]
     gram = terms.T @ (terms * work.weight[:, np.newaxis]) + LOADING_LAM * np.eye(4)
     direct = np.linalg.solve(gram, terms.T @ (work.weight[:, np.newaxis] * target))

@@ -1,4 +1,4 @@
-"""Backends: who computes on rows. Solvers talk to these protocols; kernels are made nowhere else."""
+"""Backends compute on rows. Solvers use these protocols only; kernels are made nowhere else."""
 
 from ahofm.backends.base import (
     Backend,

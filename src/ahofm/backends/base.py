@@ -61,9 +61,9 @@ class Backend(Protocol):
         Parameters
         ----------
         source : Source
-            Chunks of codes; with targets (n,), weights (n,) and offsets (n, K) where losses are asked for.
+            Chunks of codes; with targets (n,), weights (n,) and offsets (n, K) where losses are computed.
         executor : Executor
-            Who visits the chunks.
+            Visits the chunks.
         precision : "float32" or "float64"
             That rows need at least.
         """
@@ -110,8 +110,8 @@ class Prediction(Protocol):
         """
         ...
 
-    def shares(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
-        """What each column has in the linear predictors, (n, K, p): see ``ahofm.kernels.NativeCurves.shares``.
+    def contributions(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
+        """Contributions of the columns (n, K, p), see ``ahofm.kernels.NativeCurves.contributions``.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Rows(Protocol):
         ...
 
     def column_gram(self, tables: Sequence[Tables], loss: Loss, k: int, column: int) -> ColumnSums:
-        """Slopes (B, F) and curvatures (B, F, F) of the loss by a column's functions in predictor k; one pass."""
+        """Slopes (B, F) and curvatures (B, F, F) of the loss by a column's functions in linear predictor k."""
         ...
 
     def eta(self, tables: Sequence[Tables]) -> Floats:
@@ -174,7 +174,7 @@ class Rows(Protocol):
 
 
 class WorkingRows(Protocol):
-    """Rows of a variational fit, and all that the fit changes in them.
+    """Rows of a variational fit, with the vectors per row that the fit changes.
 
     Linear predictor k of a row is the sum of two parts. Its *state* is made of columns that were added, each by the
     moments of its functions at the codes; *main effects* are an intercept and a smooth design times coefficients.
@@ -195,7 +195,7 @@ class WorkingRows(Protocol):
         ...
 
     def copy(self) -> WorkingRows:
-        """As they are, without states."""
+        """A copy without states."""
         ...
 
     def move(self, k: int, intercept: float, coef: Floats) -> None:
@@ -237,15 +237,15 @@ class WorkingRows(Protocol):
         ...
 
     def trial(self, k: int) -> Trial:
-        """What it would be to accept linear predictor k as its state and main effects now are."""
+        """Losses if linear predictor k were accepted with its present state and main effects."""
         ...
 
     def accept(self, others: Floats) -> None:
-        """Accept what was tried."""
+        """Accept the linear predictors of the last trial."""
         ...
 
     def reject(self) -> None:
-        """Forget what was tried. States and main effects are to be put back by the caller."""
+        """Discard the trial. The caller restores states and main effects."""
         ...
 
     def loss(self) -> float:
@@ -320,7 +320,7 @@ class SweepArrays:
 
 @dataclass(frozen=True)
 class SweptPredictor:
-    """What a sweeper has found of one linear predictor, besides the arrays it was given.
+    """Results of a sweeper for one linear predictor, besides the arrays that it changes in place.
 
     Attributes
     ----------
@@ -391,6 +391,6 @@ class SweepingRows(Protocol):
     def sweeper(self, arrays: SweepArrays, stop: Callable[[], bool] = never) -> Sweeper:
         """Sweeps from these posteriors; the states of the rows are the sweeper's from now on.
 
-        ``stop`` is asked between columns whether to end there, with a ``StoppedError``.
+        ``stop`` is called between columns; where it returns True the sweep ends with a ``StoppedError``.
         """
         ...

@@ -20,7 +20,7 @@ class ReferenceBackend:
     """Sums over all subsets of columns; row states that keep every column's moments, and subtract nothing."""
 
     def load(self, source: Source, executor: Executor, precision: Precision = "float64") -> KernelRows:
-        """Rows to compute on, in float64 whatever the precision that is asked for."""
+        """Rows to compute on, in float64 whatever ``precision`` says."""
         del precision
         return KernelRows(source, executor, ReferenceKernel(), ReferenceRowStateKernel())
 
@@ -45,7 +45,7 @@ class ReferencePrediction:
         del n_threads
         return self.kernel.eta(columns)
 
-    def shares(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
-        """What each column has in the linear predictors, (n, K, p)."""
+    def contributions(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
+        """Contributions of the columns to the linear predictors, (n, K, p)."""
         del n_threads
-        return self.kernel.shares(columns)
+        return self.kernel.contributions(columns)

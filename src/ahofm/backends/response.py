@@ -46,7 +46,7 @@ class LossDerivatives:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a change of linear predictor k would do.
+    """Effect of a change of linear predictor k on the losses.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Response:
 
     @cached_property
     def null(self) -> float:
-        """What a mean loss may fall by: from that of the constants to the floor."""
+        """Mean loss of the constants, above the floor; 1 without a floor."""
         if self.floor is None:
             return 1.0
         eta = np.tile(self.constants, (self.n_rows, 1))
@@ -127,14 +127,14 @@ class Response:
 
     @cached_property
     def constants_remaining(self) -> float:
-        """What ``remaining`` is at the constants: 1 where losses have a floor."""
+        """``remaining`` at the constants: 1 where losses have a floor."""
         if self.floor is not None:
             return 1.0
         return self.mean_of(self.derivatives(np.tile(self.constants, (self.n_rows, 1))).value)
 
     @cached_property
     def information(self) -> float:
-        """Rows, counted by what they tell: a row of a rare event counts for little."""
+        """Effective number of rows: rows times the mean curvature of the loss at the constants, at most 1 a row."""
         if self.family.dispersed:
             return float(self.n_rows)
         some = self.take(np.arange(0, self.n_rows, max(self.n_rows // ROUGH_ROWS, 1)))
@@ -143,7 +143,7 @@ class Response:
 
     @cached_property
     def rare(self) -> bool:
-        """Whether most rows tell next to nothing: few events among many rows."""
+        """Whether events are rare: the effective number of rows is a small fraction of the rows."""
         return self.information < RARE_INFORMATION * self.n_rows
 
     def mean_of(self, values: Floats) -> float:
@@ -182,7 +182,7 @@ class Response:
             return WorkingResponse(weight, weight * derivatives.eta[:, k] - self.weight * derivatives.slope[:, k])
 
     def trial(self, before: LossDerivatives, after: LossDerivatives, k: int) -> Trial:
-        """What a change of linear predictor k does to the losses, beside their quadratic approximations."""
+        """Compare the losses after a change of linear predictor k with their quadratic approximations."""
         step = after.eta[:, k] - before.eta[:, k]
         with quiet():
             bend = before.curvature[:, k] * step**2

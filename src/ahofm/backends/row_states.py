@@ -56,7 +56,7 @@ class RowStates:
         ranks: Mapping[int, int],
         loadings: Floats | None = None,
     ) -> None:
-        """No column is in."""
+        """States without columns."""
         self._loadings = None if PRODUCT not in ranks else loadings
         self._source, self._executor, self._kernel, self._ranks = source, executor, kernel, ranks
         self.clear()
@@ -81,7 +81,7 @@ class RowStates:
         self._each(lambda state: state.swap(moments, None))
 
     def swap_columns(self, add_column: ColumnMoments | None, remove_column: ColumnMoments) -> BlockSums:
-        """Add a column, take another one out and return its sums."""
+        """Add a column, remove another one and return its sums."""
         task = cast("Callable[[Chunk], BlockSums]", lambda state: state.swap(add_column, remove_column))
         return fold(task, self._states, self._executor)
 

@@ -50,7 +50,7 @@ class KernelWorkingRows:
         self._marked = self.variance
 
     def copy(self) -> KernelWorkingRows:
-        """As they are, without states; a backend may change the arrays of the original in place."""
+        """A copy without states; a backend may change the arrays of the original in place."""
         other = copy(self)
         other._main, other._tried = list(self._main), None
         derivatives = (getattr(self.derivatives, part.name).copy() for part in fields(LossDerivatives))
@@ -114,7 +114,7 @@ class KernelWorkingRows:
         self.derivatives = self.response.derivatives(eta) if others is None else self._at(eta, None, others)
 
     def trial(self, k: int) -> Trial:
-        """What it would be to accept linear predictor k as it now is."""
+        """Losses if linear predictor k were accepted with its present state and main effects."""
         eta, variance = self.derivatives.eta.copy(), self.variance.copy()
         mean, variance[:, k] = self._fitted(k)
         eta[:, k] = mean + self._main[k]
@@ -123,14 +123,14 @@ class KernelWorkingRows:
         return self.response.trial(self.derivatives, after, k)
 
     def accept(self, others: Floats) -> None:
-        """Accept what was tried."""
+        """Accept the linear predictors of the last trial."""
         if self._tried is None:
             raise RuntimeError("nothing was tried; accept comes after trial")
         (after, self.variance), self._tried = self._tried, None
         self.derivatives = self._at(after.eta, None if self.response.uses_variance else after, others)
 
     def reject(self) -> None:
-        """Forget what was tried."""
+        """Discard the trial."""
         self._tried = None
 
     def loss(self) -> float:

@@ -170,12 +170,12 @@ def _fit(model: Any, job: Job, roles: Roles, path: Path, *, fast: bool) -> list[
     return sorted({str(one.message) for one in told})
 
 
-def _score(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
+def _score(model: Any, job: Job, fraction: float, seed: int) -> dict[str, float]:
     """Of validation rows; nothing when it is interrupted: the model is saved by now."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they have been said of the model
-            return held_out(model, job, share, seed)
+            return held_out(model, job, fraction, seed)
     except KeyboardInterrupt:
         return {}
 

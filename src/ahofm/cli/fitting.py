@@ -192,10 +192,10 @@ def _is_zero_one(y: NDArray[Any]) -> bool:
     return y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == {0, 1}
 
 
-def held_out(model: Any, job: Job, share: float, seed: int) -> dict[str, float]:
+def held_out(model: Any, job: Job, fraction: float, seed: int) -> dict[str, float]:
     """Scores on validation rows, of a fit to the others."""
     rows = np.arange(len(job.y))
-    train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=share, random_state=seed))
+    train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=fraction, random_state=seed))
     train.fit(model)
     return scores(model, test)
 

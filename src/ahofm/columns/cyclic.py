@@ -99,8 +99,8 @@ class CyclicBasis:
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x``, wherever it lies."""
-        share = turn(np.asarray(x, dtype=np.float64), self.start, self.period)
-        unrolled = BSpline.design_matrix(share, self._knots(), self.degree)
+        fraction = turn(np.asarray(x, dtype=np.float64), self.start, self.period)
+        unrolled = BSpline.design_matrix(fraction, self._knots(), self.degree)
         count = self.size + self.degree
         roll = sp.csr_array(
             (np.ones(count), (np.arange(count), np.arange(count) % self.size)), shape=(count, self.size)

@@ -159,8 +159,8 @@ def _scaled(matrix: Any, factors: NDArray[np.float64]) -> Any:
 def turn(x: NDArray[np.float64], start: float, period: float) -> NDArray[np.float64]:
     """Share of a turn that has passed at ``x``, in [0, 1)."""
     part = np.mod(x, period) - np.mod(start, period)
-    share = np.mod(part / period, 1.0)
-    return np.where(share >= 1.0, 0.0, share)  # the remainder of a tiny negative number rounds to 1
+    fraction = np.mod(part / period, 1.0)
+    return np.where(fraction >= 1.0, 0.0, fraction)  # the remainder of a tiny negative number rounds to 1
 
 
 def exponent_of_width(low: NDArray[np.float64] | float, high: NDArray[np.float64] | float) -> NDArray[np.int64]:

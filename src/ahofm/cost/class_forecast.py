@@ -23,7 +23,7 @@ from ahofm.tuning.classes import (
     LIKELY_CLASS_SWEEPS,
     SEARCH_STARTS,
 )
-from ahofm.tuning.forecasts import PROBED_SMALL
+from ahofm.tuning.forecasts import BUSY_CLASS_NUMBERS, PROBED_SMALL
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ClassCosts:
 
 
 def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows: int) -> ClassCosts:
-    """Of a fit to so many rows like those of ``data``.
+    """Costs of a fit to ``n_rows`` rows like those of ``data``.
 
     Parameters
     ----------
@@ -71,10 +71,11 @@ def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows
         tried = (scales if candidate.stage == 0 else 1) + (folds - 1) * 0.5  # half of them are out of the race
         search += (1 if how.learned else SEARCH_STARTS) * tried * sweeps * sweep * searched
         copies = LEARNED_STARTS if how.learned else FIXED_STARTS
-        share = 1.0 / max(len(candidates) - 1, 1) if candidate.stage else 0.5
-        members += share * copies * sweeps * sweep * fitted
+        likely = 1.0 / max(len(candidates) - 1, 1) if candidate.stage else 0.5
+        members += likely * copies * sweeps * sweep * fitted
         count, width = max(count, copies), max(width, sum(how.ranks.values()))
-    numbers = joint.design.shape[1] + 12 * width + 4 * whole.rows.n_classes
+    per_factor, per_class = BUSY_CLASS_NUMBERS
+    numbers = joint.design.shape[1] + per_factor * width + per_class * whole.rows.n_classes
     if settings.n_members != "auto":
         count = int(settings.n_members)
     return ClassCosts(search if len(candidates) > 1 else 0.0, members, 8.0 * numbers * n_rows, count)

@@ -20,8 +20,9 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.threads import thread_count
 from ahofm.training.data import Data, counted_rows
 from ahofm.training.settings import Settings, check_settings
-from ahofm.tuning import FEWEST_ROWS_FOR_THREADS, FLOAT64_STATE_ROWS
+from ahofm.tuning import FLOAT64_STATE_ROWS
 from ahofm.tuning.forecasts import (
+    FEWEST_ROWS_FOR_THREADS,
     OVERHEAD_BYTES,
     PROBED_PASS_ROWS,
 )

@@ -23,9 +23,10 @@ from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders
-from ahofm.tuning import FUNCTIONS, GRAM_ROWS, MOST_DESIGN_CELLS
+from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS
 from ahofm.tuning.forecasts import (
     FIRST_SWEEPS,
+    FUNCTIONS,
     NOMINAL_SWEEP,
     PROBED_LARGE,
     PROBED_PASS_ROWS,

@@ -128,7 +128,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         Forecast
             ``print`` it, or read ``seconds`` and ``memory``; right to a factor of two as a rule.
         """
-        target, family = self._asked(y)
+        target, family = self._target_and_family(y)
         table = read_table(X)
         return forecast_fit(
             table, target, weight=sample_weight, offset=offset, family=family, settings=self._settings(())
@@ -191,7 +191,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
                 self.feature_names_in_ = np.array(model.encoder.names, dtype=object)
 
     def _settings(self, callbacks: Sequence[Callable[[Record], bool | None]] = ()) -> Settings:
-        """What was asked for, with more callbacks."""
+        """The settings of the parameters, with more callbacks."""
         names = {setting.name for setting in fields(Settings)} & self.get_params(deep=False).keys()
         return Settings(
             **{name: getattr(self, name) for name in names - {"callbacks"}},
@@ -200,7 +200,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             callbacks=(*(self.callbacks or ()), *callbacks),
         )
 
-    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+    def _target_and_family(self, y: Any) -> tuple[Floats | None, Family]:
         """The target of a fit to come, as numbers, and its family."""
         raise NotImplementedError
 

@@ -322,7 +322,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         """Weights of rows and of their classes."""
         return weights_by_class(self.class_weight, self.classes_, target, sample_weight)
 
-    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+    def _target_and_family(self, y: Any) -> tuple[Floats | None, Family]:
         if y is None:
             raise ValueError("y is needed to forecast the fit of a classifier: it says how many classes there are")
         classes, at = np.unique(np.asarray(y), return_inverse=True)

@@ -40,13 +40,13 @@ def numbers_of(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
     return at.astype(np.float64)
 
 
-def family_of_classes(asked: str | Family, n_classes: int) -> Family:
-    """The family that was asked for, or that of the number of classes."""
-    if isinstance(asked, str) and asked in ("auto", "multinomial"):
-        if n_classes == 2 and asked == "auto":
+def family_of_classes(requested: str | Family, n_classes: int) -> Family:
+    """The requested family, or that of the number of classes."""
+    if isinstance(requested, str) and requested in ("auto", "multinomial"):
+        if n_classes == 2 and requested == "auto":
             return Bernoulli()
         return Multinomial(n_classes)
-    family = find_family(asked)
+    family = find_family(requested)
     if family.n_eta == 1 and n_classes > 2:
         raise ValueError(f"family {family.name} has two classes, but y has {n_classes}; use family='auto'")
     return family

@@ -198,7 +198,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         AHOFMRegressor
             The estimator itself. After this, only another fit changes it.
         """
-        _, family = self._asked(None)
+        _, family = self._target_and_family(None)
         if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
             if rows.target.text:
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
@@ -227,7 +227,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         AHOFMRegressor
             The estimator itself.
         """
-        _, family = self._asked(None)
+        _, family = self._target_and_family(None)
         table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
         fit_piece(self, table, target, sample_weight, offset, family)
         return self
@@ -243,6 +243,6 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         check_consistent_length(table.columns[0], target)
         return table, target
 
-    def _asked(self, y: Any) -> tuple[Floats | None, Family]:
+    def _target_and_family(self, y: Any) -> tuple[Floats | None, Family]:
         family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
         return None if y is None else np.asarray(y, dtype=np.float64), family

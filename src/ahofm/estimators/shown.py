@@ -45,7 +45,7 @@ class Shown(Fitted):
         return summary(self)
 
     @obeys_n_jobs
-    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 12, **asked: Any) -> Any:
+    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 12, **options: Any) -> Any:
         """Draw effects: a curve for each column, a surface for each pair of columns. Needs matplotlib.
 
         Parameters
@@ -59,7 +59,7 @@ class Shown(Fitted):
             For axes, e.g. with units.
         most : int, default 12
             Terms at most, where ``terms`` is not given.
-        **asked
+        **options
             Settings of ``ahofm.explain.effect``, e.g. ``scale``, ``level`` or ``linear_predictor``.
 
         Returns
@@ -70,7 +70,7 @@ class Shown(Fitted):
         from ahofm.plot import EffectsDisplay  # noqa: PLC0415 - as for importances
 
         check_is_fitted(self, "model_")
-        return EffectsDisplay.from_estimator(self, terms, ax=ax, labels=labels, most=most, **asked)
+        return EffectsDisplay.from_estimator(self, terms, ax=ax, labels=labels, most=most, **options)
 
     @obeys_n_jobs
     @one_blas_thread()

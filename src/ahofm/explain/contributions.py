@@ -180,9 +180,9 @@ def contributions(
     return Contributions(names, intercept, values, rest)
 
 
-def _rows_of_terms(model: Fitted, X: Any, offset: None, **asked: Any) -> Floats:
+def _rows_of_terms(model: Fitted, X: Any, offset: None, **options: Any) -> Floats:
     """Terms and rest of a partition."""
-    found = contributions(model, X, **asked)
+    found = contributions(model, X, **options)
     return np.column_stack([found.values, found.rest])
 
 
@@ -229,5 +229,5 @@ def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_th
         return Shapley(names, pure.intercept, lazy, data)
     table = model.encoder.check(X)
     places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
-    values = backend_of().curves([pure.curves]).shares(places, n_threads)[:, 0]
+    values = backend_of().curves([pure.curves]).contributions(places, n_threads)[:, 0]
     return Shapley(tuple(model.encoder.names), pure.intercept, values, table.columns)

@@ -127,7 +127,7 @@ def marginals(
     if len(found) < 2:
         raise ValueError("marginals are of at least two columns; effect is for one")
     grids = [grid_of(model, j, grid, 1) for j in found]
-    means, spreads = [], []
+    means, stds = [], []
     for j, values in zip(found, grids, strict=True):
         others = [other for other in found if other != j]
         phi = pure.of_column(j, values)
@@ -136,9 +136,9 @@ def marginals(
         square = np.zeros(len(values))
         for subset in sets:
             square += _square_over(pure, j, phi, subset, alone=alone)
-        spreads.append(np.sqrt(np.maximum(square, 0.0)))
+        stds.append(np.sqrt(np.maximum(square, 0.0)))
     names = tuple(model.encoder.names[j] for j in found)
-    return Marginals(names, tuple(grids), tuple(means), tuple(spreads), alone)
+    return Marginals(names, tuple(grids), tuple(means), tuple(stds), alone)
 
 
 def _sets(columns: list[int]) -> list[tuple[int, ...]]:

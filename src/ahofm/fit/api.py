@@ -1,4 +1,4 @@
-"""From a table and a target to a frozen model: the whole way, in the order it happens."""
+"""``fit_model``: from a table and a target to a frozen model, in the order of the steps."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def fit_model(
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier, deadline)
     except KeyboardInterrupt:  # before there was a model
-        _leave(saved)
+        _flush(saved)
         raise
     except FailedError as error:
         raise ValueError(
             f"the fit cannot go on: {error}; look for extreme targets, weights or offsets, and give them in other units"
         ) from error
     if model.trace.reason in (Reason.INTERRUPTED, Reason.TIME):
-        _leave(saved)
+        _flush(saved)
     elif saved is not None:
         saved.remove()
     _refuse_infinite(model)
@@ -118,7 +118,7 @@ def fit_model(
 def prepared(
     table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, earlier: Model | None = None
 ) -> Data:
-    """Columns learned and encoded as a fit of so many rows would; those given may be some of them."""
+    """Learn and encode the columns as a fit of ``n_rows`` rows does; the given rows may be a sample of these."""
     encoder = (
         Encoder.learn(
             table,
@@ -138,7 +138,7 @@ def prepared(
 def _prepared_dataset(
     rows: Dataset, family: Family, settings: Settings, classes: tuple[Any, ...] | None, earlier: Model | None
 ) -> Data:
-    """The same for rows that are coded; by the codebooks of an earlier fit, if there is one."""
+    """``Data`` of a dataset, whose rows are coded already: by the codebooks of an earlier fit, if there is one."""
     if earlier is None:
         default = _default(settings, rows.source.n_rows, family)
         encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
@@ -151,30 +151,30 @@ def _prepared_dataset(
 
 
 def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
-    """Ranks by order in a fit of so many rows."""
-    block = estimates_smoothing(settings)
+    """Rank of each order from 2 on, in a fit of ``n_rows`` rows."""
+    estimated = estimates_smoothing(settings)
     varying = sum(book.size > 0 for book in data.encoder.codebooks)
-    asked = _asked_order(settings, varying, block)
-    order = check_order(asked, varying, n_rows)
-    if block and order > MAX_STATE_ORDER:
+    requested = _requested_order(settings, varying, estimated)
+    order = check_order(requested, varying, n_rows)
+    if estimated and order > MAX_STATE_ORDER:
         raise ValueError(f"order must be at most {MAX_STATE_ORDER} with solver='variational', got {order}; use 'lbfgs'")
-    return check_ranks(settings.rank, int(asked), order, n_rows if block else None)
+    return check_ranks(settings.rank, int(requested), order, n_rows if estimated else None)
 
 
 def most_codes(settings: Settings) -> int | None:
-    """Codes of a column of numbers; None: by how its values repeat."""
+    """Most codes of a numeric column; None: chosen by the number of distinct values."""
     return settings.max_codes if estimates_smoothing(settings) or settings.max_codes is not None else MAX_CODES
 
 
 def estimates_smoothing(settings: Settings) -> bool:
-    """Whether smoothing parameters are learned, not given."""
+    """Whether smoothing parameters are estimated, not given by degrees of freedom."""
     if settings.solver == "auto":
         return settings.smoothing == "auto" and settings.df is None
     return settings.solver in ESTIMATING
 
 
 def shares_curves(data: Data, settings: Settings, n_rows: int) -> bool:
-    """Whether classes share curves: several of them, by default unless so many rows are refined from a sample."""
+    """Whether the fit is one of several classes with shared curves: the default, unless it uses a subsample."""
     if settings.solver == "shared" and not isinstance(data.family, Multinomial):
         raise ValueError(
             f"solver='shared' is for several classes, not for {data.family.name}; use 'variational' or 'auto'"
@@ -189,18 +189,18 @@ def shares_curves(data: Data, settings: Settings, n_rows: int) -> bool:
             "solver='shared' has candidates of its own; give interactions by name, or solver='variational'"
         )
     named = isinstance(settings.interactions, str)
-    asked = settings.solver == "shared" or (
+    shared = settings.solver == "shared" or (
         settings.solver == "auto" and named and not uses_subsample(settings, n_rows)
     )
-    return asked and data.all_raw and isinstance(data.family, Multinomial)
+    return shared and data.all_raw and isinstance(data.family, Multinomial)
 
 
-def _asked_order(settings: Settings, varying: int, block: bool) -> Any:
+def _requested_order(settings: Settings, varying: int, estimated: bool) -> Any:
     """The order to fit, or the highest to try; by default no more than there are columns."""
     if settings.order is None:
-        return max(min(3 if block else 2, varying), 1)
+        return max(min(3 if estimated else 2, varying), 1)
     if isinstance(settings.order, str) and settings.order == "auto":
-        if not block:
+        if not estimated:
             raise ValueError("order='auto' needs solver='variational' and smoothing='auto'; give a number")
         return max(min(HIGHEST_ORDER, varying), 1)
     return settings.order
@@ -227,8 +227,8 @@ def _refuse_infinite(model: Model) -> None:
                 )
 
 
-def _leave(saved: Checkpoint | None) -> None:
-    """Write what the checkpoint has not written yet: a fit of the same data goes on from there."""
+def _flush(saved: Checkpoint | None) -> None:
+    """Write the checkpoint to its file, so that the same fit can be resumed."""
     if saved is not None:
         saved.put("interrupted", True, now=True)
 

@@ -154,7 +154,7 @@ class Curves:
     loadings : dict of order to array of shape (rank,), optional
         Weight of each factor's term, of any sign; ones by default.
     means : array of shape (columns, rank of product factors), optional
-        What a product factor's functions are where their column is averaged over, for ``shares``; zeros by default.
+        What a product factor's functions are where their column is averaged over, for ``contributions``; zeros by default.
     """
 
     intercept: float
@@ -224,7 +224,7 @@ class ReferenceCurves:
                 eta[:, k] += symmetric_polynomial(own, order) @ curves.loadings[order]
         return eta
 
-    def shares(self, columns: Sequence[NDArray[Any]]) -> Floats:
+    def contributions(self, columns: Sequence[NDArray[Any]]) -> Floats:
         """What each column has in linear predictors, an equal part of each term: (n, linear predictors, columns)."""
         columns = check_columns(self.linear_predictors[0], columns)
         out = np.empty((len(columns[0]), len(self.linear_predictors), len(columns)))

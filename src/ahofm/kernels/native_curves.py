@@ -64,7 +64,7 @@ class NativeCurves:
         """
         return self._run(columns, self._layout[1], (len(self.linear_predictors),), n_threads)
 
-    def shares(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
+    def contributions(self, columns: Sequence[NDArray[Any]], n_threads: int | None = None) -> Floats:
         """What each column has in the linear predictors, (n, linear predictors, columns).
 
         Its main effect, and of every term of several columns an equal part: from a factor of order d its function times

@@ -39,7 +39,7 @@ class Coordinates:
     to_basis : array of shape (size of the codebook, q), dense or sparse
         Coefficients of the codebook's functions for each of these.
     centring : array of shape (q,)
-        What is added at every code but the neutral one, the last: the centring of functions that lack the constant.
+        Added at every code but the neutral one (the last): centres functions that do not contain the constant.
     penalty : array of shape (q,)
         Penalty of the square of each coefficient.
     """
@@ -78,34 +78,34 @@ def coordinates(book: Codebook, *, center: bool) -> Coordinates:
     """Coordinates of all functions of a codebook, or of those with mean zero over the training data."""
     if book.size == 0:
         return Coordinates(np.zeros((book.n_codes, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
-    share = book.mass / book.mass.sum()
+    fraction = book.mass / book.mass.sum()
     if _indicators(book) and book.size > _DENSE_LEVELS:
-        return _sparse_indicators(book, share, center)
+        return _sparse_indicators(book, fraction, center)
     basis, root = book.basis.toarray(), penalty_root(book)
     subspace, centring = np.eye(book.size), np.zeros(book.size)
     if center and book.constant is not None:
-        subspace = scipy.linalg.qr((basis.T @ share)[:, np.newaxis])[0][:, 1:]
+        subspace = scipy.linalg.qr((basis.T @ fraction)[:, np.newaxis])[0][:, 1:]
         root, centring = root @ subspace, centring[1:]
     elif center:
-        subspace, centring = _centred(book, basis, share)
+        subspace, centring = _centred(book, basis, fraction)
         units = _units(np.abs(known_codes(basis) @ subspace + centring).max(axis=0))
         subspace, centring, root = subspace / units, centring / units, root / np.maximum(units, _SMALLEST_UNIT)
     data = basis @ subspace
     known_codes(data)[:] += centring
-    within, penalty = _reinsch(np.sqrt(share)[:, np.newaxis] * data, root)
+    within, penalty = _reinsch(np.sqrt(fraction)[:, np.newaxis] * data, root)
     to_basis = subspace @ within
     return Coordinates(basis @ to_basis, to_basis, centring @ within, penalty)
 
 
-def _centred(book: Codebook, basis: Floats, share: Floats) -> tuple[Floats, Floats]:
+def _centred(book: Codebook, basis: Floats, fraction: Floats) -> tuple[Floats, Floats]:
     """Coefficients (size, size) and levels (size,) of a codebook's functions with mean zero, where none is constant.
 
     A function of the value is centred by its mean where values are present and is zero where they are missing; the
     indicator of missing values takes back the level that is added there.
     """
     subspace, n_present = np.eye(book.size), book.support.size
-    present = share[:n_present] / share[:n_present].sum()
-    centring = -(share @ basis)
+    present = fraction[:n_present] / fraction[:n_present].sum()
+    centring = -(fraction @ basis)
     centring[: book.functions.size] = -(present @ basis[:n_present, : book.functions.size])
     if book.learns_missing:
         subspace[-1, :-1] = -centring[:-1]
@@ -120,10 +120,10 @@ def eigenvalues(book: Codebook, *, center: bool = False) -> Floats:
     """
     if center and book.size and book.constant is None:
         return coordinates(book, center=True).penalty
-    share = book.mass / book.mass.sum()
+    fraction = book.mass / book.mass.sum()
     if _indicators(book):
-        return np.sort(1.0 / share[share > 0])
-    return _reinsch(np.sqrt(share)[:, np.newaxis] * book.basis.toarray(), penalty_root(book))[1]
+        return np.sort(1.0 / fraction[fraction > 0])
+    return _reinsch(np.sqrt(fraction)[:, np.newaxis] * book.basis.toarray(), penalty_root(book))[1]
 
 
 def penalty_root(book: Codebook) -> Floats:
@@ -135,7 +135,7 @@ def penalty_root(book: Codebook) -> Floats:
 
 
 def _units(sizes: Floats) -> Floats:
-    """What values of these sizes are divided by: themselves where their products would leave double precision, or 1."""
+    """Divisors of values of these sizes: the size where products would leave double precision, otherwise 1."""
     usual = (sizes > _SMALLEST_UNIT) & (sizes < 1.0 / _SMALLEST_UNIT)
     return np.where(usual | (sizes == 0.0), 1.0, sizes)
 
@@ -171,9 +171,9 @@ def _is_identity(book: Codebook) -> bool:
     return bool(abs(total - sp.eye_array(book.size)).max() == 0.0)
 
 
-def _sparse_indicators(book: Codebook, share: Floats, center: bool) -> Coordinates:
+def _sparse_indicators(book: Codebook, fraction: Floats, center: bool) -> Coordinates:
     """Indicators scaled to unit mean square; centred by a level, which leaves one direction without effect."""
-    scale = 1.0 / np.sqrt(known_codes(share))
+    scale = 1.0 / np.sqrt(known_codes(fraction))
     to_basis = sp.diags_array(scale, format="csr")
-    centring = -np.sqrt(known_codes(share)) if center else np.zeros(book.size)
+    centring = -np.sqrt(known_codes(fraction)) if center else np.zeros(book.size)
     return Coordinates(sp.csr_array(book.basis @ to_basis), to_basis, centring, scale**2)

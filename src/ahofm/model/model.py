@@ -27,7 +27,7 @@ from ahofm.model.trace import Choice, Gain, Trace, Validated
 from ahofm.orders import PRODUCT, Orders
 
 NEGLIGIBLE_FRACTION = 5e-3
-"""Columns and orders below this share of the variance are negligible."""
+"""Columns and orders below this fraction of the variance are negligible."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Model:
         return self.ranks.highest
 
     def at_order(self, order: int) -> Model:
-        """The model without terms above an order, as the fit left it behind on its way.
+        """The model without terms above an order: the result of the stage of that order.
 
         Its main effects and factors are those that fit best without the higher orders, not this model's. At an order
         above those of all other factors there is no such fit of product factors: their terms of more columns are cut
@@ -211,7 +211,7 @@ class Model:
         *,
         n_threads: int | None = None,
     ) -> float:
-        """Share of the deviance of the best constant that the model saves: R^2 for the Gaussian, D^2 for the others.
+        """Fraction of the deviance of the best constant that the model explains: R^2 for the Gaussian, D^2 for others.
 
         Families without a deviance (location and scale) give the R^2 of the mean. A constant target leaves nothing to
         explain: as in scikit-learn the share is then 1 where the mean hits it, else 0; of fewer than two rows it is

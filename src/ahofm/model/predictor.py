@@ -35,7 +35,7 @@ from ahofm.model.terms import moved_down, of_one_column
 from ahofm.orders import MAIN, PRODUCT, Orders
 
 _CENTRED = 1e-8
-"""Means below this share of a function's root mean square are rounding."""
+"""Means below this fraction of a function's root mean square are rounding."""
 
 _LEAST_CONSTANT = 1e-15
 """Constants of product factors below it count as it where a product is cut off at an order."""
@@ -178,7 +178,7 @@ class Predictor:
         return self.keeping({d: np.full(rank, d in kept) for d, rank in self.orders.items()})
 
     def keeping(self, which: Mapping[int, NDArray[np.bool_]]) -> Predictor:
-        """With some of the factors, by order; orders without any are gone."""
+        """With a selection of the factors by order; orders without factors are removed."""
         columns = np.concatenate([[True], *(which[order] for order in self.orders)])
         loadings = {order: own[which[order]] for order, own in self.loadings.items() if which[order].any()}
         means = None if PRODUCT not in loadings or self.product_means is None else self.product_means[:, which[PRODUCT]]
@@ -196,7 +196,7 @@ class Predictor:
         return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral)
 
     def among(self, columns: Sequence[int], sizes: Sequence[int]) -> Predictor:
-        """As one of more columns, whose bases have so many functions: its own are at those places, others are zero."""
+        """Embed into a table of more columns, with basis sizes ``sizes``; functions of the other columns are zero."""
         width = self.orders.width
         coef, centring = [np.zeros((size, width)) for size in sizes], [np.zeros(width) for _ in sizes]
         neutral = None if self.neutral is None else [np.zeros(width) for _ in sizes]
@@ -281,9 +281,9 @@ class Predictor:
     def pure(self, books: Sequence[Codebook]) -> Predictor:
         """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
-        shares = [book.distribution for book in books]
-        means = np.array([share @ own for share, own in zip(shares, values, strict=True)])
-        squares = np.array([share @ own**2 for share, own in zip(shares, values, strict=True)])
+        masses = [book.distribution for book in books]
+        means = np.array([mass @ own for mass, own in zip(masses, values, strict=True)])
+        squares = np.array([mass @ own**2 for mass, own in zip(masses, values, strict=True)])
         if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
             return self
         main_means, factor_means = self.orders.split(means)

@@ -1,4 +1,4 @@
-"""What a fitted distribution says about targets: likelihoods, draws, and where targets lie in their distributions."""
+"""Scores of the fitted distribution: log-likelihoods, simulated targets, and probability integral transforms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sample(model: Model, X: Any, n: int, seed: Any = None, offset: ArrayLike | N
 
 @one_blas_thread()
 def pit(model: Model, X: Any, y: ArrayLike, seed: Any = 0, offset: ArrayLike | None = None) -> Floats:
-    """Where each target lies in its distribution: uniform between 0 and 1 when the model is right.
+    """Probability integral transform of each target: uniform on (0, 1) when the model is right.
 
     Discrete targets are spread at random over their step.
     """

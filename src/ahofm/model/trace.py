@@ -1,4 +1,4 @@
-"""What happened during a fit: one record per iteration, and why it ended."""
+"""The history of a fit: one record per iteration, and the reason why it ended."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Choice:
-    """Something a fit decided by itself: what, how, and why."""
+    """An automatic choice of a fit: its name, its value, and the reason."""
 
     name: str
     value: str
@@ -72,7 +72,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Gain:
-    """What rows that were not fitted said of an order.
+    """Relative decrease of the loss on validation rows by an order.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Gain:
     rows: int
 
     def __str__(self) -> str:
-        """For people."""
+        """One line of text."""
         better = "better" if self.gain >= 0.0 else "worse"
         size, error = 100.0 * abs(self.gain), 100.0 * self.error
         name = "with product factors, the model" if self.order == PRODUCT else f"order {self.order}"
@@ -120,7 +120,7 @@ class Validated:
     scores: Mapping[str, float]
 
     def __str__(self) -> str:
-        """For people."""
+        """One line of text."""
         said = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
         whose = "all" if self.rows == self.of else f"{self.rows} of"
         return f"cross-validation, on {whose} {self.of} rows as candidate fits to others predict them: {said}"

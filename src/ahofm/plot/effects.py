@@ -47,7 +47,9 @@ class EffectDisplay:
     effect: Effect
 
     @classmethod
-    def from_estimator(cls, estimator: Any, column: Any, *, ax: Any = None, labels: Labels = None, **asked: Any) -> Any:
+    def from_estimator(
+        cls, estimator: Any, column: Any, *, ax: Any = None, labels: Labels = None, **options: Any
+    ) -> Any:
         """Compute the effect of a column and draw it.
 
         Parameters
@@ -60,7 +62,7 @@ class EffectDisplay:
             Where to draw; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        **asked
+        **options
             Settings of ``ahofm.explain.effect``.
 
         Returns
@@ -68,7 +70,7 @@ class EffectDisplay:
         EffectDisplay
             Drawn: with ``figure_`` and ``ax_``.
         """
-        return cls(effect(estimator, column, **asked)).plot(ax=ax, labels=labels)
+        return cls(effect(estimator, column, **options)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, everywhere: bool = True) -> Any:
         """Draw the effect.
@@ -147,7 +149,7 @@ class SurfaceDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
+        cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **options: Any
     ) -> Any:
         """Compute the effect of a pair and draw it.
 
@@ -161,7 +163,7 @@ class SurfaceDisplay:
             Where to draw; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        **asked
+        **options
             Settings of ``ahofm.explain.effect``.
 
         Returns
@@ -169,7 +171,7 @@ class SurfaceDisplay:
         SurfaceDisplay
             Drawn: with ``figure_`` and ``ax_``.
         """
-        return cls(effect(estimator, columns, **asked)).plot(ax=ax, labels=labels)
+        return cls(effect(estimator, columns, **options)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, colorbar: bool = True) -> Any:
         """Draw the surface.

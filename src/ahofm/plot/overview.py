@@ -52,7 +52,7 @@ class EffectsDisplay:
         ax: Any = None,
         labels: Labels = None,
         most: int = 12,
-        **asked: Any,
+        **options: Any,
     ) -> EffectsDisplay:
         """Compute effects and draw them.
 
@@ -69,7 +69,7 @@ class EffectsDisplay:
             For axes, e.g. with units.
         most : int, default 12
             Terms at most, where ``terms`` is not given.
-        **asked
+        **options
             Settings of ``ahofm.explain.effect``, e.g. ``scale``, ``level`` or ``linear_predictor``.
 
         Returns
@@ -78,10 +78,10 @@ class EffectsDisplay:
             Drawn: with ``figure_`` and ``axes_``.
         """
         if terms is None:
-            terms = _strongest(estimator, most, asked.get("linear_predictor"))
+            terms = _strongest(estimator, most, options.get("linear_predictor"))
         elif isinstance(terms, (str, int, np.integer)):
             terms = [terms]
-        return cls([effect(estimator, term, **asked) for term in terms]).plot(ax=ax, labels=labels)
+        return cls([effect(estimator, term, **options) for term in terms]).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None) -> EffectsDisplay:
         """Draw the effects.

@@ -31,7 +31,7 @@ class MarginalsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **asked: Any
+        cls, estimator: Any, columns: Any, *, ax: Any = None, labels: Labels = None, **options: Any
     ) -> Any:
         """Compute marginals and draw them.
 
@@ -45,7 +45,7 @@ class MarginalsDisplay:
             Where to draw; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        **asked
+        **options
             Settings of ``ahofm.explain.marginals``.
 
         Returns
@@ -53,7 +53,7 @@ class MarginalsDisplay:
         MarginalsDisplay
             Drawn: with ``figure_`` and ``axes_``.
         """
-        return cls(marginals(estimator, columns, **asked)).plot(ax=ax, labels=labels)
+        return cls(marginals(estimator, columns, **options)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, color: str = BLUE, label: str | None = None) -> Any:
         """Draw one picture per column.
@@ -113,7 +113,7 @@ class FactorsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, order: int = 2, *, ax: Any = None, labels: Labels = None, **asked: Any
+        cls, estimator: Any, order: int = 2, *, ax: Any = None, labels: Labels = None, **options: Any
     ) -> Any:
         """Compute latent curves and draw them.
 
@@ -127,7 +127,7 @@ class FactorsDisplay:
             Where to draw; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        **asked
+        **options
             Settings of ``ahofm.explain.factors``.
 
         Returns
@@ -135,7 +135,7 @@ class FactorsDisplay:
         FactorsDisplay
             Drawn: with ``figure_`` and ``axes_``.
         """
-        return cls(factors(estimator, order, **asked)).plot(ax=ax, labels=labels)
+        return cls(factors(estimator, order, **options)).plot(ax=ax, labels=labels)
 
     def plot(self, *, ax: Any = None, labels: Labels = None, most: int = 5) -> Any:
         """Draw one picture per column.

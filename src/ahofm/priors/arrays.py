@@ -1,4 +1,4 @@
-"""Priors and posteriors of a column as plain arrays, and the way back: for code that knows no Python classes."""
+"""Priors and posteriors of a column as plain arrays, and the way back: for compiled sweepers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: Mapping[type, str] = {
 
 
 def prior_kind(prior: Prior) -> str | None:
-    """What a prior is called; None for a class outside the package."""
+    """Name of a prior's kind; None for a class outside the package."""
     return _KINDS.get(type(prior))
 
 

@@ -28,11 +28,11 @@ class Coefficients:
     rough: Floats | None
 
     def flat(self) -> Floats:
-        """One vector."""
+        """All coefficients as one vector."""
         return np.concatenate([part.ravel() for part in (self.smooth, self.rough) if part is not None])
 
     def like(self, flat: Floats) -> Coefficients:
-        """The same shapes with other numbers."""
+        """Coefficients of these shapes from a flat vector."""
         at = 0 if self.smooth is None else self.smooth.size
         smooth = None if self.smooth is None else flat[:at].reshape(self.smooth.shape)
         return Coefficients(smooth, None if self.rough is None else flat[at:].reshape(self.rough.shape))
@@ -143,7 +143,7 @@ class Prior(Protocol):
 
 
 def with_constraints(rhs: Floats, mass: Floats | None) -> Floats:
-    """Right-hand sides (codes, K, 1), and K more that ask for the covariance with each function's mean."""
+    """Right-hand sides (codes, K, 1 + K): the given one, and K that give covariances with each function's mean."""
     if mass is None:
         return np.ascontiguousarray(rhs[:, :, np.newaxis])
     width = rhs.shape[1]

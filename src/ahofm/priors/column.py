@@ -21,7 +21,7 @@ from ahofm.priors.spline import SplinePrior
 from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
 
 Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
-"""How factors of an automatic column behave."""
+"""Prior of the factors of automatic columns."""
 
 
 @runtime_checkable
@@ -135,6 +135,12 @@ class SmoothCoordinates:
         )
 
 
+def relative_stiffness(stiffness: Floats) -> Floats:
+    """Stiffness (m,) over the mean of those coordinates that are penalised; zero where there is no penalty."""
+    stiff = stiffness > 0.0
+    return stiffness / stiffness[stiff].mean() if stiff.any() else stiffness
+
+
 def column_priors(
     book: Codebook,
     interactions: Interactions | None,
@@ -150,7 +156,7 @@ def column_priors(
     book : Codebook
     interactions : "spline", "random_walk", "spline_iid" or None
         For a column whose kind was chosen automatically, how its factors behave; its main effect is a random walk. None
-        for a kind that was asked for: main effect and factors are then of that kind.
+        for a kind that was given: main effect and factors are then of that kind.
     center : bool
         Whether factors have mean zero. Main effects always have: the intercept takes the rest.
     counts : array of shape (codes,), optional
@@ -219,7 +225,7 @@ def _smooth_basis(book: Codebook) -> Basis | None:
 
 
 def _own(book: Codebook, mass: Floats | None) -> Prior | None:
-    """The prior that a kind brings along."""
+    """The prior of a column kind that defines its own."""
     return book.kind.prior(book, mass) if isinstance(book.kind, OwnPrior) else None
 
 
@@ -275,7 +281,7 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
 def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     """Coordinates of a spline in the ranks of a column's values, not in the values: tails are no farther than rows go.
 
-    A code's rank is the middle of its share of the mass. Only ``values`` and what belongs to priors is of use: the
+    A code's rank is the middle of its fraction of the mass. Only ``values`` and what belongs to priors is of use: the
     codebook's smooth functions are others, so such a curve is written down by its values at the codes.
     """
     mass = book.support.mass / book.support.mass.sum()

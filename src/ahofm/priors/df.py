@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.model import eigenvalues
-from ahofm.tuning import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
+from ahofm.tuning.penalised import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
 
 DfKind: TypeAlias = Literal["residual", "hat"]
 Df: TypeAlias = float | Mapping[Any, Any] | None
@@ -83,7 +83,7 @@ def smoothing_parameters_of(
     if kind not in ("residual", "hat"):
         raise ValueError(f"df_kind must be 'residual' or 'hat', got {kind!r}")
     names = [book.name for book in codebooks]
-    asked = _asked(df, orders, names)
+    requested = _requested(df, orders, names)
     mains = [_spectrum(book, center=True) for book in codebooks]
     factors = mains if center else [_spectrum(book, center=False) for book in codebooks]
     out = {order: np.zeros(len(names)) for order in orders}
@@ -91,7 +91,7 @@ def smoothing_parameters_of(
         total = float(book.mass.sum())
         for order in orders:
             s = mains[j] if order == 1 else factors[j]
-            wanted = asked.get((order, book.name))
+            wanted = requested.get((order, book.name))
             if len(s) == 0 or (wanted is None and not s.any()):
                 continue  # nothing to penalise
             try:
@@ -109,33 +109,33 @@ def _spectrum(book: Codebook, *, center: bool) -> Floats:
 
 
 def _default(order: int, s: Floats) -> float:
-    """A df that the column can reach."""
+    """Default degrees of freedom, at most what the column's functions allow."""
     free = int(np.count_nonzero(s == 0.0))
     return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + MOST_OF_FUNCTIONS * (len(s) - free)))
 
 
-def _asked(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:
-    """What was asked for, per order and column."""
+def _requested(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:
+    """Requested degrees of freedom per order and column."""
     if df is None:
         return {}
     if not isinstance(df, Mapping):
         value = _number(df, "df")
         return {(order, name): value for order in orders for name in names}
-    asked: dict[tuple[int, str], float] = {}
+    requested: dict[tuple[int, str], float] = {}
     for key, value in sorted(df.items(), key=lambda item: isinstance(item[0], str)):  # columns override orders
         if isinstance(key, str):
             _check_column(key, names)
             inner = value if isinstance(value, Mapping) else dict.fromkeys(orders, value)
             for order, number in inner.items():
                 _check_order(order, orders)
-                asked[order, key] = _number(number, f"df[{key!r}]")
+                requested[order, key] = _number(number, f"df[{key!r}]")
         else:
             _check_order(key, orders)
             inner = value if isinstance(value, Mapping) else dict.fromkeys(names, value)
             for name, number in inner.items():
                 _check_column(name, names)
-                asked[key, str(name)] = _number(number, f"df[{key!r}]")
-    return asked
+                requested[key, str(name)] = _number(number, f"df[{key!r}]")
+    return requested
 
 
 def _number(value: Any, what: str) -> float:

@@ -1,4 +1,4 @@
-"""Smoothing parameters that the data choose, by the generalised Fellner–Schall rule (Wood and Fasiolo 2017).
+"""Smoothing parameter estimation by the generalised Fellner–Schall update (Wood and Fasiolo 2017).
 
 For a penalty ``lam_j b' S_j b`` of coefficients b with posterior covariance V, one step is
 

@@ -12,6 +12,7 @@ from ahofm.kernels import inverses
 from ahofm.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
 from ahofm.priors.spline import SplinePrior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
+from ahofm.tuning import IID_BESIDE_SPLINE_LAM, IID_LAM
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class IIDPrior:
     @property
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest smoothing parameter."""
-        return np.array([1e-6]), np.array([1e6])
+        return np.array(IID_LAM[:1]), np.array(IID_LAM[1:])
 
     def initial_lam(self, mean_square: float) -> Floats:
         """Smoothing parameter for functions of that mean square."""
@@ -108,7 +109,7 @@ class SplineIIDPrior:
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest smoothing parameters."""
         low, high = self.smooth.bounds
-        return np.append(low, 1e-3), np.append(high, 1e6)
+        return np.append(low, IID_BESIDE_SPLINE_LAM[0]), np.append(high, IID_BESIDE_SPLINE_LAM[1])
 
     def initial_lam(self, mean_square: float) -> Floats:
         """Smoothing parameters for functions of that mean square; levels start small."""

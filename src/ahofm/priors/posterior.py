@@ -62,18 +62,18 @@ class ColumnPosterior:
 
     @classmethod
     def empty(cls, column: ColumnPriors, n_rows: int, square: float) -> ColumnPosterior:
-        """No main effect yet, but one of that mean square expected; no factors."""
+        """No functions yet; the initial smoothing parameter is for a main effect of that mean square."""
         none = np.zeros((column.book.n_codes, 1))
         farthest = np.where(column.mass * n_rows < RARE_CODE_ROWS, FARTHEST_RARE_VALUE, FARTHEST_VALUE)
         lam = column.main.initial_lam(max(square, 1e-6))[:, np.newaxis]
         return cls(column, farthest, none, none, lam, np.zeros((column.factors.n_groups, 0)))
 
     def with_column(self, column: ColumnPriors) -> ColumnPosterior:
-        """A main effect alone, to go on from with other priors of factors."""
+        """The same main effect, with the priors of another candidate."""
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
     def widened(self, start: Floats, constants: Floats | None = None) -> ColumnPosterior:
-        """With factors that start from those values, without uncertainty; products also have constants (rank,)."""
+        """With more factors, of those values (codes, rank) and variance 0; product factors have constants (rank,)."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
         square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)
@@ -104,7 +104,7 @@ class ColumnPosterior:
         return replace(self, mean=mean, variance=variance, factors=factors, constants=self.constants / scale)
 
     def only(self, which: NDArray[np.intp]) -> ColumnPosterior:
-        """With some of the factors."""
+        """With a selection of the factors."""
         assert self.factors is not None
         columns = np.append(MAIN, factors_of(np.arange(self.mean.shape[1]))[which])
         mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
@@ -158,7 +158,7 @@ class ColumnPosterior:
         return replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
 
     def prior_arrays(self) -> dict[str, Any]:
-        """What does not change, as a sweeper reads it: see ``ahofm.backends.SweepArrays``."""
+        """Constant arrays of the column for a sweeper: see ``ahofm.backends.SweepArrays``."""
         column = self.column
         return {
             "n_codes": column.book.n_codes,
@@ -170,7 +170,7 @@ class ColumnPosterior:
         }
 
     def arrays(self) -> dict[str, Any]:
-        """What changes: copies."""
+        """Copies of the arrays that a sweeper changes."""
         return {
             "mean": np.array(self.mean, order="C"),
             "variance": np.array(self.variance, order="C"),
@@ -181,7 +181,7 @@ class ColumnPosterior:
         }
 
     def with_arrays(self, arrays: Mapping[str, Any], solved: int) -> ColumnPosterior:
-        """With such arrays; functions that have not been solved have no posterior."""
+        """The posterior with the arrays of a sweeper; functions that have not been solved have none."""
         main, factors = function_posteriors(self.column, arrays, solved)
         constants = arrays["constants"]
         if factors is not None and len(constants) and factors.mean.shape[1] == arrays["mean"].shape[1] - 1:
@@ -223,11 +223,11 @@ class ColumnPosterior:
         self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
     ) -> ColumnPosterior:
         mean, variance = self.mean.copy(), self.variance.copy()
-        known, spread = known_codes(mean), known_codes(variance)
+        known, known_variance = known_codes(mean), known_codes(variance)
         others = np.einsum("bf,bf->b", gram[:, MAIN, FACTORS], known[:, FACTORS])
         own = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - others)[:, np.newaxis]
         main = self.column.main.solve(*own, self.main_lam)
-        known[:, MAIN], spread[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
+        known[:, MAIN], known_variance[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
         factors, constants = None, self.constants
         if mean.shape[1] > 1:
             rest = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
@@ -240,7 +240,7 @@ class ColumnPosterior:
             if self.column.free:
                 factors = bounded(factors, self.column.mass, self.farthest)
             known[:, FACTORS] = _without(factors.mean, -constants)
-            spread[:, FACTORS] = _without(factors.variance, -uncertain)
+            known_variance[:, FACTORS] = _without(factors.variance, -uncertain)
             mean[-1, mean.shape[1] - len(constants) :] = constants
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
         if learn:

@@ -11,6 +11,7 @@ from scipy.linalg import eigvalsh_tridiagonal
 from ahofm.columns.basis import Floats
 from ahofm.kernels import chain
 from ahofm.priors.base import Centring, Coefficients, FunctionPosterior, with_constraints
+from ahofm.tuning import RANDOM_WALK_LAM
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class RandomWalkPrior:
     @property
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest smoothing parameters."""
-        return np.array([1e-3, 1e-6]), np.array([1e8, 1e8])
+        return np.array(RANDOM_WALK_LAM[0]), np.array(RANDOM_WALK_LAM[1])
 
     @property
     def n_codes(self) -> int:

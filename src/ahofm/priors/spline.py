@@ -168,7 +168,7 @@ class SplinePrior:
         _, _, products = self._pairs
         f, g = _lower(width)
         packed = products @ gram[:, f, g]
-        return np.asarray(packed.ravel()[_spread(m, width)])
+        return np.asarray(packed.ravel()[_unpacked(m, width)])
 
     def _variance(self, covariance: Floats, width: int) -> Floats:
         """Of each function at each code, from the lower triangle of the coefficients' covariance."""
@@ -186,7 +186,7 @@ def _lower(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 @lru_cache(maxsize=64)
-def _spread(m: int, width: int) -> NDArray[np.intp]:
+def _unpacked(m: int, width: int) -> NDArray[np.intp]:
     """Places of all entries of a matrix (m width, m width) in products of lower triangles (pairs of m, of width)."""
     places = []
     for size in (m, width):

@@ -168,7 +168,7 @@ class TensorSmoothing:
 
 
 def _softest(margins: Sequence[TensorMargin]) -> Floats:
-    """What makes the least roughness of each column one; one where nothing is rough."""
+    """Inverse of each column's least positive roughness; 1 where there is none."""
     least = np.array([np.min(margin.rough, where=margin.rough > 0.0, initial=np.inf) for margin in margins])
     return np.where(np.isfinite(least), 1.0 / least, 1.0)
 

@@ -50,7 +50,7 @@ def _embedded(value: Any) -> str:
     return text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
 
 
-def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
+def write(fitted: Fitted, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the page to a file, which is there in full or not at all.
 
     Parameters
@@ -59,7 +59,7 @@ def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
         An estimator that has its training rows shows more: bands, diagnostics, rows to start from.
     path : str or path
         Of the HTML file, in a folder that exists.
-    **asked
+    **options
         Settings of :func:`page`: ``title`` and ``target``.
 
     Returns
@@ -77,7 +77,7 @@ def write(fitted: Fitted, path: str | os.PathLike[str], **asked: Any) -> Path:
     target = Path(path)
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"path must be a file in a folder that exists, got {str(path)!r}")
-    text = page(fitted, **asked)
+    text = page(fitted, **options)
     with replacing(target) as draft:
         draft.write_text(text, encoding="utf-8")
     return target

@@ -1,4 +1,4 @@
-"""Rows: where chunks come from, who schedules them, and how their sums are folded."""
+"""Rows: sources of chunks, executors that schedule them, and folds of their sums."""
 
 from ahofm.rows.dataset import RAW_SAMPLE_ROWS, Dataset, RawSample, Target, raw_sample_rows
 from ahofm.rows.executor import Executor, SerialExecutor, ThreadExecutor

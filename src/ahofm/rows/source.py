@@ -1,4 +1,4 @@
-"""Where chunks of rows come from. Boundaries depend on the data only, never on who computes or how many at a time."""
+"""Where chunks of rows come from. Boundaries depend on the data only, never on the executor."""
 
 from __future__ import annotations
 

@@ -113,9 +113,9 @@ def _is_whole(folder: Path, plan: Plan, part: int) -> bool:
 
 def _identity(request: Request, files: Files) -> str:
     """Of the files, and of what was asked for."""
-    asked = (request.roles, request.max_codes, request.chunk_rows, VERSION)
+    requested = (request.roles, request.max_codes, request.chunk_rows, VERSION)
     kinds = sorted(requested_kinds(request.columns, files.features(request.roles)).items())
-    digest = hashlib.sha256(f"{files.fingerprint} {asked!r} {kinds!r}".encode())
+    digest = hashlib.sha256(f"{files.fingerprint} {requested!r} {kinds!r}".encode())
     for column in () if request.encoder is None else request.encoder.learned:
         digest.update(repr((column.name, column.support.values.tolist(), column.missing)).encode())
     return digest.hexdigest()[:32]

@@ -133,8 +133,8 @@ class Numbers:
         new = np.concatenate([[True], (group[1:] != group[:-1]) | heavy[1:] | heavy[:-1]])
         first = np.flatnonzero(new)
         mass = np.add.reduceat(self.mass, first)
-        share = self.mass / np.repeat(mass, np.diff(first, append=len(new)))
-        values = np.add.reduceat(self.values * share, first)  # shares first: sums of huge values do not overflow
+        fraction = self.mass / np.repeat(mass, np.diff(first, append=len(new)))
+        values = np.add.reduceat(self.values * fraction, first)  # shares first: sums of huge values do not overflow
         last = np.append(first[1:], len(new)) - 1
         values = np.clip(values, self.values[first], self.values[last])
         joined = mass[last > first]  # half a cell on either side of a cell at most

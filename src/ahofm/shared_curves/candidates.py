@@ -1,4 +1,4 @@
-"""Candidate fits to several classes: what is smooth, how many curves there are, and what keeps them from the noise."""
+"""Candidate fits of several classes: scale of smooth curves, number of factors, and how overfitting is avoided."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ahofm.training.settings import Settings
 from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, MORE_CURVES, MORE_CURVES_ROWS
 
 Way: TypeAlias = tuple[CurveSettings, CurveSettings | None]
-"""How curves are fitted, and what must be in the race for it to be tried."""
+"""Settings of shared curves, and those of the candidate that must be in the race before they are tried."""
 
 
 @dataclass(frozen=True)
 class ClassCandidate:
-    """A candidate.
+    """A candidate fit of several classes.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class ClassCandidate:
     how : CurveSettings or None
         None: main effects alone.
     stage : int
-        When it is tried: dear candidates come after cheap ones.
+        Stage of the race in which it is fitted; expensive candidates come later.
     parent : CurveSettings or None
-        Without this one in the race, on the same scale, it is not tried.
+        Candidate of the same scale that must still be in the race; None: no condition.
     """
 
     ranked: bool
@@ -43,7 +43,7 @@ class ClassCandidate:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name in summaries."""
         scale = "of ranks" if self.ranked else "of values"
         if self.how is None:
             return f"main effects {scale}"
@@ -52,7 +52,7 @@ class ClassCandidate:
         return f"{how} curves {scale} ({ranks})"
 
     def up_to(self, sweeps: int) -> ClassCandidate:
-        """With no more sweeps than that."""
+        """The same candidate, stopped after ``sweeps`` sweeps."""
         assert self.how is not None
         return replace(self, how=replace(self.how, sweeps=sweeps))
 
@@ -60,7 +60,7 @@ class ClassCandidate:
 def class_candidates(
     ranks: Mapping[int, int], settings: Settings, *, scales: Sequence[bool], n_rows: int
 ) -> list[ClassCandidate]:
-    """Candidates for factors of these ranks, on each of the scales: the cheapest first."""
+    """All candidates for factors of these ranks, on each of the scales; cheap ones first."""
     ways = _ways(ranks, settings, n_rows)
     found = [ClassCandidate(ranked) for ranked in scales]
     for stage, several in enumerate(ways):
@@ -72,10 +72,10 @@ def class_candidates(
 def _ways(
     ranks: Mapping[int, int], settings: Settings, n_rows: int
 ) -> list[list[tuple[CurveSettings, CurveSettings | None]]]:
-    """Ways to fit curves by stage, with those that must be in the race for them to be tried.
+    """Settings of shared curves by stage of the race, each with the settings that it depends on.
 
-    Few sweeps with smoothing parameters as they are, from pairs to more of them; learned smoothing parameters, from
-    pairs to all orders.
+    Early stopping with fixed smoothing parameters, for pairs and for more of them; learned smoothing parameters, for
+    pairs and for all orders.
     """
     if not ranks:
         return []
@@ -92,6 +92,6 @@ def _ways(
     if not given and n_rows >= MORE_CURVES_ROWS:
         stages[1].append((replace(fixed, ranks={2: MORE_CURVES}), early))
     if orders.highest > 2 and 2 in orders:
-        share = dict(orders) if given else dict.fromkeys(orders, max(LEARNED_RANK // len(orders), 1))
-        stages[2].append((replace(learned, ranks=share), learned_first))
+        divided = dict(orders) if given else dict.fromkeys(orders, max(LEARNED_RANK // len(orders), 1))
+        stages[2].append((replace(learned, ranks=divided), learned_first))
     return stages

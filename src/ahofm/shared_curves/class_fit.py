@@ -66,7 +66,7 @@ class ClassFit:
 
     @classmethod
     def of(cls, problem: ClassProblem, joint: JointDesign, state: ClassState) -> ClassFit:
-        """From the state at the end."""
+        """The result of a fit, from its final state."""
         rows, factors = problem.rows, state.factors
         ranks = {} if factors is None else factors.ranks
         mains, curves = [], []
@@ -96,7 +96,7 @@ class ClassFit:
             rows.loss(state.eta) / rows.total,
         )
 
-    def predictor(self, k: int) -> Predictor:
+    def linear_predictor(self, k: int) -> Predictor:
         """The linear predictor of a class."""
         orders = Orders(self.ranks)
         coef = [np.column_stack([main[:, k], own]) for main, own in zip(self.mains, self.curves, strict=True)]

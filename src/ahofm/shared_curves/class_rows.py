@@ -1,4 +1,4 @@
-"""Rows of several classes: their losses, and the least squares problem that stands for them in a step.
+"""Rows of several classes: multinomial losses, and their working weights and responses (IRLS).
 
 The second derivatives of a row's loss by its K linear predictors are ``diag(p) - pp'``. On vectors with sum zero
 ``(I - 11'/K) / 2`` is an upper bound of it (Böhning 1992), where it is half the identity. A step may therefore treat
@@ -23,8 +23,8 @@ from ahofm.tuning.classes import LEAST_CLASS_WEIGHT, MOST_CLASS_WEIGHT
 
 
 @dataclass(frozen=True)
-class ClassWork:
-    """The least squares problem at some linear predictors.
+class ClassWorkingResponse:
+    """Working response of all classes: quadratic approximations of the losses at some linear predictors.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ClassWork:
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Targets, weights and offsets.
+    """Targets, weights and offsets of n rows.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ClassRows:
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self.y)
 
     @cached_property
@@ -83,12 +83,12 @@ class ClassRows:
         return ClassRows(self.y[rows], self.weight[rows], offset, self.n_classes)
 
     def constants(self) -> Floats:
-        """Linear predictors (K,) of the classes' shares, with sum zero; a class without rows counts as half a row."""
+        """Linear predictors (K,) of a model without columns, with sum zero; each class has half a row more."""
         eta = np.log((self.mass + 0.5) / (self.total + 0.5 * self.n_classes))
         return np.asarray(eta - eta.mean())
 
     def log_likelihoods(self, eta: Floats) -> tuple[Floats, Floats]:
-        """Logarithms of the probabilities of what happened (n,), and probabilities of all classes (K, n)."""
+        """Log-likelihoods of the observed classes (n,), and probabilities of all classes (K, n)."""
         shifted = eta if self.offset is None else eta + self.offset
         shifted = shifted - shifted.max(axis=0)
         observed = shifted[self.y, np.arange(self.n_rows)]
@@ -101,8 +101,8 @@ class ClassRows:
         """Sum of the losses at linear predictors (K, n)."""
         return -float(self.weight @ self.log_likelihoods(eta)[0])
 
-    def work(self, eta: Floats, *, bound: bool = False) -> ClassWork:
-        """The least squares problem at linear predictors (K, n); ``bound``: with weights that are an upper bound."""
+    def working_response(self, eta: Floats, *, bound: bool = False) -> ClassWorkingResponse:
+        """Working response at linear predictors (K, n); ``bound``: with Böhning's upper bound as weights."""
         logs, p = self.log_likelihoods(eta)
         curvature = p * (1.0 - p)
         if bound:
@@ -116,4 +116,4 @@ class ClassRows:
         np.negative(slope, out=slope)
         slope[self.y, np.arange(self.n_rows)] += 1.0
         slope *= self.weight
-        return ClassWork(slope, weight, fisher, -float(self.weight @ logs))
+        return ClassWorkingResponse(slope, weight, fisher, -float(self.weight @ logs))

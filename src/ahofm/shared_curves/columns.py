@@ -1,4 +1,4 @@
-"""Columns as fits with shared curves see them: priors, the scale of smooth curves, and codes at rows."""
+"""Columns of fits with shared curves: priors, the scale of smooth curves, and codes at rows."""
 
 from __future__ import annotations
 

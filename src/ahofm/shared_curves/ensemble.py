@@ -36,12 +36,12 @@ Mix = Sequence[tuple[float, ClassCandidate]]
 
 @dataclass(frozen=True)
 class ClassProblems:
-    """All rows as fits see them.
+    """All rows, with priors on each scale.
 
     Attributes
     ----------
     columns : list of int
-        Places in the table of the columns that vary, in the order of everything that has an entry per column.
+        Positions in the table of the columns that vary, in the order of everything that has an entry per column.
     by_scale : dict of bool to ClassProblem
         By whether curves are smooth in ranks.
     """
@@ -51,7 +51,7 @@ class ClassProblems:
 
     @classmethod
     def of(cls, data: Data, settings: Settings) -> ClassProblems:
-        """With every scale that makes a difference."""
+        """With scales of values and, if any column allows it, of ranks."""
         books = data.encoder.codebooks
         rows = ClassRows(
             data.rows.y.astype(np.intp),
@@ -60,8 +60,8 @@ class ClassProblems:
             data.family.n_eta,
         )
         places = [j for j in data.columns if books[j].size > 0]
-        asked = requested_kinds(settings.columns, data.encoder.names)
-        automatic, own = [j not in asked for j in places], [books[j] for j in places]
+        requested = requested_kinds(settings.columns, data.encoder.names)
+        automatic, own = [j not in requested for j in places], [books[j] for j in places]
         coded = [CodedColumn(data.codes.columns[j], data.codes.sizes[j]) for j in places]
         counts = None
         if not data.counts_rows:
@@ -83,10 +83,10 @@ def fit_classes(
     saved: Saved | None = None,
     deadline: Deadline | None = None,
 ) -> Model:
-    """Several classes with shared curves.
+    """The default fit of several classes, with shared curves.
 
     1. Main effects are fitted to all rows: the model if the fit is stopped early.
-    2. Candidates differ in their scale, their number of curves, and what keeps these from following noise.
+    2. Candidates differ in their scale, their number of factors, and in early stopping or learned smoothing parameters.
     3. Cross-validation fits them to parts of the rows, and stacks them by their predictions of the others.
     4. Members are fits to all rows of the candidates that have weight, from several starts.
     5. Their weighted mean is the model, with a linear predictor per class and the same curves in all of them.
@@ -181,7 +181,7 @@ def _members(
 
 
 def _copies(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], settings: Settings) -> dict[str, int]:
-    """Starts of each candidate; one of those that only lower orders need."""
+    """Number of random starts per candidate; one for candidates that only lower orders use."""
     if settings.n_members != "auto" or settings.effort == "fast":
         count = 1 if settings.n_members == "auto" else int(settings.n_members)
         copies = dict.fromkeys(wanted, 1)
@@ -264,11 +264,11 @@ def _part(weight: float, fit: ClassFit) -> MixturePart:
     """A fit in a weighted mean, without factors whose terms move no linear predictor."""
     alive = weight**2 * fit.squares * (fit.loadings**2).max(axis=1, initial=0.0) > LEAST_VARIANCE
     kept = {order: alive[part] for order, part in Orders(fit.ranks).factor_slices.items()}
-    return MixturePart(weight, [fit.predictor(k) for k in range(len(fit.intercepts))], kept)
+    return MixturePart(weight, [fit.linear_predictor(k) for k in range(len(fit.intercepts))], kept)
 
 
 def _interactions(mix: Mix, found: Search | None) -> Choice:
-    """Which candidates were mixed, and why, for people."""
+    """Stacking weights of the candidates and their validation losses, as text."""
     parts = [f"{weight:.0%} {one.name}" for weight, one in sorted(mix, key=lambda part: -part[0])]
     rest = 1.0 - sum(weight for weight, _ in mix)
     text = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
@@ -279,7 +279,7 @@ def _interactions(mix: Mix, found: Search | None) -> Choice:
 
 
 def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
-    """How many factors there were."""
+    """Number of factors per order, as text."""
     parts = [
         f"{len(fits[one.name])} x {rank} at order {order}"
         for _, one in mix

@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior, bounded
+from ahofm.priors.column import relative_stiffness
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.spline import SplinePrior
-from ahofm.shared_curves.class_rows import ClassRows, ClassWork
+from ahofm.shared_curves.class_rows import ClassRows, ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.polynomials import Polynomials, Variances
 from ahofm.tuning import COLUMN_JITTERS
-from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM
+from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
+from ahofm.tuning.starts import START_STIFFNESS
 
 
 @dataclass
@@ -107,7 +109,7 @@ class SharedFactors:
             self.temper(self.tempering)
 
     def temper(self, tempering: float) -> None:
-        """From now on the variance of partners in pairs and triples counts to that degree."""
+        """Use the variances of partners in pairs and triples, multiplied by the tempering, from now on."""
         self.tempering = tempering
         for order in self._uncertain_orders:
             part, polynomials = self.slices[order], self.polynomials[order]
@@ -118,15 +120,15 @@ class SharedFactors:
 
     @property
     def _uncertain_orders(self) -> list[int]:
-        """Orders whose partners count as uncertain."""
+        """Orders in which variances of partners are used."""
         return [order for order in self.ranks if order <= 3] if self.tempering else []
 
     def start_loadings(self, rows: ClassRows, eta: Floats, least: float) -> None:
-        """Regress slopes on the terms; the smallest loadings are drawn out to ``least``, in their own direction."""
-        work, terms = rows.work(eta), self.terms
-        gram = terms.T @ (terms * work.weight[:, np.newaxis])
-        right = terms.T @ work.slope.T
-        found = np.linalg.solve(gram + np.diag(0.05 * np.diag(gram) + 1.0), right)
+        """Ridge regression of slopes on the terms; loadings below ``least`` in root mean square are scaled up to it."""
+        working, terms = rows.working_response(eta), self.terms
+        gram = terms.T @ (terms * working.weight[:, np.newaxis])
+        right = terms.T @ working.slope.T
+        found = np.linalg.solve(gram + np.diag(LOADING_RIDGE * np.diag(gram) + 1.0), right)
         sizes = np.sqrt((found**2).mean(axis=1, keepdims=True))
         directions = right / np.maximum(np.sqrt((right**2).mean(axis=1, keepdims=True)), np.finfo(float).tiny)
         found = np.where(sizes < least, least * directions, found)
@@ -136,30 +138,32 @@ class SharedFactors:
         """What factors add to the linear predictors, (K, n)."""
         return np.asarray(self.loadings.T @ self.terms.T)
 
-    def column_step(self, j: int, work: ClassWork, *, learn: bool) -> Floats:
+    def column_step(self, j: int, working: ClassWorkingResponse, *, learn: bool) -> Floats:
         """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
         own, coded, column = self.columns[j], self._coded[j], self._columns[j]
         curve, variance = own.values[coded.codes], own.variance[coded.codes]
         rest = {order: self.polynomials[order].without(curve[:, part]) for order, part in self.slices.items()}
         slopes = np.hstack([parts[-1] for parts in rest.values()])
         products = self.loadings @ self.loadings.T
-        weighted_response = work.slope.T @ self.loadings.T + work.weight[:, np.newaxis] * ((slopes * curve) @ products)
-        gram, rhs = coded.block_sums(slopes, work.weight, weighted_response)
+        weighted_response = working.slope.T @ self.loadings.T + working.weight[:, np.newaxis] * (
+            (slopes * curve) @ products
+        )
+        gram, rhs = coded.block_sums(slopes, working.weight, weighted_response)
         gram *= products
         for order in self._uncertain_orders:
             part = self.slices[order]
-            added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), work.weight)
+            added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), working.weight)
             np.einsum("bff->bf", gram)[:, part] += coded.sums(added)
             rhs[:, part] -= coded.sums(less)
-        solved, estimated = _solved(column, gram, rhs, own.lam, work.fisher, learn=learn)
+        solved, estimated = _solved(column, gram, rhs, own.lam, working.fisher, learn=learn)
         if column.priors.free:
             solved = bounded(solved, column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
         values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])
-        spread, lam = own.variance, own.lam
+        new_variance, lam = own.variance, own.lam
         if estimated is not None:
-            spread = np.vstack([estimated.variance, np.zeros((1, values.shape[1]))])
+            new_variance = np.vstack([estimated.variance, np.zeros((1, values.shape[1]))])
             lam = learned(column.priors.factors, replace(solved, edf=estimated.edf), own.lam, list(self.ranks.values()))
-        self.columns[j] = SharedColumn(values, spread, lam, solved)
+        self.columns[j] = SharedColumn(values, new_variance, lam, solved)
         new = values[coded.codes]
         difference = new - curve
         for order, part in self.slices.items():
@@ -168,36 +172,36 @@ class SharedFactors:
             variances, part = self.polynomials[order].variances, self.slices[order]
             assert variances is not None
             variances.change(self.tempering * variance[:, part], curve[:, part], -1.0)
-            variances.change(self.tempering * spread[coded.codes, part], new[:, part], 1.0)
+            variances.change(self.tempering * new_variance[coded.codes, part], new[:, part], 1.0)
         return np.asarray(self.loadings.T @ (slopes * difference).T)
 
     def _uncertain(
         self, order: int, rest: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
-        """What uncertain partners and loadings add to the gram's diagonal, and take from rhs, at each row."""
+        """Per row and factor: addition to the diagonal of gram, and subtraction from rhs, by variances of partners."""
         part, polynomials, slopes = self.slices[order], self.polynomials[order], rest[-1]
         curve, own = curve[:, part], self.tempering * variance[:, part]
         beside = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
         total = squares[part] + beside
-        spread, covariance = polynomials.slope_variances(rest, own, curve)
+        slope_variance, covariance = polynomials.slope_variances(rest, own, curve)
         without = polynomials.terms - curve * slopes
         column = weight[:, np.newaxis]
-        added = column * (spread * total + slopes**2 * beside)
+        added = column * (slope_variance * total + slopes**2 * beside)
         return added, column * (covariance * total + slopes * without * beside)
 
-    def loading_step(self, work: ClassWork) -> Floats:
+    def loading_step(self, working: ClassWorkingResponse) -> Floats:
         """Solve for the loadings of all classes; the change of the linear predictors, (K, n)."""
         terms = self.terms
-        gram = terms.T @ (terms * work.weight[:, np.newaxis])
+        gram = terms.T @ (terms * working.weight[:, np.newaxis])
         matrix = gram.copy()
         diagonal = np.einsum("ii->i", matrix)
         for order in self._uncertain_orders:
-            spread = self.polynomials[order].term_variances()
-            assert spread is not None
-            diagonal[self.slices[order]] += work.weight @ spread
-        information = work.fisher * matrix
+            variance = self.polynomials[order].term_variances()
+            assert variance is not None
+            diagonal[self.slices[order]] += working.weight @ variance
+        information = working.fisher * matrix
         diagonal += LOADING_LAM
-        right = gram @ self.loadings + terms.T @ work.slope.T
+        right = gram @ self.loadings + terms.T @ working.slope.T
         found = scipy.linalg.solve(matrix, right, assume_a="pos", check_finite=False)
         found -= found.mean(axis=1, keepdims=True)
         change = found - self.loadings
@@ -237,13 +241,11 @@ def _solved(
 
 
 def random_curves(columns: Sequence[ClassColumn], rank: int, rng: np.random.Generator) -> list[NDArray[np.float64]]:
-    """Curves to start from, at the codes: smooth ones of random directions, so large that terms are about 1."""
+    """Random smooth curves (codes, rank) per column, scaled so that terms are about 1."""
     found = []
     for column in columns:
-        start, stiffness = column.priors.start, column.priors.stiffness
-        wiggly = stiffness > 0.0
-        unit = stiffness / stiffness[wiggly].mean() if wiggly.any() else stiffness
-        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + 10.0 * unit)[:, np.newaxis]
+        start, unit = column.priors.start, relative_stiffness(column.priors.stiffness)
+        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + START_STIFFNESS * unit)[:, np.newaxis]
         coef /= np.sqrt(len(columns) * (coef**2).sum(axis=0) + np.finfo(float).tiny)
         found.append(start @ coef)
     return found

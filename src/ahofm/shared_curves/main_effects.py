@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior
 from ahofm.priors.fellner_schall import learned, updated
-from ahofm.shared_curves.class_rows import ClassWork
+from ahofm.shared_curves.class_rows import ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
 from ahofm.tuning.classes import CLASS_MAIN_LAM, LARGEST_CLASS_LAM, SMALLEST_CLASS_LAM
@@ -83,7 +83,7 @@ class JointDesign:
         return int(self.group.max()) + 1
 
     def first_lam(self, columns: Sequence[ClassColumn]) -> Floats:
-        """To begin with: wiggly parts are shrunk more than lines."""
+        """Initial smoothing parameters: larger for wiggly parts than for lines."""
         lam = np.full(self.n_groups, CLASS_MAIN_LAM[1])
         for k in range(self.n_groups):
             column = columns[self.columns[self.group == k][0]]
@@ -115,21 +115,21 @@ class ClassMains:
     own_lam: dict[int, Floats] = field(default_factory=dict)
 
     def copy(self) -> ClassMains:
-        """That later steps do not change."""
+        """A copy that later steps do not change."""
         return ClassMains(self.coef.copy(), self.lam.copy(), dict(self.posteriors), dict(self.own_lam))
 
-    def joint_step(self, joint: JointDesign, work: ClassWork, *, learn: bool) -> Floats:
+    def joint_step(self, joint: JointDesign, working: ClassWorkingResponse, *, learn: bool) -> Floats:
         """Solve for intercepts and smooth main effects; the change of linear predictors, (K, n)."""
-        gram = joint.gram(work.weight)
+        gram = joint.gram(working.weight)
         penalty = np.where(joint.group >= 0, self.lam[joint.group] if len(self.lam) else 0.0, 0.0) * joint.weight
         matrix = gram + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(gram) / len(gram)
-        slopes = joint.design.T @ work.slope.T - penalty[:, np.newaxis] * self.coef
+        slopes = joint.design.T @ working.slope.T - penalty[:, np.newaxis] * self.coef
         step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), slopes, check_finite=False)
         step -= step.mean(axis=1, keepdims=True)
         self.coef = self.coef + step
         if learn and len(self.lam):
-            self._learn(joint, work.fisher * gram, penalty)
+            self._learn(joint, working.fisher * gram, penalty)
         return np.asarray(step.T @ joint.design.T)
 
     def _learn(self, joint: JointDesign, information: Floats, penalty: Floats) -> None:
@@ -149,21 +149,23 @@ class ClassMains:
             self.lam, edf, np.asarray(squares, dtype=np.float64), (SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM)
         )
 
-    def column_step(self, j: int, column: ClassColumn, coded: CodedColumn, work: ClassWork, *, learn: bool) -> Floats:
+    def column_step(
+        self, j: int, column: ClassColumn, coded: CodedColumn, working: ClassWorkingResponse, *, learn: bool
+    ) -> Floats:
         """Solve for the effects of a column that is not in the joint design; the change, (K, n)."""
-        prior, n_classes = column.priors.main, work.slope.shape[0]
+        prior, n_classes = column.priors.main, working.slope.shape[0]
         before = self.posteriors.get(j)
         values = np.zeros((coded.n_codes - 1, n_classes)) if before is None else before.mean
         lam = self.own_lam.get(j)
         if lam is None:
             lam = np.tile(prior.initial_lam(1.0)[:, np.newaxis], n_classes)
-        sums = coded.sums(np.column_stack([work.weight, work.slope.T]))
+        sums = coded.sums(np.column_stack([working.weight, working.slope.T]))
         gram = sums[:, 0, np.newaxis, np.newaxis] * np.eye(n_classes)
         solved = prior.solve(gram, sums[:, :1] * values + sums[:, 1:], lam)
         solved = _zero_sum(solved)
         if learn:
-            own = prior.solve(work.fisher * gram, work.fisher * sums[:, 1:], lam)
-            fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have the freedom of K - 1
+            own = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
+            fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
             lam = learned(prior, _with_edf(solved, fraction * own.edf), lam, [n_classes])
         self.posteriors[j], self.own_lam[j] = solved, lam
         change = np.vstack([solved.mean - values, np.zeros((1, n_classes))])

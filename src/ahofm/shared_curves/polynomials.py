@@ -68,7 +68,7 @@ class Polynomials:
         return rest
 
     def change(self, rest: Sequence[Floats], difference: Floats) -> None:
-        """Add something to the curve that ``rest`` is without."""
+        """Add ``difference`` (n, rank) to the curve of the column that ``rest`` excludes."""
         self.e[0] += difference
         for d in range(1, self.order):
             self.e[d] += difference * rest[d - 1]
@@ -76,7 +76,7 @@ class Polynomials:
 
 @dataclass
 class Variances:
-    """What uncertain curves give to slopes and terms, for pairs and triples.
+    """Variances of slopes and terms from those of the curves, for pairs and triples.
 
     Attributes
     ----------
@@ -91,11 +91,11 @@ class Variances:
 
     @classmethod
     def none(cls, order: int, shape: tuple[int, ...]) -> Variances:
-        """Of curves that are known."""
+        """Zero variances."""
         return cls([np.zeros(shape) for _ in range(2 * order - 1)], np.zeros(shape))
 
     def change(self, v: Floats, curve: Floats, sign: float) -> None:
-        """Add a column's, or take it away."""
+        """Add (sign 1) or subtract (sign -1) the variances of a column."""
         own = sign * v
         self.squares += own * v
         for k in range(len(self.moments)):
@@ -103,7 +103,7 @@ class Variances:
             own = own * curve
 
     def without(self, v: Floats, curve: Floats) -> Variances:
-        """Of the other columns."""
+        """Variances without those of one column."""
         own, moments = v, []
         for moment in self.moments:
             moments.append(moment - own)

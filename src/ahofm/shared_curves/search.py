@@ -44,7 +44,7 @@ class Judged:
 
 @dataclass
 class Search:
-    """What validation rows say.
+    """Results of cross-validation.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Search:
 def search(
     problems: Mapping[bool, ClassProblem], candidates: Sequence[ClassCandidate], seed: int, runner: Runner
 ) -> Search | None:
-    """Judge candidates by rows that they were not fitted to; None if the fit is to stop.
+    """Cross-validate the candidates; None if the fit is to stop.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Race:
     losses: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, candidate: ClassCandidate, path: dict[int, Floats], rows: ClassRows) -> None:
-        """Judge another one."""
+        """Add a candidate with its predictions after each number of sweeps."""
         losses = [-rows.log_likelihoods(eta)[0] for eta in path.values()]
         self.candidates.append(candidate)
         self.paths[candidate.name] = path
@@ -148,7 +148,7 @@ class Race:
         return float(self.weight @ values / self.weight.sum())
 
     def near(self, candidate: ClassCandidate, times: float) -> bool:
-        """Whether a candidate's loss is at most so many times the least one, or a standard error away from it."""
+        """Whether a candidate's loss is at most ``times`` the least one, or within a standard error of it."""
         if candidate.name not in self.losses:
             return False
         least = min(self.losses.values(), key=self._mean)
@@ -156,11 +156,11 @@ class Race:
         return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
 
     def left(self) -> list[ClassCandidate]:
-        """Those still in the race; main effects always are."""
+        """Candidates still in the race; main effects always are."""
         return [one for one in self.candidates if one.how is None or self.near(one, OUT_OF_RACE)]
 
     def admits(self, candidate: ClassCandidate) -> bool:
-        """Whether a dearer candidate is worth a try: its scale and its parent have done well."""
+        """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
         same = [one for one in self.candidates if one.ranked == candidate.ranked]
         if not any(self.near(one, OTHER_SCALE) for one in same):
             return False
@@ -223,7 +223,7 @@ class Fold:
         seed: tuple[int, int],
         runner: Runner,
     ) -> Fold | None:
-        """None if the fit is to stop."""
+        """Fit main effects to the rows of a part; None if the fit is to stop."""
         own = {ranked: problems[ranked].take(part[0]) for ranked in scales}
         joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
         fraction = len(part[0]) / problems[scales[0]].rows.n_rows
@@ -257,7 +257,7 @@ class Fold:
 
 
 def _starts(how: CurveSettings | None) -> int:
-    """Of a candidate in the search."""
+    """Random starts of a candidate in cross-validation."""
     return 0 if how is None else 1 if how.learned else SEARCH_STARTS
 
 
@@ -309,10 +309,10 @@ def stacked(etas: Sequence[Floats], rows: ClassRows) -> Floats:
     equal = np.full(count, 1.0 / count)
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        work = shifted.work(np.tensordot(weights, columns, axes=1))
+        working = shifted.working_response(np.tensordot(weights, columns, axes=1))
         away = weights - equal
-        value = work.loss + 0.5 * EQUAL_CLASS_WEIGHTS_ROWS * float(away @ away)
-        slopes = -np.einsum("ckn,kn->c", columns, work.slope, optimize=True) + EQUAL_CLASS_WEIGHTS_ROWS * away
+        value = working.loss + 0.5 * EQUAL_CLASS_WEIGHTS_ROWS * float(away @ away)
+        slopes = -np.einsum("ckn,kn->c", columns, working.slope, optimize=True) + EQUAL_CLASS_WEIGHTS_ROWS * away
         return value / rows.total, slopes / rows.total
 
     room = {"type": "ineq", "fun": lambda v: 1.0 - v.sum(), "jac": lambda v: -np.ones(len(v))}

@@ -28,7 +28,7 @@ from ahofm.tuning.classes import (
 )
 
 Watch = Callable[[int, "ClassState"], bool]
-"""Shown the state after so many sweeps; whether to stop."""
+"""Called after each sweep with the number of sweeps and the state; returns whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CurveSettings:
     sweeps : int
         At most.
     learned : bool
-        Whether smoothing parameters are learned; otherwise they stay, and few sweeps keep curves from following noise.
+        Whether smoothing parameters are learned; otherwise they are fixed, and early stopping prevents overfitting.
     tempering : float or None
         Degree to which the variance of partners counts in learned fits; None: by what main effects leave.
     tol : float
@@ -101,16 +101,16 @@ def main_sweep(
 ) -> None:
     """One step of all main effects."""
     rows, mains = problem.rows, state.mains
-    state.eta = state.eta + mains.joint_step(joint, rows.work(state.eta, bound=bound), learn=learn)
+    state.eta = state.eta + mains.joint_step(joint, rows.working_response(state.eta, bound=bound), learn=learn)
     seen = set(joint.columns.tolist())
     for j, (column, coded) in enumerate(zip(problem.columns, problem.coded, strict=True)):
         if j not in seen:
-            work = rows.work(state.eta, bound=bound)
-            state.eta = state.eta + mains.column_step(j, column, coded, work, learn=learn)
+            working = rows.working_response(state.eta, bound=bound)
+            state.eta = state.eta + mains.column_step(j, column, coded, working, learn=learn)
 
 
 def tempering_of(problem: ClassProblem, eta: Floats) -> float:
-    """The cube of the fraction of the classes' deviance that main effects leave: noisy classes need much of it."""
+    """Tempering: the cubed ratio of the deviance of main effects to that of constants."""
     rows = problem.rows
     constant = rows.loss(np.tile(rows.constants()[:, np.newaxis], rows.n_rows))
     return float(min(max(rows.loss(eta), 0.0) / max(constant, LEAST_TEMPERING_LOSS), 1.0) ** 3)
@@ -174,7 +174,7 @@ def shared_sweep(
     main_sweep(problem, joint, state, learn=True, bound=bound)
     order = range(len(problem.columns))
     for j in order if sweep % 2 == 0 else reversed(order):
-        state.eta = state.eta + factors.column_step(j, rows.work(state.eta, bound=bound), learn=learn)
+        state.eta = state.eta + factors.column_step(j, rows.working_response(state.eta, bound=bound), learn=learn)
     if sweep % REBUILD_SWEEPS == REBUILD_SWEEPS - 1:
         factors.rebuild()
-    state.eta = state.eta + factors.loading_step(rows.work(state.eta, bound=bound))
+    state.eta = state.eta + factors.loading_step(rows.working_response(state.eta, bound=bound))

@@ -1,4 +1,4 @@
-"""A fit on its way, in a file: after a kill the same fit goes on from there, and ends where it would have ended.
+"""Checkpoints: parts of a running fit in a file, from which the same fit is resumed with the same result.
 
 What is saved are named parts: the state of a solver after an iteration; for smoothing parameters that are learned,
 members that are complete and the coefficients after a pass over all rows. All of it is numbers and names, nothing is
@@ -83,7 +83,7 @@ class Checkpoint:
                 self._write()
 
     def remove(self) -> None:
-        """The fit has ended."""
+        """Delete the file, after the fit has ended."""
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
@@ -124,16 +124,16 @@ def fingerprint_of(
     classes: tuple[Any, ...] | None = None,
     earlier: Model | None = None,
 ) -> str:
-    """Of all rows, their types, and all that was asked for, as far as they decide on the result.
+    """Checksum of all rows, their types and the settings, as far as the result depends on them.
 
     One pass over the rows: of a store it reads all codes, on a cluster every worker sums up its own.
     """
-    asked = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _IGNORED}
+    chosen = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _IGNORED}
     begun = None if earlier is None else (earlier.encoder, earlier.linear_predictors)
     learned = (data.encoder, data.family, data.inner, data.units, data.total)
     known = (data.table, data.codes, data.rows)
     chunks = list(data.executor.map(digest_of, data.source))
-    return digest_of(asked, ranks, classes, begun, learned, known, data.n_rows, chunks)
+    return digest_of(chosen, ranks, classes, begun, learned, known, data.n_rows, chunks)
 
 
 def _pack(value: Any, where: str, tensors: dict[str, Any]) -> Any:  # noqa: PLR0911 - one return a type

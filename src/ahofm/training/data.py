@@ -1,6 +1,6 @@
-"""From a table and a target to rows that a solver can use: counted, encoded, merged, in units of their own.
+"""From a table and a target to rows that a solver can use: weighted, encoded, merged, standardised.
 
-Weights are numbers of rows, equal rows are one row, and columns come in an order that is not the table's.
+Weights are numbers of rows, equal rows become one row, and columns are sorted by their relevance for the target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ahofm.tuning import MERGED_ROWS, MOST_TOTAL_WEIGHT, WIDEST_OFFSET
 
 @dataclass(frozen=True)
 class Rows:
-    """Target, weight and offset of the rows that count."""
+    """Target (n,), weight (n,) and offset (n, K) of the rows with positive weight."""
 
     y: Floats
     weight: Floats

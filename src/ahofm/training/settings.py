@@ -16,6 +16,7 @@ from ahofm.columns.encode import Kinds
 from ahofm.priors.df import Df, DfKind
 from ahofm.training.runner import Callback
 from ahofm.tuning import RANKS
+from ahofm.tuning.penalised import PENALISED_RANK
 
 PENALISED = ("lbfgs", "bcd", "adam")
 """Solvers that minimise a penalised objective with given smoothing parameters."""
@@ -95,7 +96,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def _check_rows_and_sweeps(settings: Settings) -> None:
-    """What limits a fit: rows aside, iterations, seconds."""
+    """Check the limits of a fit: validation rows, iterations, seconds."""
     fraction = settings.validation_fraction
     if fraction is not None and not 0.0 <= fraction < 1.0:
         raise ValueError(f"validation_fraction must be in [0, 1), got {fraction!r}")
@@ -119,7 +120,7 @@ def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def _check_interactions(value: Any) -> None:
-    """A name, or candidates of one's own: objects with priors, as ``ahofm.fit.Candidate`` has them."""
+    """Check ``interactions``: a name, or a list of objects with the methods of ``ahofm.fit.Candidate``."""
     if isinstance(value, (list, tuple)) and value and all(hasattr(one, "priors") for one in value):
         return
     if not isinstance(value, str):
@@ -166,18 +167,18 @@ def check_order(order: Any, n_columns: int, n_rows: int) -> int:
     return int(min(order, n_columns))
 
 
-def check_ranks(rank: Any, asked_order: int, order: int, n_rows: int | None) -> dict[int, int]:
+def check_ranks(rank: Any, requested_order: int, order: int, n_rows: int | None) -> dict[int, int]:
     """Rank of every order from 2 to ``order``; an order that a dict leaves out has no factors.
 
-    "auto" grows with the rows where what they do not support is pruned, and is 5 where it is not (without ``n_rows``).
+    "auto": with ``n_rows`` it grows with the rows, where unsupported factors are pruned; otherwise ``PENALISED_RANK``.
     """
     if isinstance(rank, str) and rank == "auto":
-        rank = 5 if n_rows is None else next(rank for most, rank in RANKS if n_rows < most)
+        rank = PENALISED_RANK if n_rows is None else next(rank for most, rank in RANKS if n_rows < most)
     if not isinstance(rank, Mapping):
         return dict.fromkeys(range(2, order + 1), _check_rank(rank))
     for key, value in rank.items():
-        if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or not 2 <= key <= asked_order:
-            raise ValueError(f"rank names order {key!r}; orders of factors go from 2 to order={asked_order}")
+        if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or not 2 <= key <= requested_order:
+            raise ValueError(f"rank names order {key!r}; orders of factors go from 2 to order={requested_order}")
         _check_rank(value)
     return {int(key): int(rank[key]) for key in sorted(rank) if key <= order}
 

@@ -24,6 +24,9 @@ BASIS_SIZE, BASIS_SIZE_OF_MANY, BASIS_ROWS = 14, 20, 5_000
 
 # Rows
 
+CHECKPOINT_SECONDS = 5.0
+"""Between two writes of a checkpoint, at least."""
+
 MERGED_ROWS = 10_000
 """Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone.
 Repeated rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not
@@ -51,30 +54,6 @@ FLOAT64_STATE_ROWS = 4_000
 FLOAT64_PASS_ROWS = 200_000
 """Up to here passes over rows are computed in float64, which costs little; beyond, in float32."""
 
-# Smoothing parameters of penalised fits, and their solvers
-
-MAIN_DF, FACTOR_DF = 10.0, 8.0
-"""Degrees of freedom when none are asked for. A compromise: on simulated data, factors do better with 6 for few noisy
-rows and with 12 for many clean ones."""
-
-MOST_OF_FUNCTIONS = 0.9999
-"""The most that defaults take of a column's penalised functions. The effect of a column with two values, which has a
-single function, is then shrunk by one percent; in a product of factors even a tenth of that would be felt."""
-
-INTERACTION_STD = 0.1
-"""Standard deviation of all terms of one order at the start, for a linear predictor whose unit is 1."""
-
-MAX_ITER, TOL = 1000, 1e-4
-"""Of penalised fits, when none are asked for."""
-
-ADAM_EPSILON = 1.0
-"""Beside the root of a gradient's second moment. Gradients are of order 1 here: targets and functions have unit spread.
-A small epsilon would move every coefficient equally far, the thousand that only fit noise too: on splits not used for
-any reported result, the error with 1e-8 was up to twenty times that with 1, and never clearly smaller."""
-
-CHECKPOINT_SECONDS = 5.0
-"""Between two writes of a checkpoint, at least."""
-
 # Estimated smoothing parameters: the Fellner-Schall rule and its bounds
 
 LEAST_EDF, LEAST_QUADRATIC_FORM = 1e-6, 1e-18
@@ -94,6 +73,10 @@ LARGEST_LAM = 1e6, 1e10
 The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
 more rows there are, the stronger must be what makes a function vanish that is not needed. Measured: 1e6 for all leaves
 columns without pairs some (50,000 rows: error .095 for .062); 1e10 for all costs Yacht 9 %."""
+
+IID_LAM, IID_BESIDE_SPLINE_LAM, RANDOM_WALK_LAM = (1e-6, 1e6), (1e-3, 1e6), ((1e-3, 1e-6), (1e8, 1e8))
+"""Smallest and largest smoothing parameters of independent effects, alone and beside a spline, and of the differences
+and values of random walks. Bounds that estimates seldom reach; not varied."""
 
 SMALLEST_MAIN_LAM, LARGEST_MAIN_LAM = 1e-6, 1e8
 """Of smooth main effects; the highest unless factors may have higher ones."""
@@ -182,6 +165,13 @@ values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs
 LARGEST_VALUE = 1e5
 """Values of functions, in standard deviations of the target. At 2e7 explanations of a fit had lost all their digits."""
 
+SETTLED_SWEEPS = 3
+"""A stage ends after so many sweeps in a row that change next to nothing."""
+
+TEMPERING_CHANGE, WARM_DISPERSION_RATIO = 0.02, 0.7
+"""Row states are built again when the tempering has changed by more than this fraction; a warm sweep, in which partners
+have no variance, lowers the dispersion by no more than to the second. Not varied."""
+
 # Steps of one column
 
 COLUMN_JITTERS = (1e-9, 1e-6, 1e-3)
@@ -206,6 +196,12 @@ SUFFICIENT_DECREASE = 0.25
 LARGE_ETA = 20.0
 """From a linear predictor of that size on a family's majorant replaces curvatures, which have all but vanished."""
 
+LEAST_NOISE, ROUNDING = 1e-9, 1e-12
+"""Least dispersion, in units of the target's variance; rounding of a sum of losses, relative to it."""
+
+MAIN_HALVINGS = 8
+"""Of a step of all main effects, at most, until it has sufficient decrease."""
+
 LEAST_DISPERSION_RATIO = 0.7
 """Of the dispersion after a sweep to that before it, while pairs have smoothing parameters of their own: these have to
 keep up with it."""
@@ -224,16 +220,8 @@ GRAM_ROWS = 8_192
 MAIN_FIRST_STEPS, ADDITIVE_FIRST_STEPS = 30, 20
 """Fellner-Schall steps of the first solve of smooth main effects, and of the additive fit that stages start from."""
 
-# Starts of factors
-
-START_STD = 0.3
-"""Standard deviation of random coefficients, in units of the residual's."""
-
-UNSUPPORTED_START = 0.1
-"""Of eigenvalues that random signs reach. Measured: Diabetes 58.2 to 54.9 (spline_iid, order 2), no cost elsewhere."""
-
-START_HALVINGS, START_ROWS = 20, 20_000
-"""Of the terms of new factors, at most; rows for the covariance of residuals with products, more are thinned."""
+FEWEST_FIRST_STEPS, FIRST_STEPS_TOL = 6, 1e-4
+"""They end after at least so many steps, once the objective changes by less. Not varied."""
 
 # Tempering: the fraction of the partners' variance that counts
 
@@ -330,8 +318,11 @@ FARTHEST_WEIGHT = 20.0
 
 # Merger
 
-LEAST_VARIANCE = 1e-5
-"""Factors whose term has a smaller share of the target's variance, and of the noise's a hundredth, are dropped."""
+MEMBERS = 3
+"""Ensemble members up to ``FEW_ROWS``; see there."""
+
+LEAST_VARIANCE, LEAST_VARIANCE_OF_NOISE = 1e-5, 0.01
+"""Factors whose term has a smaller fraction of the target's variance, and of the noise's variance, are dropped."""
 
 FAR_ETA, SILENT_CURVATURE = 20.0, 1e-8
 """Linear predictors on a logarithmic scale, and weights of the mean curvature, that are worth a warning."""
@@ -368,23 +359,6 @@ ENOUGH_DECREASE = 0.5
 
 DESCENTS = 4
 """Descents; smoothing parameters are estimated again after each but the last."""
-
-# Costs
-
-FEWEST_ROWS_FOR_THREADS = 3_000
-"""Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that
-hold Python's lock."""
-
-LIKELY_MAIN, LIKELY_ALONE, LIKELY_INNER, LIKELY_LAST, LIKELY_LAST_OF_FEW = 1.0, 0.1, 0.9, 0.85, 0.7
-"""Fractions of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
-order, at the last order, and at it when that many sweeps are allowed as for few rows."""
-
-LIKELY_PASSES = 0.65
-"""Fraction of the most passes that are usually made."""
-
-SOLVES_ROWS, FUNCTIONS, PASS_SWEEPS = 1_000, 2, 1 / 12
-"""A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
-pass over the rows for gradients costs this fraction of a sweep."""
 
 # Checks of the variance
 

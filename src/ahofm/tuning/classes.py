@@ -25,6 +25,9 @@ SHARED_WARM_SWEEPS, SHARED_TOL = 5, 2e-3
 """First sweeps with smoothing parameters as they are and partners taken as known; sweeps end after three that change
 the loss by less than that fraction."""
 
+LOADING_RIDGE = 0.05
+"""Of the first loadings, relative to the mean squares of the terms. Not varied."""
+
 LEAST_LOADING = 0.02
 """Root mean square of a factor's loadings at the start, at least."""
 

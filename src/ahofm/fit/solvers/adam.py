@@ -13,7 +13,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Objective, State
 from ahofm.model import Reason
-from ahofm.tuning import ADAM_EPSILON
+from ahofm.tuning.penalised import ADAM_DECAYS, ADAM_EPSILON, BATCHES, LARGEST_BATCH, SMALLEST_BATCH
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,16 @@ class Moments:
 
     def updated(self, gradient: Floats) -> Moments:
         """With one more gradient."""
-        first = 0.9 * self.first + 0.1 * gradient
-        second = 0.999 * self.second + 0.001 * gradient**2
+        slow, slower = ADAM_DECAYS
+        first = slow * self.first + (1.0 - slow) * gradient
+        second = slower * self.second + (1.0 - slower) * gradient**2
         return Moments(first, second, self.updates + 1)
 
     @property
     def step(self) -> Floats:
         """The direction of descent, at most about 1 long in each coordinate."""
-        m, v = self.first / (1.0 - 0.9**self.updates), self.second / (1.0 - 0.999**self.updates)
+        slow, slower = ADAM_DECAYS
+        m, v = self.first / (1.0 - slow**self.updates), self.second / (1.0 - slower**self.updates)
         return np.asarray(-m / (np.sqrt(v) + ADAM_EPSILON))
 
 
@@ -86,7 +88,7 @@ class Adam:
     def step(self, objective: Objective, state: AdamState) -> AdamState:
         """An epoch: one pass in mini-batches and one for the objective, and one over the validation rows."""
         unit = np.sqrt(objective.total) * objective.scale  # a coefficient of 1 in these units moves eta by about 1
-        rows = self.batch_rows or int(np.clip(objective.rows.n_rows // 32, 32, 8192))
+        rows = self.batch_rows or int(np.clip(objective.rows.n_rows // BATCHES, SMALLEST_BATCH, LARGEST_BATCH))
         theta, moments = state.theta, state.moments
         for gradient_at in objective.batches(rows, np.random.default_rng([self.seed, state.epoch])):
             moments = moments.updated(gradient_at(theta) * unit / objective.total)

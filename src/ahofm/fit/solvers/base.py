@@ -23,6 +23,7 @@ from ahofm.families.links import quiet
 from ahofm.kernels import ColumnSums, Sums, Tables
 from ahofm.model import Layout, Reason, Record, Trace
 from ahofm.training.runner import Callback, Deadline, Saved
+from ahofm.tuning.penalised import FLAT_SLOPE, GAIN_WINDOW
 
 S = TypeVar("S")
 
@@ -42,7 +43,7 @@ class Objective:
     Attributes
     ----------
     rows : Rows
-        Behind a backend.
+        Loaded by a backend.
     family : Family
     layout : Layout
         Of each linear predictor.
@@ -134,7 +135,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class State:
-    """Where a solver is. Solvers add what they need to go on.
+    """State of a solver after an iteration; solvers derive from it and add fields.
 
     Attributes
     ----------
@@ -147,7 +148,7 @@ class State:
     best : array
         The coefficients to keep if the fit ended now.
     reason : Reason or None
-        Set by a solver that has finished.
+        Why the solver has finished; None while it has not.
     """
 
     theta: Floats
@@ -167,7 +168,7 @@ class Solver(Protocol[StateT]):
 
     @property
     def name(self) -> str:
-        """How it is called."""
+        """Name of the solver."""
         ...
 
     def init(self, objective: Objective, theta: Floats) -> StateT:
@@ -194,13 +195,13 @@ def has_converged(records: Sequence[Record], tol: float, reference: float | None
     """
     last = records[-1]
     gain = tol * ((records[0].objective if reference is None else reference) - last.objective)
-    if 0.5 * last.gradient_norm**2 <= 1e-3 * gain or last.gradient_norm == 0.0:
+    if 0.5 * last.gradient_norm**2 <= FLAT_SLOPE * gain or last.gradient_norm == 0.0:
         return True
-    return len(records) > 10 and records[-11].objective - last.objective <= gain
+    return len(records) > GAIN_WINDOW and records[-GAIN_WINDOW - 1].objective - last.objective <= gain
 
 
-def _asked_to_stop(record: Record, callbacks: Sequence[Callback], deadline: Deadline | None) -> Reason | None:
-    """Why to end after an iteration that is not the last: a callback, or the time."""
+def _stop_reason(record: Record, callbacks: Sequence[Callback], deadline: Deadline | None) -> Reason | None:
+    """Reason to end after an iteration: a callback, or the deadline."""
     wishes = [callback(record) for callback in callbacks]  # each of them is called
     if any(wishes):
         return Reason.CALLBACK
@@ -275,8 +276,8 @@ def minimise(
             if tol is not None and has_converged(records, tol, reference):
                 reason = Reason.CONVERGED
                 break
-            if (asked := _asked_to_stop(records[-1], callbacks, deadline)) is not None:
-                reason = asked
+            if (stop := _stop_reason(records[-1], callbacks, deadline)) is not None:
+                reason = stop
                 break
     except KeyboardInterrupt:
         reason = Reason.INTERRUPTED

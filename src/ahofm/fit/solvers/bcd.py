@@ -22,6 +22,7 @@ from ahofm.fit.solvers.base import Objective, State
 from ahofm.kernels import ColumnSums
 from ahofm.model import Layout, Reason
 from ahofm.orders import MAIN, factors_of
+from ahofm.tuning.penalised import BLOCK_HALVINGS, BLOCK_JITTERS
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _update(
     g, H = g + lam * theta[positions], H + np.diag(lam)
     step = -_solve(H, g)
     exact = objective.family.builtin == "gaussian"
-    for _ in range(1 if exact else 30):
+    for _ in range(1 if exact else BLOCK_HALVINGS):
         new = theta.copy()
         new[positions] += step
         if exact:
@@ -145,7 +146,7 @@ def _update(
 def _solve(H: Floats, g: Floats) -> Floats:
     """H^-1 g; a jitter far below the data's curvature where H is singular."""
     top = float(np.diag(H).max(initial=0.0))
-    for jitter in (1e-12, 1e-9, 1e-6, 1e-3):
+    for jitter in BLOCK_JITTERS:
         try:
             factor = scipy.linalg.cho_factor(H + (jitter * top + np.finfo(float).tiny) * np.eye(len(H)))
         except np.linalg.LinAlgError:

@@ -14,6 +14,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Objective, State
 from ahofm.model import Reason
+from ahofm.tuning.penalised import FLATTER_SLOPE, LEAST_CURVATURE, LINE_SEARCH_STEPS, SUFFICIENT_SLOPE
 
 Evaluated = tuple[Floats, float, Floats]
 """Coefficients, the objective there and its gradient."""
@@ -65,7 +66,7 @@ class Lbfgs:
         theta, value, gradient = found
         move, change = (theta - state.theta) / scale, (gradient - state.gradient) * scale
         moves, changes = state.moves, state.changes
-        if move @ change > 1e-12 * (change @ change):
+        if move @ change > LEAST_CURVATURE * (change @ change):
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
         return LbfgsState(theta, value, gradient, theta, moves=moves, changes=changes)
 
@@ -117,13 +118,13 @@ def wolfe_search(at: Callable[[float], Evaluated], value: float, slope: float, d
     """
     low, high, t = 0.0, np.inf, 1.0
     best: Evaluated | None = None
-    for _ in range(40):
+    for _ in range(LINE_SEARCH_STEPS):
         found = at(t)
-        if not found[1] <= value + 1e-4 * t * slope:  # NaN and infinity too
+        if not found[1] <= value + SUFFICIENT_SLOPE * t * slope:  # NaN and infinity too
             high = t
         else:
             best = found
-            if found[2] @ direction >= 0.9 * slope:
+            if found[2] @ direction >= FLATTER_SLOPE * slope:
                 break
             low = t
         t = 0.5 * (low + high) if np.isfinite(high) else 2.0 * t

@@ -28,7 +28,8 @@ from ahofm.rows import ArraySource, MappedSource, Source, fold
 from ahofm.training.data import Data
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FLOAT64_PASS_ROWS, INTERACTION_STD, MAX_ITER, TOL
+from ahofm.tuning import FLOAT64_PASS_ROWS
+from ahofm.tuning.penalised import INTERACTION_STD, MAX_ITER, TOL
 
 
 def fit_penalised(
@@ -171,7 +172,7 @@ def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...
             for order, columns in layout.orders.factor_slices.items():
                 rank = layout.orders[order]
                 variance = (INTERACTION_STD**2 / (rank * comb(active, order))) ** (1.0 / order)
-                size = np.sqrt(variance / np.maximum((weight[:, columns] ** 2).sum(axis=0), 1e-300))
+                size = np.sqrt(variance / np.maximum((weight[:, columns] ** 2).sum(axis=0), np.finfo(float).tiny))
                 draws = rng.normal(size=(layout.factors[j].size, rank))
                 layout.factor(part, j)[:, columns] = draws * weight[:, columns] * size
     return theta

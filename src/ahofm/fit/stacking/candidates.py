@@ -1,4 +1,4 @@
-"""Candidate fits: how rough interactions may be, and how much tempering goes with it."""
+"""Candidate fits: the prior of interactions, and the tempering of its variances."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Priors of a fit, which validation rows weigh against those of other candidates, and the tempering beside them.
+    """Priors and tempering of a candidate fit; stacking weights of candidates come from their validation losses.
 
     A class of one's own overrides ``priors``; estimators take candidates as ``interactions=[...]``.
 
@@ -44,15 +44,15 @@ class Candidate:
     interactions : "spline", "random_walk" or "spline_iid"
         Prior of the factors of automatic columns.
     tempering, with_many : float
-        Fraction of the partners' variance that counts: from ``MANY_ROWS`` and from ``TEMPERED_ROWS`` on. With fewer
-        rows it follows the noise.
+        Power of the partners' variance, from 0 (means only) to 1 (variational Bayes): ``tempering`` from ``MANY_ROWS``
+        rows on, ``with_many`` from ``TEMPERED_ROWS`` on. With fewer rows it is a function of the noise, ``with_noise``.
     weighted : bool
-        Whether rows count by their precision, which the errors of the other candidates tell.
+        Whether rows are weighted by their precision, estimated from the errors of the other candidates.
     joint : bool
         Whether smooth main effects of all columns are solved for jointly at raw values, beside a random walk of each
         column over its codes. Otherwise main effects of automatic columns of numbers are random walks alone.
     times : int
-        What multiplies the rank.
+        Factor by which the rank is multiplied.
     product : bool
         Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ... Their
         tempering is the same however many rows there are, and follows the noise where it is 0.
@@ -68,7 +68,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """As it is called in summaries."""
+        """Name in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
         if not self.product:
             return f"{prefix}{self.interactions}"
@@ -128,7 +128,7 @@ PRODUCTS = tuple(Candidate("spline", tempering, tempering, product=True) for tem
 
 
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
-    """What to try: one candidate when the interactions are given, or no column leaves a choice; weighted ones last.
+    """Candidates of a fit: one when interactions are given or no column is automatic; weighted ones last.
 
     ``effort="fast"`` tries one, ``"best"`` also those with more factors.
     """
@@ -176,20 +176,20 @@ def _is_smooth(book: Codebook) -> bool:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same whatever is left."""
+    """A tempering that does not depend on the remaining loss."""
 
     tempering: float
 
-    def __call__(self, left: float) -> float:
-        """The tempering."""
+    def __call__(self, remaining: float) -> float:
+        """The tempering, whatever fraction of the loss remains."""
         return self.tempering
 
 
-def with_noise(left: float) -> float:
-    """One and a half times the root of what is left, between a quarter and one: few rows are easily overfitted."""
-    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(left, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
+def with_noise(remaining: float) -> float:
+    """``1.5 sqrt(remaining)`` within [1/4, 1], for few rows: more noise, more tempering."""
+    return float(np.clip(NOISE_TEMPERING * np.sqrt(max(remaining, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
 
 
-def against_noise(most: float, left: float) -> float:
-    """Less where more is left: the signal is weak then, and smooth factors of many rows do not go for the noise."""
-    return most * float(np.clip(1.0 - left, LEAST_SIGNAL_TEMPERING, 1.0))
+def against_noise(most: float, remaining: float) -> float:
+    """``most (1 - remaining)``, for smooth factors of many rows: with a weak signal these need little tempering."""
+    return most * float(np.clip(1.0 - remaining, LEAST_SIGNAL_TEMPERING, 1.0))

@@ -34,19 +34,19 @@ from ahofm.tuning.products import PRODUCT_RANK, PRODUCTS_BEHIND
 
 @dataclass
 class CrossValidation:
-    """What validation rows say of candidates.
+    """Candidate fits to parts of the rows, and their predictions of the validation rows.
 
     Attributes
     ----------
     problem : TrainingProblem
-        The rows as they count in weighted candidates: each by its precision, where rows differ in that.
+        All rows with the weights of weighted candidates: precisions, where these differ between rows.
     scores : Scores or None
         Predictions of validation rows. None when the fit was stopped, or when all targets but one are equal: the
         rows without that one have nothing to fit. There are none of weighted candidates where rows are equally precise.
     fits : list of lists of Fit
         Of plain candidates, to the rows to fit of the first part.
     skipped : bool
-        Whether there was no time for it.
+        Whether cross-validation was left out for lack of time.
     """
 
     problem: TrainingProblem
@@ -92,7 +92,7 @@ def _cross_validate(
     runner: StagedRunner,
     found: CrossValidation,
 ) -> None:
-    """Plain candidates first, then the weighted ones; ``found`` gets what is complete."""
+    """Fit plain candidates, then weighted ones; complete results are stored in ``found``."""
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
@@ -114,7 +114,7 @@ def _cross_validate(
 def _staged_fits(
     problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Split]
 ) -> list[StagedFit]:
-    """By each of the candidates with these numbers to each part of the rows."""
+    """One staged fit per part of the rows and candidate, of those with these numbers."""
     response, found = problem.response, []
     shorter = [
         search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
@@ -129,9 +129,9 @@ def _staged_fits(
 
 
 class _Race:
-    """Fits of candidates to parts of the rows, of which those go on beyond ``RACED_ORDER`` that may be of use.
+    """A race of candidate fits: only those not clearly behind at ``RACED_ORDER`` are fitted at higher orders.
 
-    Product factors, of which orders below say nothing, go on where a fit to the first part is not behind.
+    Product factors are fitted to the first part, and to the others where they are not behind there.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class _Race:
 
     @property
     def scores(self) -> Scores:
-        """Of all candidates."""
+        """Scores of all candidates."""
         return self._scores(range(len(self._staged_fits)))
 
     def _scores(self, candidates: Sequence[int]) -> Scores:
-        """Of some candidates, at orders reached in all parts: where others have gone further, as at the last one."""
+        """Scores at the orders reached in all parts; a candidate that stopped earlier keeps its last predictions."""
         self._predict()
         of_parts = [self._predicted[number] for number in candidates]
         fitted = [
@@ -168,14 +168,14 @@ class _Race:
         return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted))
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
-        """Some more candidates up to ``RACED_ORDER``; the fits to the first part come first."""
+        """Fit more candidates up to ``RACED_ORDER``; the staged fits are ordered by part, then by candidate."""
         first, count = len(self._staged_fits) * len(self._places), len(staged_fits) // len(self._places)
         self._staged_fits += [list(staged_fits[k::count]) for k in range(count)]
         self._predicted += [[[] for _ in self._places] for _ in range(count)]
         return self._runner(staged_fits, "search", RACED_ORDER, first)
 
     def finish(self) -> list[list[Fit]]:
-        """Candidates that may be of use go on to the end."""
+        """Fit the candidates that stay in the race at all orders."""
         all_fits = [staged for part in zip(*self._staged_fits, strict=True) for staged in part]
         if all(staged.forgotten for staged in all_fits):
             return [staged.fits for staged in all_fits]
@@ -216,7 +216,7 @@ class _Race:
         self._predicted[candidate] = [parts[:1] for parts in self._predicted[0]]
 
     def _predict(self) -> None:
-        """Linear predictors of the validation rows by stages that are new."""
+        """Predict the validation rows by stages that have been fitted since the last call."""
         for candidate, parts in enumerate(self._staged_fits):
             for part, staged in enumerate(parts):
                 own = self._predicted[candidate][part]
@@ -239,7 +239,7 @@ def weighted(
     errors = np.abs(response.target - scores.best()[seen, 0])
     least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
-    alike = response.weight / response.weight.mean()  # a row that counts twice has one error
+    alike = response.weight / response.weight.mean()  # a row of weight 2 has a single error
     sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
     staged = replace(some, response=sizes, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
     try:
@@ -248,16 +248,16 @@ def weighted(
         return None
     if runner.reason is not None:
         return None
-    spread = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
-    if not np.std(spread) >= EQUALLY_PRECISE:  # nor if it is not a number
+    log_std = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
+    if not np.std(log_std) >= EQUALLY_PRECISE:  # nor if it is not a number
         return None
-    weight = np.exp(-spread)
+    weight = np.exp(-log_std)
     weight = np.clip(weight / np.median(weight), 1.0 / FARTHEST_WEIGHT, FARTHEST_WEIGHT)
     return problem.weighted(weight / problem.response.mean_of(weight))
 
 
 def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: TrainingProblem) -> list[Fit]:
-    """Fits to weighted rows, with the noise that rows have when they count alike."""
+    """Fits to weighted rows, with the noise variance restated for the original weights."""
     found = []
     for fit in fits:
         squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2

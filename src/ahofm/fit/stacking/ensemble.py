@@ -32,7 +32,7 @@ from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
+from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_VARIANCE_OF_NOISE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
 
 
 def fit_variational(
@@ -103,7 +103,7 @@ def fit_variational(
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
-    """What is to be fitted; its rows are the raw sample, which is all rows unless fits are refined afterwards."""
+    """The problem to fit; its rows are the raw sample, which is all rows unless fits are refined on more."""
     many = uses_subsample(settings, data.n_rows)
     if not many and not data.all_raw:
         raise ValueError(
@@ -116,7 +116,7 @@ def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) 
 def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> TrainingProblem:
     """Without product factors that were not cross-validated to the end, where there are other factors.
 
-    Where the order is to be found: without orders that surely do not predict better than those below.
+    With ``order="auto"``: without orders that do not predict significantly better than those below.
     """
     ranks = Orders(problem.ranks)
     if ranks.symmetric and (scores is None or PRODUCT not in scores.orders):
@@ -147,7 +147,7 @@ def _weights(
 
 
 def _trace(problem: TrainingProblem, members: Members, runner: StagedRunner, seconds: Mapping[str, float]) -> Trace:
-    """The history of all sweeps, and why the last ones ended."""
+    """The history of all sweeps, and the reason why the last ones ended."""
     ended = Reason.ENOUGH if problem.settings.max_iter is None else Reason.MAX_ITER
     reason = runner.reason or (Reason.CONVERGED if members.settled else ended)
     solver = "subsample" if problem.refined else "variational"
@@ -155,7 +155,7 @@ def _trace(problem: TrainingProblem, members: Members, runner: StagedRunner, sec
 
 
 def _of_members(weights: Mapping[int, StackingWeights], members: Members) -> dict[int, StackingWeights]:
-    """Weights of the candidates that have been fitted; they share those of the others."""
+    """Weights of the candidates that have been fitted, scaled up by the weights of the others."""
     fitted = {candidate for candidate, _ in members.fits}
     found: dict[int, StackingWeights] = {}
     for order, own in weights.items():
@@ -171,7 +171,7 @@ def _interactions(
     scores: Scores | None,
     problem: TrainingProblem,
 ) -> Choice:
-    """Which candidates were mixed at the highest order, and why, for people."""
+    """Stacking weights at the highest order, and the validation errors behind them, as text."""
     top = max(problem.ranks, default=1)
     parts = [
         f"{weight:.0%} {candidates[candidate].name}{'' if below == PRODUCT else f' at order {below}'}"
@@ -197,7 +197,7 @@ def _interactions(
 
 
 def _rank(first: Mapping[int, int], members: Members) -> Choice:
-    """How many factors there were, and why more than at first."""
+    """Number of factors per order, and the reason for more of them than at the start, as text."""
     grown = max(fits[-1][0].orders.get(2, 0) for _, fits in members.fits)
     highest = max(fits[-1][0].orders.highest for _, fits in members.fits)
     ranks = {order: max(rank, grown) if order == 2 else rank for order, rank in Orders(first).up_to(highest).items()}
@@ -274,7 +274,7 @@ def merge(
 
 
 def _good(copies: Sequence[Fit]) -> list[Fit]:
-    """Fits by one candidate without those that ended much worse than the best: a start may lead nowhere."""
+    """Fits by one candidate, without those from starts that ended at a much higher noise variance."""
     least = min((copy[0].noise for copy in copies), default=0.0)
     return [copy for copy in copies if copy[0].noise <= MUCH_WORSE * least]
 
@@ -345,7 +345,7 @@ def merged(
 
 
 def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:
-    """Which factors of an order have an effect: their term's mean square, in units of the target's variance."""
+    """Which factors of an order have an effect: the mean square of their term, in units of the target's variance."""
     own, loading = stage_result.orders.slices[order], stage_result.predictor.loadings[order]
     squares = np.array([mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)])
     size = terms(squares, order)
@@ -353,4 +353,6 @@ def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequenc
         size -= (
             np.prod([mass @ values[:, own] for mass, values in zip(masses, stage_result.values, strict=True)], 0) ** 2
         )
-    return np.asarray((weight * loading) ** 2 * size > min(LEAST_VARIANCE, 0.01 * stage_result.noise))
+    return np.asarray(
+        (weight * loading) ** 2 * size > min(LEAST_VARIANCE, LEAST_VARIANCE_OF_NOISE * stage_result.noise)
+    )

@@ -42,12 +42,12 @@ class Members:
 
 @dataclass(frozen=True)
 class First:
-    """A fit to all rows by the candidate of ``effort="fast"``; none where time is not limited.
+    """The first fit to all rows under a time budget, by the candidate of ``effort="fast"``.
 
     Attributes
     ----------
     candidate : int
-        Its number.
+        Number of the candidate.
     fits : list of Fit
         After each stage that it has reached.
     settled : bool
@@ -64,7 +64,7 @@ class First:
     seconds: float = 0.0
 
     def leaves_time(self, plan: Plan, deadline: Deadline) -> bool:
-        """Whether cross-validation will likely end early enough for fits of what it prefers."""
+        """Whether the time left suffices for cross-validation and for fits of the candidates that it selects."""
         if not deadline.limited:
             return True
         search = sum(job.total for job in plan.search)
@@ -73,7 +73,7 @@ class First:
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> int:
-    """The number of the candidate to begin with."""
+    """Number of the candidate that is fitted first."""
     wanted = (
         number for number, own in enumerate(candidates) if own.interactions == FAST_INTERACTIONS and not own.product
     )

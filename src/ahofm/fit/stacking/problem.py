@@ -36,8 +36,8 @@ from ahofm.tuning import (
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
     FOLDS,
-    LIKELY_PASSES,
     MANY_ROWS,
+    MEMBERS,
     PASSES,
     PASSES_BELOW,
     REFINED_SPLINE_TEMPERING,
@@ -47,6 +47,7 @@ from ahofm.tuning import (
     SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
 )
+from ahofm.tuning.forecasts import LIKELY_PASSES
 from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
 
 
@@ -79,10 +80,10 @@ class TrainingProblem:
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
         """The raw sample, and the columns that vary."""
         books = data.encoder.codebooks
-        asked = requested_kinds(settings.columns, data.encoder.names)
+        requested = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j in data.columns if books[j].size > 0]
         codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
-        automatic = [j not in asked for j in varying]
+        automatic = [j not in requested for j in varying]
         table = [data.table.columns[j] for j in varying]
         own = [books[j] for j in varying]
         response = Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset)
@@ -115,7 +116,7 @@ class TrainingProblem:
         return replace(self, table=table, codes=self.codes.take(rows), response=self.response.take(rows))
 
     def weighted(self, weight: Floats) -> TrainingProblem:
-        """Rows that count so many times as much."""
+        """The same rows with their weights multiplied by ``weight`` (n,)."""
         return replace(self, response=replace(self.response, weight=self.response.weight * weight))
 
     def additive(self, candidate: Candidate) -> AdditiveDesign:
@@ -128,7 +129,7 @@ class TrainingProblem:
 
     @property
     def backend(self) -> Backend:
-        """Who computes on the rows."""
+        """The backend that computes on the rows."""
         return backend_of(self.settings.device)
 
     @cached_property
@@ -164,7 +165,7 @@ class TrainingProblem:
         return self._priors[key]
 
     def tempering(self, candidate: Candidate) -> Tempering:
-        """What was asked for; otherwise by the noise when rows are few, and by the candidate when they are many."""
+        """The setting; by default a function of the noise for few rows, and the candidate's constant for many."""
         if self.settings.tempering != "auto":
             return Constant(float(self.settings.tempering))
         if self.response.rare:
@@ -193,7 +194,7 @@ class TrainingProblem:
     ) -> StagedFit:
         """A staged fit of these rows by a candidate, up to an order, with the problem's settings or others.
 
-        A growing one has as many factors as pairs need, unless it was said how many.
+        ``growing``: pairs get more factors as long as residuals support them, unless the rank was given.
         """
         settings = settings or self.settings
         ranks = candidate.ranks(self.ranks if highest is None else Orders(self.ranks).up_to(highest))
@@ -223,18 +224,18 @@ class TrainingProblem:
 
 
 def _rows_of_codes(codes: NDArray[Any], n_codes: int) -> Floats:
-    """Of every code but the neutral one."""
+    """Rows of each code but the neutral one: (codes,)."""
     return known_codes(np.bincount(codes, minlength=n_codes)).astype(np.float64)
 
 
 def member_count(settings: Settings, n_rows: int) -> int:
-    """How many fits of all rows make the model."""
+    """Number of ensemble members: fits to all rows whose weighted mean is the model."""
     if settings.n_members != "auto":
         return int(settings.n_members)
     few = FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS
     if settings.effort == "best":
         return BEST_MEMBERS if few else BEST_MEMBERS_OF_MANY
-    return 3 if few and settings.effort == "balanced" else 1
+    return MEMBERS if few and settings.effort == "balanced" else 1
 
 
 def fold_count(settings: Settings) -> int:
@@ -243,13 +244,13 @@ def fold_count(settings: Settings) -> int:
 
 
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
-    """Whether fits are made to a sample first."""
+    """Whether fits are made to a sample of the rows and then refined on all of them."""
     return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A fit to come.
+    """The jobs of a fit, before it begins.
 
     Attributes
     ----------
@@ -268,7 +269,7 @@ class Plan:
 
     @classmethod
     def of(cls, problem: TrainingProblem, candidates: Sequence[Candidate], n_rows: int) -> Plan:
-        """For so many rows like those of ``problem``."""
+        """For ``n_rows`` rows like those of ``problem``."""
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
@@ -301,7 +302,7 @@ class Plan:
 
     @property
     def total(self) -> float:
-        """Total cost, as jobs count it."""
+        """Total cost, in the units of ``Job.cost``."""
         return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
 
     def spared(self, tops: Sequence[int]) -> float:
@@ -321,7 +322,7 @@ class Plan:
 
 
 def search_settings(settings: Settings, n_rows: int, *, dispersed: bool, product: bool = False) -> Settings:
-    """With fewer sweeps: candidates are compared, not kept. Rows that tell less than a measurement need more."""
+    """Settings of candidate fits, with fewer sweeps; families without dispersion keep more of them."""
     if not dispersed and n_rows > FEW_ROWS:
         return settings
     most = SEARCH_SWEEPS_OF_FEW if dispersed and n_rows <= FEW_ROWS else SEARCH_SWEEPS

@@ -14,7 +14,7 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Predictor, Reason
 from ahofm.rows import SerialExecutor, ThreadExecutor
 from ahofm.training.runner import Runner
-from ahofm.tuning import FEWEST_ROWS_FOR_THREADS
+from ahofm.tuning.forecasts import FEWEST_ROWS_FOR_THREADS
 
 
 class StagedRunner(Runner):

@@ -41,7 +41,7 @@ class Scores:
         1, and those that have factors.
     predicted : array of shape (rows, linear predictors, candidates, orders)
     response : Response
-        What the rows say.
+        Targets, weights and losses of the validation rows.
     fitted : tuple of tuples of int, optional
         Orders that each candidate has been fitted at, where these are not all: predictions at others are those at the
         last one below, and have no weight.
@@ -84,7 +84,7 @@ class Scores:
         return self._mixture(self.supported(order))
 
     def worth_going_on(self, count: int) -> set[int]:
-        """Candidates that may be of use at higher orders than these, given so many ensemble members.
+        """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
 
         Where interactions are not supported so far, the best candidate alone: triples may have no pairs. Otherwise
         those that are not surely behind the best and, where there are to be several members, those with stacking
@@ -100,7 +100,7 @@ class Scores:
         return close if count == 1 else close | {candidate for candidate, own in self._mixture(order) if own == order}
 
     def gains(self) -> tuple[Gain, ...]:
-        """What these rows say of each order, compared with the one below it."""
+        """Relative decrease of the validation loss from each order to the next."""
         below = zip(self.orders[1:], self.orders[:-1], strict=True)
         return tuple(self._compared(order, over) for order, over in below)
 
@@ -109,12 +109,12 @@ class Scores:
         return gain_of(order, over, without, losses, self.response.weight, self.response.floor or 0.0)
 
     def _gain(self, lower: int, higher: int) -> float:
-        """What the mean loss falls by from one order to another, in standard errors."""
+        """Decrease of the mean loss from one order to another, in standard errors."""
         mean, error = self._difference(lower, higher)
         return mean / max(error, np.finfo(float).tiny)
 
     def _difference(self, lower: int, higher: int) -> tuple[float, float]:
-        """What the mean loss falls by from one order to another, and the standard error of that."""
+        """Decrease of the mean loss from one order to another, and its standard error."""
         gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
         return mean_and_error(gain, self.response.weight)
 
@@ -208,7 +208,7 @@ def stacking_weights(
 
 
 def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
-    """The same with main effects that candidates share given to one that is fitted anyway: a fit less."""
+    """Move the weight of main effects that are the same for several candidates to one that is fitted anyway."""
     top = weights[max(weights)]
     alike = [candidate for candidate in range(scores.predicted.shape[2]) if scores.same_main_effects(candidate)]
     own = {candidate: sum(weight for (other, _), weight in top.items() if other == candidate) for candidate in alike}
@@ -268,7 +268,7 @@ def predict(
 def predict_at(
     fit: Fit, books: Sequence[Codebook], places: Sequence[NDArray[Any]], backend: Backend | None = None
 ) -> Floats:
-    """The same at values whose places on the columns are known."""
+    """Linear predictors (n, K) at values whose positions in the codebooks are known."""
     return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
 
 

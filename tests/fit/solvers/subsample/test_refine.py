@@ -74,7 +74,8 @@ def test_block_solves_invert_the_blocks(interactions):
         mass = getattr(function.prior, "mass", None)
         flat = residual.flat()
         if mass is None:
-            assert np.abs(flat).max() < 1e-6 * max(np.abs(at_codes).max(), 1.0) * 10
+            penalty = np.abs(function.prior.penalty_gradient(part, function.lam).flat()).max()
+            assert np.abs(flat).max() < 1e-8 * max(np.abs(at_codes).max(), penalty)
         else:  # what is left is a multiple of the constraint's normal, per function
             rough = residual.rough / mass[:, np.newaxis]
             np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
@@ -105,7 +106,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
     u = objective.start.copy()
     for _, function, at in objective.each():
         if function.columns.start == 1:
-            u[at] *= 0.02  # where partners are nearly zero, what a column alone wants is far away
+            u[at] *= 0.002  # where partners are nearly zero, the solve of one column alone is far away
 
     def times():
         _, slopes, _ = objective.value(u)
@@ -120,8 +121,8 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
 
     before = times()
     objective.damp(u, objective.value(u)[1])
-    assert before > 3.5
-    assert times() < 0.5 * before
+    assert before > 20.0
+    assert times() < 0.1 * before
     learned, again = objective.learned, problem_of(Gaussian(), interactions)[0]
     again.resume(learned)
     for new, old in zip(again.learned, learned, strict=True):

@@ -49,9 +49,10 @@ from ahofm.tuning import (
     QUASI_NEWTON_MEMORY,
     SAMPLE_ROWS,
 )
+from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 
 Progress = Callable[[float, float], bool]
-"""Told of the objective per unit of weight, and of what the step promised, after every pass; True ends it."""
+"""Called after every pass with the objective per unit of weight and the predicted decrease; True ends the descent."""
 
 
 def refined(
@@ -84,20 +85,20 @@ def refined(
         objective.resume(learned)
     while passes < most_passes:
         direction = _direction(objective, u, gradient, slopes, steps)
-        promise = -float(gradient @ direction)
-        if not promise > 0.0:
+        predicted = -float(gradient @ direction)
+        if not predicted > 0.0:
             direction, steps = -objective.inverse(slopes, u), []
-            promise = -float(gradient @ direction)
-        if progress(value / rows.total, promise):
+            predicted = -float(gradient @ direction)
+        if progress(value / rows.total, predicted):
             break
-        if promise < 2.0 * ENOUGH_DECREASE or passes * DESCENTS >= descent * most_passes:
+        if predicted < 2.0 * ENOUGH_DECREASE or passes * DESCENTS >= descent * most_passes:
             if descent == DESCENTS:
                 break
             value, gradient = objective.learn(u, value, slopes)
             objective.damp(u, slopes)
             descent, steps = descent + 1, []
             continue
-        step, better, tried = _descended(objective, u, value, direction, promise, most_passes - passes)
+        step, better, tried = _descended(objective, u, value, direction, predicted, most_passes - passes)
         passes += tried
         if better is None:
             if not steps:
@@ -116,17 +117,17 @@ def refined(
 
 
 def _descended(
-    objective: RefinementObjective, u: Floats, value: float, direction: Floats, promise: float, most: int
+    objective: RefinementObjective, u: Floats, value: float, direction: Floats, predicted: float, most: int
 ) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
     """Length of a step with sufficient decrease, the objective there, and the passes that it took."""
     step, passes = 1.0, 0
     while passes < most and step > 1e-3:
         new = objective.value(u + step * direction)
         passes += 1
-        if new[0] <= value - 1e-4 * step * promise:
+        if new[0] <= value - SUFFICIENT_SLOPE * step * predicted:
             return step, new, passes
-        curved = new[0] - value + step * promise  # quadratic interpolation
-        step *= float(np.clip(0.5 * step * promise / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
+        curved = new[0] - value + step * predicted  # quadratic interpolation
+        step *= float(np.clip(0.5 * step * predicted / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
     return step, None, passes
 
 
@@ -220,14 +221,14 @@ def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Loss
 
 
 def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
-    """For passes over all rows, wherever they are."""
+    """All rows, in memory or not, for passes."""
     data = problem.data
     rows = staged.backend.load(selected(data.source, problem.columns), data.executor, _precision(data.n_rows))
     return LossRows(rows, staged.response.family, data.total)
 
 
 def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
-    """For passes over the rows of the sample."""
+    """Rows of the sample, for passes."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)

@@ -35,7 +35,10 @@ from ahofm.priors.column import ColumnPriors
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.tuning import (
     ADDITIVE_FIRST_STEPS,
+    FEWEST_FIRST_STEPS,
+    FIRST_STEPS_TOL,
     LEAST_DISPERSION_RATIO,
+    LEAST_NOISE,
 )
 
 
@@ -58,10 +61,10 @@ class VariationalState(IrlsState):
         state.rows.evaluate()
         expected = 1.0
         if response.quadratic:
-            square = state._start_at_once()
-            state.noise, expected = max(square, 1e-9), 2.0 * square
+            square = state._start_least_squares()
+            state.noise, expected = max(square, LEAST_NOISE), 2.0 * square
         else:
-            state._start_by_steps()
+            state._start_irls()
         for linear_predictor in linear_predictors:
             linear_predictor.blocks = [ColumnPosterior.empty(column, response.n_rows, expected) for column in columns]
         return state
@@ -73,14 +76,14 @@ class VariationalState(IrlsState):
 
     def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:
         """As it is now, without the rows' states; main effects alone may go on with other priors of factors."""
-        self.pull()
+        self.sync_posteriors()
         found = [LinearPredictor(own.frozen()) for own in self.linear_predictors]
         for own in found if columns is not None else []:
             own.blocks = [block.with_column(column) for block, column in zip(own.blocks, columns or (), strict=True)]
         return replace(self, rows=self.rows.copy(), linear_predictors=found, _sweeper=None)
 
     def begin(self) -> None:
-        """Leave sweeps to the backend, from copies of the posteriors, once row states are built."""
+        """Hand copies of the posteriors to the backend's sweeper, which makes all sweeps from now on."""
         assert isinstance(self.rows, SweepingRows)
         posteriors = [linear_predictor.frozen() for linear_predictor in self.linear_predictors]
         arrays = SweepArrays(
@@ -92,14 +95,14 @@ class VariationalState(IrlsState):
         self._sweeper = self.rows.sweeper(arrays, self.stop), arrays
 
     def end(self) -> None:
-        """Take sweeps back from the backend, e.g. for more factors than it has."""
-        self.pull()
+        """Take the posteriors back from the backend's sweeper, e.g. before factors are added."""
+        self.sync_posteriors()
         for k, linear_predictor in enumerate(self.linear_predictors):
             self.move(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
         self._sweeper = None
 
-    def pull(self) -> None:
-        """Posteriors as the backend's sweeper has them, where there is one."""
+    def sync_posteriors(self) -> None:
+        """Copy the posteriors from the backend's sweeper, where there is one."""
         if self._sweeper is not None:
             sweeper, arrays = self._sweeper
             for k, (linear_predictor, own) in enumerate(
@@ -109,11 +112,11 @@ class VariationalState(IrlsState):
                 linear_predictor.blocks = list(linear_predictor.posterior.blocks)
 
     def objective(self) -> float:
-        """What falls from sweep to sweep: the noise variance, or the fraction of the loss that remains."""
+        """Noise variance of the standardised target, or the fraction of the loss that remains."""
         return self.noise if self.response.quadratic else self.response.remaining(self.rows.loss())
 
     def reference(self) -> tuple[float, float]:
-        """What a stage is compared with: the objective at its start, or that of constants, and the dispersion."""
+        """Objective and dispersion at the start of a stage; the objective is at least that of constants."""
         return max(self.objective(), 0.0 if self.response.quadratic else self.response.constants_remaining), self.noise
 
     def risen(self, reference: tuple[float, float], *, ends: bool = False) -> float:
@@ -171,7 +174,7 @@ class VariationalState(IrlsState):
         self._update_dispersion(self._least_dispersion(floor))
 
     def settle(self, *, backwards: bool) -> None:
-        """All columns once with smoothing parameters and dispersion as they are: towards the one optimum of that."""
+        """One sweep with fixed smoothing parameters and dispersion, towards the optimum of that convex problem."""
         if self._sweeper is not None:
             noise = self.noise
             self._backend_sweep(self._sweeper[0], 0.0, learn=False, learn_mains=False, backwards=backwards)
@@ -193,11 +196,11 @@ class VariationalState(IrlsState):
         self.noise, damped = sweeper.sweep(self.noise, floor=floor, **how)
         self.damped += damped
         if self.response.family.dispersed and not self.response.quadratic:
-            self.pull()
+            self.sync_posteriors()
             self._update_dispersion(self._least_dispersion(floor))
 
-    def _start_at_once(self) -> float:
-        """The additive fit to a target of quadratic losses; the mean square that it leaves."""
+    def _start_least_squares(self) -> float:
+        """The additive least squares fit; returns its mean squared residual."""
         (linear_predictor,), rows = self.linear_predictors, self.rows
         intercept, sums = linear_predictor.posterior.intercept, self.rows.main_sums(0)
 
@@ -210,14 +213,15 @@ class VariationalState(IrlsState):
         rows.evaluate()
         return 2.0 * rows.loss()
 
-    def _start_by_steps(self) -> None:
+    def _start_irls(self) -> None:
+        """The additive fit of other losses, by IRLS."""
         left = self.objective()
         for step in range(ADDITIVE_FIRST_STEPS):
             self._update_dispersion(floor=0.0)
             for k in range(len(self.linear_predictors)):
                 self.step_main_effects(k)
             before, left = left, self.objective()
-            if step > 5 and abs(left - before) < 1e-4:
+            if step >= FEWEST_FIRST_STEPS and abs(left - before) < FIRST_STEPS_TOL:
                 break
 
     def _plain_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
@@ -267,4 +271,4 @@ class VariationalState(IrlsState):
         noise = self.rows.dispersion() + float(sum(self.variance_traces())) / self.response.total
         if not np.isfinite(noise):
             raise FailedError("the dispersion is not finite")
-        self.noise = max(noise, floor, 1e-9)
+        self.noise = max(noise, floor, LEAST_NOISE)

@@ -1,4 +1,7 @@
-"""Where factors of a new order start. The iteration finds a local optimum; a start near the signal decides which."""
+"""Initial values of new factors: leading eigenvectors of residual covariances for pairs, random for higher orders.
+
+Coordinate ascent finds a local optimum; which one depends on the start.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,27 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.kernels.symmetric import symmetric
 from ahofm.orders import factors_of
-from ahofm.priors.column import ColumnPriors
-from ahofm.tuning import IDLE_FACTOR, START_HALVINGS, START_ROWS, START_STD, UNSUPPORTED_START
+from ahofm.priors.column import ColumnPriors, relative_stiffness
+from ahofm.tuning import IDLE_FACTOR
+from ahofm.tuning.starts import (
+    COVARIANCE_ROWS,
+    RANDOM_PART,
+    START_ETA_STD,
+    START_HALVINGS,
+    START_LOSS_RISE,
+    START_ROWS,
+    START_STD,
+    START_STIFFNESS,
+    START_TERM_STD,
+    UNSUPPORTED_START,
+)
 
 
 def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: np.random.Generator) -> list[Floats]:
     """Smooth random functions at the codes, (codes, rank) per column."""
     factors = []
     for column in columns:
-        size = 1.0 / np.sqrt(1.0 + 10.0 * _relative(column.stiffness))
+        size = 1.0 / np.sqrt(1.0 + START_STIFFNESS * relative_stiffness(column.stiffness))
         coef = rng.normal(size=(len(size), rank)) * size[:, np.newaxis]
         factors.append(column.start @ coef * (START_STD * std))
     return factors
@@ -65,7 +80,7 @@ class Spectrum:
 
     @property
     def n_found(self) -> int:
-        """How many eigenvalues are more than random signs reach."""
+        """Number of eigenvalues above those of gradients with random signs."""
         return int((self.values > self.noise).sum())
 
 
@@ -95,15 +110,15 @@ def spectral_factors(
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], spectrum.vectors[:, ::-1][:, :count]
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
-    factors = random_factors(columns, rank, 0.1 * std, rng)
+    factors = random_factors(columns, rank, RANDOM_PART * std, rng)
     for j, part in enumerate(stacked):
         factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
     return factors
 
 
 def _stacked(columns: Sequence[ColumnPriors]) -> list[Floats]:
-    """Functions at the codes, stiff ones smaller."""
-    scales = [1.0 / np.sqrt(1.0 + _relative(column.stiffness)) for column in columns]
+    """Functions (codes, m) of each column, scaled by ``1 / sqrt(1 + relative stiffness)``."""
+    scales = [1.0 / np.sqrt(1.0 + relative_stiffness(column.stiffness)) for column in columns]
     return [column.start * scale for column, scale in zip(columns, scales, strict=True)]
 
 
@@ -113,7 +128,7 @@ def _ends(stacked: Sequence[Floats]) -> NDArray[np.int64]:
 
 
 def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:
-    """Every so many rows, each for all of them."""
+    """Every k-th row, with its gradient multiplied by k: at most about ``START_ROWS`` rows."""
     step = max(len(gradient) // START_ROWS, 1)
     return step * gradient[::step], codes.take(np.arange(0, len(gradient), step))
 
@@ -121,8 +136,8 @@ def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:
 def _covariance(stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64]) -> Floats:
     """C, block by block, in pieces of rows that fit the cache."""
     matrix = np.zeros((ends[-1], ends[-1]))
-    for start in range(0, len(gradient), 4096):
-        rows = slice(start, start + 4096)
+    for start in range(0, len(gradient), COVARIANCE_ROWS):
+        rows = slice(start, start + COVARIANCE_ROWS)
         wide = np.hstack([part[column[rows]] for part, column in zip(stacked, codes.columns, strict=True)])
         matrix += (wide * gradient[rows, np.newaxis]).T @ wide
     for a, b in pairwise(ends):
@@ -141,11 +156,6 @@ def _noise(
     return float(np.mean(tops))
 
 
-def _relative(stiffness: Floats) -> Floats:
-    stiff = stiffness > 0.0
-    return stiffness / stiffness[stiff].mean() if stiff.any() else stiffness
-
-
 def harmless(
     columns: Sequence[ColumnPriors], rows: WorkingRows, k: int, order: int, factors: Sequence[Floats], most: float
 ) -> list[Floats]:
@@ -155,7 +165,7 @@ def harmless(
     scale, response = min(1.0, most / size if size > 0.0 else 1.0), rows.response
     loss = rows.loss_along(k, order, factors)
     for _ in range(START_HALVINGS):
-        if response.remaining(loss(scale)) <= response.remaining(rows.loss()) + 0.05:
+        if response.remaining(loss(scale)) <= response.remaining(rows.loss()) + START_LOSS_RISE:
             break
         scale *= 0.5
     return [scale ** (1.0 / order) * part for part in factors]
@@ -194,7 +204,7 @@ def add_factors(
         else:
             new = random_factors(columns, rank, std, rng)
         if not response.quadratic:
-            most = 0.2 * std if order > 2 else np.inf
+            most = START_TERM_STD * std if order > 2 else np.inf
             new = harmless(columns, state.rows, k, order, new, most)
         linear_predictor.widen(order, new)
         if order == 2 and surfaces and linear_predictor.posterior.surfaces is None:
@@ -202,8 +212,8 @@ def add_factors(
 
 
 def has_idle_factors(state: VariationalState) -> bool:
-    """Whether pairs have factors in every linear predictor that next to nothing is left of: more find no more."""
-    state.pull()
+    """Whether some pairwise factors have shrunk to almost nothing in every linear predictor."""
+    state.sync_posteriors()
     for k, own in enumerate(state.linear_predictors):
         squares = np.array([block.column.mass @ factors_of(known_codes(block.mean)) ** 2 for block in own.blocks])
         row_variance = state.response.total / state.information(k)
@@ -216,4 +226,4 @@ def initial_std(state: VariationalState, k: int) -> float:
     """Standard deviation to scale new factors by: the residual's, or that of the linear predictor so far."""
     if state.response.quadratic:
         return float(np.sqrt(2.0 * state.rows.loss()))
-    return float(np.clip(state.rows.eta_std(k), 0.1, 1.0))
+    return float(np.clip(state.rows.eta_std(k), *START_ETA_STD))

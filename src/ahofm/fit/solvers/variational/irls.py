@@ -18,7 +18,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffec
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.priors.posterior import ColumnPosterior
-from ahofm.tuning import DAMPINGS, FAR_VALUE, FARTHEST_STEP, SUFFICIENT_DECREASE
+from ahofm.tuning import DAMPINGS, FAR_VALUE, FARTHEST_STEP, MAIN_HALVINGS, ROUNDING, SUFFICIENT_DECREASE
 
 
 @dataclass
@@ -83,7 +83,7 @@ class IrlsState:
             return  # losses are flat, far from the targets: no direction to go
         intercept, smooth = self.additive.step(old.smooth, sums, self.noise, learn=learn)
         step = 1.0
-        for _ in range(8):
+        for _ in range(MAIN_HALVINGS):
             coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)
             moved = old.intercept + step * (intercept - old.intercept)
             self.move(k, moved, MainEffects(coef, smooth.lam, smooth.trace))
@@ -144,7 +144,7 @@ class IrlsState:
             return trial.finite
         if not np.isfinite(trial.excess) or trial.largest_change > FARTHEST_STEP:
             return False
-        rounding = 1e-12 * self.response.total * abs(trial.before)
+        rounding = ROUNDING * self.response.total * abs(trial.before)
         return trial.excess <= SUFFICIENT_DECREASE * trial.curved + rounding
 
     def variance_traces(self) -> Floats:

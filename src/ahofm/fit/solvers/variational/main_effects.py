@@ -23,6 +23,8 @@ from ahofm.columns.basis import Floats
 from ahofm.priors.column import SmoothCoordinates
 from ahofm.priors.fellner_schall import updated
 from ahofm.tuning import (
+    FEWEST_FIRST_STEPS,
+    FIRST_STEPS_TOL,
     LARGEST_MAIN_LAM,
     MAIN_FIRST_STEPS,
     MOST_DESIGN_CELLS,
@@ -52,7 +54,7 @@ class AdditiveDesign:
         Centred.
     weight : array of shape (n,)
     middle : array of shape (coefficients,)
-        What centring took away.
+        Means that were subtracted.
     """
 
     coordinates: tuple[SmoothCoordinates | None, ...]
@@ -83,7 +85,7 @@ class AdditiveDesign:
         return int(self.design.shape[1])
 
     def nothing(self) -> MainEffects:
-        """No effects, and smoothing parameters to begin with."""
+        """Zero effects, with initial smoothing parameters."""
         return MainEffects(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
 
     @cached_property
@@ -100,7 +102,7 @@ class AdditiveDesign:
         for step in range(MAIN_FIRST_STEPS if self.size else 0):
             smooth = self._solved(smooth, sums.gram, sums.rhs, noise) or smooth
             before, noise = noise, max((lost(smooth.coef) + smooth.trace) / sums.total, 1e-12)
-            if step > 5 and abs(np.log(noise / before)) < 1e-4:
+            if step >= FEWEST_FIRST_STEPS and abs(np.log(noise / before)) < FIRST_STEPS_TOL:
                 break
         return smooth
 

@@ -111,7 +111,7 @@ class Posterior:
         }
 
     def with_arrays(self, arrays: Mapping[str, Any], found: SweptPredictor) -> Posterior:
-        """With what a sweeper has found."""
+        """The posterior with the arrays of a sweeper."""
         parts = zip(self.blocks, arrays["columns"], found.solved, strict=True)
         blocks = tuple(block.with_arrays(own, solved) for block, own, solved in parts)
         surfaces = self.surfaces
@@ -155,7 +155,7 @@ class LinearPredictor:
         return max((float(np.abs(block.mean).max()) for block in self.blocks), default=0.0)
 
     def frozen(self) -> Posterior:
-        """The posterior as it is."""
+        """The present posterior, immutable."""
         return replace(self.posterior, blocks=tuple(self.blocks))
 
     def widen(self, order: int, start: Sequence[Floats]) -> None:
@@ -186,7 +186,7 @@ class LinearPredictor:
         return True
 
     def begin_surfaces(self, information: float, n_rows: float) -> None:
-        """From now on pairs have smoothing parameters of their own, where that is of use."""
+        """Give pairs tensor-product smoothing parameters, where rows per cell suffice."""
         if len(self.blocks) > 1 and all(block.has_margins for block in self.blocks):
             cells = prod(sorted(block.n_levels for block in self.blocks)[-2:])
             if (

@@ -12,13 +12,13 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import initial_std, random_factors
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors
-from ahofm.tuning import START_HALVINGS, START_STD
 from ahofm.tuning.products import (
     LEAST_START_LOADING,
     PRODUCT_START_COLUMNS,
     PRODUCT_START_RIDGE,
     PRODUCT_START_STD,
 )
+from ahofm.tuning.starts import START_HALVINGS, START_STD
 
 
 def add_products(

@@ -9,31 +9,33 @@ from ahofm.orders import Orders
 from ahofm.tuning import (
     ALONE_SWEEPS,
     FEWEST_SWEEPS,
-    FUNCTIONS,
     INNER_SWEEPS,
     LAST_SWEEPS,
     LAST_SWEEPS_OF_MANY,
     LEARNING_SWEEPS,
     LEARNING_SWEEPS_OF_MANY,
+    MAIN_SWEEPS,
+    MANY_ROWS,
+    REBUILD_SWEEPS,
+    SWEEP_TOL,
+    SWEEP_TOL_OF_MANY,
+    WARM_SWEEPS,
+)
+from ahofm.tuning.forecasts import (
+    FUNCTIONS,
     LIKELY_ALONE,
     LIKELY_INNER,
     LIKELY_LAST,
     LIKELY_LAST_OF_FEW,
     LIKELY_MAIN,
-    MAIN_SWEEPS,
-    MANY_ROWS,
     PASS_SWEEPS,
-    REBUILD_SWEEPS,
     SOLVES_ROWS,
-    SWEEP_TOL,
-    SWEEP_TOL_OF_MANY,
-    WARM_SWEEPS,
 )
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to sweep.
+    """Numbers of sweeps of each stage, and when a stage has converged.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class Schedule:
         Sweeps for main effects that no interactions follow: those that update smoothing parameters, and at most so many
         more, until they change predictions no more.
     warm : int
-        First sweeps of a stage, without the partners' variance and with smoothing parameters as they are.
+        First sweeps of a stage, with the partners' variance set to 0 and smoothing parameters fixed.
     fewest : int
         Sweeps before a stage may end.
     tol : float
@@ -70,9 +72,10 @@ class Schedule:
     def of(
         cls, n_rows: float, last: int | None, tol: float | None, *, rare: bool = False, additive: bool = False
     ) -> Schedule:
-        """For so many rows; with those numbers where they are given. Rare events are not safe with known partners.
+        """The schedule for ``n_rows`` rows; ``last`` and ``tol`` replace its defaults where they are given.
 
-        ``additive``: main effects are all that is asked for, so that ``last`` is about them.
+        Rare events have no warm sweeps, in which partners without variance let factors overfit. ``additive``: the model
+        has main effects only, so that ``last`` is their number of sweeps.
         """
         few = n_rows < MANY_ROWS
         plain = cls() if few else cls(learning=LEARNING_SWEEPS_OF_MANY, last=LAST_SWEEPS_OF_MANY, tol=SWEEP_TOL_OF_MANY)
@@ -83,13 +86,13 @@ class Schedule:
         return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
 
     def most(self, order: int, highest: int) -> int:
-        """Sweeps that a stage may make."""
+        """Maximal number of sweeps of a stage."""
         if order == 1:
             return self.main if highest > 1 else self.learning + self.alone
         return self.last if order == highest else self.inner
 
     def likely(self, order: int, highest: int) -> float:
-        """Sweeps that a stage usually makes."""
+        """Expected number of sweeps of a stage."""
         last = LIKELY_LAST if self.last <= Schedule.last // 2 else LIKELY_LAST_OF_FEW
         main = LIKELY_MAIN if highest > 1 else LIKELY_ALONE
         return (main if order == 1 else last if order == highest else LIKELY_INNER) * self.most(order, highest)
@@ -109,7 +112,7 @@ class Job:
 
     @property
     def stages(self) -> list[tuple[int, int]]:
-        """Order and factors of each."""
+        """(order, number of factors) of each stage."""
         pairs = self.ranks.get(2, 0)
         found = []
         for order in (1, *self.ranks):
@@ -119,25 +122,25 @@ class Job:
         return found
 
     def sweeps(self, order: int) -> float:
-        """How many a stage will likely make."""
+        """Expected number of sweeps of a stage."""
         return self.schedule.likely(order, max(self.ranks, default=1))
 
     def cost(self, factors: int, sweeps: float) -> float:
-        """Of sweeps in a stage with so many factors."""
+        """Cost of ``sweeps`` sweeps with ``factors`` factors: rows times functions."""
         return sweeps * (self.n_rows + SOLVES_ROWS) * (FUNCTIONS + factors)
 
     def done(self, order: int, number: int) -> float:
-        """After a sweep of the last stage of an order: those before it are over, however many sweeps they made."""
+        """Cost up to sweep ``number`` of an order's last stage; earlier stages count with their expected sweeps."""
         *before, (_, factors) = [stage for stage in self.stages if stage[0] <= order]
         below = sum(self.cost(other, self.sweeps(lower)) for lower, other in before)
         return below + self.cost(factors, min(number + 1, self.sweeps(order)))
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Expected cost of all stages."""
         return sum(self.cost(factors, self.sweeps(order)) for order, factors in self.stages)
 
 
 def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
-    """Of a pass over rows for gradients, in the same units."""
+    """Cost of a pass over rows for gradients, in the units of ``Job.cost``."""
     return PASS_SWEEPS * n_rows * (FUNCTIONS + Orders(ranks).up_to(order).n_factors)

@@ -11,7 +11,16 @@ import numpy as np
 from ahofm.backends import FailedError, StoppedError
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.schedule import Schedule
-from ahofm.tuning import DIVERGED, FAMILY_SWEEPS, HARMFUL, LARGEST_VALUE, SETTLED
+from ahofm.tuning import (
+    DIVERGED,
+    FAMILY_SWEEPS,
+    HARMFUL,
+    LARGEST_VALUE,
+    SETTLED,
+    SETTLED_SWEEPS,
+    TEMPERING_CHANGE,
+    WARM_DISPERSION_RATIO,
+)
 
 
 @dataclass(frozen=True)
@@ -85,20 +94,22 @@ class Stage:
         for number in range(schedule.most(order, highest)):
             warm = order > 1 and number < schedule.warm
             tempering = 0.0 if warm else self.current_tempering()
-            if used < 0.0 or abs(tempering - used) > 0.02 * tempering or number % schedule.rebuild == 0:
+            if used < 0.0 or abs(tempering - used) > TEMPERING_CHANGE * tempering or number % schedule.rebuild == 0:
                 used = tempering
                 self._build(tempering)
             before = state.objective()
             if number in FAMILY_SWEEPS:
                 state.learn_parameters()
-            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=0.7 * state.noise if warm else 0.0)
+            state.sweep(
+                learn=not warm, backwards=number % 2 == 1, floor=WARM_DISPERSION_RATIO * state.noise if warm else 0.0
+            )
             self.number, value = number + 1, state.objective()
             if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
                 raise FailedError("sweeps diverge")
             change = self._change(before, value)
             stopped = report(Sweep(order, number, value, change, grown))
             settled = settled + 1 if change < schedule.tol else 0
-            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= 3):
+            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= SETTLED_SWEEPS):
                 break
         if not state.response.quadratic and not stopped:
             self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
@@ -135,7 +146,7 @@ class Stage:
                 settled = settled + 1 if self._moved() < SETTLED else 0
             value = state.objective()
             stopped = report(Sweep(1, number, value, self._change(before, value)))
-            if stopped or settled >= 3:
+            if stopped or settled >= SETTLED_SWEEPS:
                 break
         self.settled = settled > 0
         return stopped

@@ -77,11 +77,11 @@ class StagedFit:
     surfaces : bool
         Whether pairs of smooth columns have smoothing parameters of their own.
     backend : Backend
-        Who computes on the rows.
+        Computes on the rows.
     precision : "float32" or "float64"
         Of row states, at least.
     stop : function
-        Asked between columns whether to end there, e.g. because the time is over.
+        Called between columns; the fit ends there if it returns True, e.g. after a deadline.
     complete : bool
         Whether all stages came to their end.
     main_tempering : function, optional
@@ -117,7 +117,7 @@ class StagedFit:
 
     @property
     def job(self) -> Job:
-        """How much there is to do."""
+        """Expected cost of the fit."""
         return Job(self.response.n_rows, self.ranks, self.schedule)
 
     @property
@@ -133,7 +133,7 @@ class StagedFit:
 
     @property
     def orders(self) -> tuple[int, ...]:
-        """Of all stages."""
+        """Orders of the stages: 1, and those that have factors."""
         return 1, *self.ranks
 
     def run(self, report: Report, highest: int | None = None) -> list[Fit]:
@@ -155,7 +155,7 @@ class StagedFit:
                 self.fits.append(self.fits[-1])
                 self.posteriors.append(self.posteriors[-1])
                 continue
-            if stopped and self._unripe(order):
+            if stopped and self._too_few_sweeps(order):
                 break
             self.fits.append(self.fit())
             self.posteriors.append(
@@ -181,7 +181,7 @@ class StagedFit:
         return state
 
     def _main_effects(self, report: Report) -> bool:
-        """The first stage, as another fit of these rows has found it or anew; whether the fit is to stop."""
+        """The first stage, copied from another fit of these rows where there is one; whether the fit is to stop."""
         if not self.ranks:
             self._state = self._start()
             stage = self._new_stage()
@@ -200,14 +200,14 @@ class StagedFit:
             return stopped
 
     def forget(self) -> None:
-        """Everything but the fits: nothing can go on from them."""
+        """Release all memory but the results; the fit cannot be continued then."""
         self.posteriors, self.forgotten = [], True
         del self._state
 
     def fit(self) -> Fit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""
         state = self._state
-        state.pull()
+        state.sync_posteriors()
         parts = [
             linear_predictor.frozen().stage_result(self.additive, state.noise)
             for linear_predictor in state.linear_predictors
@@ -216,14 +216,14 @@ class StagedFit:
         return fit if len(fit) == len(parts) else self.fits[-1]
 
     def so_far(self) -> list[Fit]:
-        """The fits of complete stages and, of the one at work, the fit as it is; none before it has begun."""
+        """Fits of complete stages and, for the running one, its present state."""
         finished = len(self.fits) == len(self.orders)
-        if finished or not hasattr(self, "_state") or self._unripe(self.orders[len(self.fits)]):
+        if finished or not hasattr(self, "_state") or self._too_few_sweeps(self.orders[len(self.fits)]):
             return self.fits
         return [*self.fits, self.fit()]
 
-    def _unripe(self, order: int) -> bool:
-        """Whether the factors of a stage are too new to be of use: they begin without their uncertainty."""
+    def _too_few_sweeps(self, order: int) -> bool:
+        """Whether a stage has made too few sweeps: the first ones ignore the variance of its factors."""
         return order > 1 and self._sweeps < min(self.schedule.fewest, self.schedule.most(order, max(self.ranks)))
 
     def expected_sums(self, posteriors: Sequence[Posterior]) -> list[list[BlockSums]]:
@@ -261,7 +261,7 @@ class StagedFit:
             try:
                 self._add_factors(2)
                 if self._stage(2, report, times):
-                    if self._unripe(2):
+                    if self._too_few_sweeps(2):
                         self._state, self._sweeps = before, self.schedule.fewest
                     return True
             except FailedError:
