@@ -88,7 +88,7 @@ ONE = {"n_members": 1, "interactions": "spline", "order": 2, "rank": 2}
 """Learned smoothing parameters without a search: one member."""
 
 PRODUCT = Candidate("spline", 0.5, 0.5, product=True)
-PRODUCTS = {"n_members": 1, "interactions": [PRODUCT], "rank": 2}
+PRODUCTS = {"n_members": 1, "interactions": (PRODUCT,), "rank": 2}
 """Product factors: all orders at once."""
 
 GIVEN = {"order": 2, "rank": 2}
@@ -118,7 +118,7 @@ FITS = {
     # product factors
     "products": Fit(PRODUCTS, table=UNIQUE, band=True),
     "products, counts": Fit(PRODUCTS | {"family": "poisson", "max_iter": 15}, "count"),
-    "products beside orders": Fit({"rank": 2, "interactions": [Candidate("spline", 0.7, 0.7), PRODUCT]}, n=300),
+    "products beside orders": Fit({"rank": 2, "interactions": (Candidate("spline", 0.7, 0.7), PRODUCT)}, n=300),
     # kinds of columns, with missing values
     "kinds": Fit(ONE | {"columns": KINDS}, table=EVERY),
     "kinds, given smoothing parameters": Fit(

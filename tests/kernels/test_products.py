@@ -206,7 +206,7 @@ def test_curves_and_their_shapley_values(count, rank, means):
         close(native.eta(codes), reference.eta(codes), 1e-12)
         close(native.contributions(codes), reference.contributions(codes), 1e-12)
     base = 0.7 + np.prod(curves.product_means, axis=0) @ curves.loadings[PRODUCT]
-    close(base + reference.shares(codes)[:, 0].sum(axis=1), expected, 1e-11)
+    close(base + reference.contributions(codes)[:, 0].sum(axis=1), expected, 1e-11)
 
 
 def test_generating_polynomials():

@@ -28,8 +28,9 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
     ----------
     order : int, "auto" or None, default None
         Highest order of interactions: 1 is a generalised additive model, 2 adds all pairs, 3 all triples, and so on.
-        More than there are columns is reduced with a warning. None is 3 where smoothing parameters are learned and 2
-        where they are given. "auto" tries up to 4 and keeps what predicts validation rows better.
+        More than there are columns is reduced with a warning. None is 3 where smoothing parameters are learned, beside
+        products over all columns where these predict better, and 2 where they are given. "auto" tries up to 4 and keeps
+        what predicts validation rows better.
     rank : int, dict of order to int, or "auto", default "auto"
         Number of factors for each order from 2 on. An order that a dict leaves out has none. "auto" is 4 for fewer
         than 2,000 rows, 8 for fewer than 12,000 and 12 for more; pairs get up to three times as many while they leave
@@ -65,9 +66,10 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
         losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
         differs between rows, splines and random walks with rows weighted by one over their standard deviation are
-        candidates too. Main effects are smooth functions beside random walks; for two classes, also at ``order=1``,
-        candidates differ in them: smooth in the values, smooth in the ranks, random walks alone. A list of
-        ``ahofm.fit.Candidate`` is stacked instead.
+        candidates too; so are products over all columns, which have interactions of every order, for squared losses, 3
+        to 30 columns and up to 20,000 rows where neither ``order`` nor ``rank`` is given. Main effects are smooth
+        functions beside random walks; for two classes, also at ``order=1``, candidates differ in them: smooth in the
+        values, smooth in the ranks, random walks alone. A list of ``ahofm.fit.Candidate`` is stacked instead.
     tempering : float or "auto", default "auto"
         For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
         is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises

@@ -73,7 +73,7 @@ class ColumnPosterior:
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
     def widened(self, start: Floats, constants: Floats | None = None) -> ColumnPosterior:
-        """With more factors, of values (codes, rank) and variance 0; product factors also have constants (rank,)."""
+        """With more factors, of those values (codes, rank) and variance 0; product factors have constants (rank,)."""
         rank = start.shape[1]
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
         square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)

@@ -28,7 +28,7 @@ from ahofm.tuning import (
     WEIGHTED_SPLINE_TEMPERING,
     WIDE_TIMES,
 )
-from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_TEMPERINGS
+from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS, PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
     from ahofm.fit.stacking.problem import TrainingProblem
@@ -168,14 +168,29 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         return _with(tried, FAST_INTERACTIONS)
     wide = settings.effort == "best" and settings.rank == "auto" and problem.ranks
     more = [replace(candidate, times=WIDE_TIMES) for candidate in tried] if wide else []
-    any_order = settings.order in (None, "auto") and settings.rank == "auto" and not problem.refined
-    products = PRODUCTS if any_order and 2 < len(problem.books) <= PRODUCT_COLUMNS else ()
+    products = PRODUCTS if _has_products(problem, settings) else ()
     precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
     return (*tried, *more, *products, *(WEIGHTED if precise else ()))
 
 
 def _with(candidates: Sequence[Candidate], interactions: str) -> list[Candidate]:
     return [candidate for candidate in candidates if candidate.interactions == interactions]
+
+
+def random_stream(candidates: Sequence[Candidate], number: int) -> int:
+    """Number of the random stream of a candidate: its own, without those with product factors, which have others.
+
+    So the starts of the other candidates are the same whether product factors are tried or not.
+    """
+    product = candidates[number].product
+    return sum(own.product == product for own in candidates[:number]) + (PRODUCT if product else 0)
+
+
+def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
+    """Whether product factors are among the default candidates: no order was asked for, and they are affordable."""
+    free = settings.order in (None, "auto") and settings.rank == "auto"
+    few = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.response.n_rows <= PRODUCT_ROWS
+    return free and few and problem.response.quadratic and not problem.refined
 
 
 def _is_smooth(book: Codebook) -> bool:

@@ -21,7 +21,7 @@ from ahofm.families import Gamma
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
@@ -97,11 +97,11 @@ def _cross_validate(
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
-    found.fits = race.run(_staged_fits(problem, plain, parts, 0))[: len(plain)]
+    found.fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))[: len(plain)]
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates[len(plain) :], parts, len(plain))
+        staged_fits = _staged_fits(precise or problem, candidates, range(len(plain), len(candidates)), parts)
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
@@ -113,9 +113,9 @@ def _cross_validate(
 
 
 def _staged_fits(
-    problem: TrainingProblem, candidates: Sequence[Candidate], parts: Sequence[Split], first: int
+    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Split]
 ) -> list[StagedFit]:
-    """One staged fit per part of the rows and candidate; ``first`` is the number of the first candidate."""
+    """One staged fit per part of the rows and candidate, of those with these numbers."""
     response, found = problem.response, []
     shorter = [
         search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
@@ -124,8 +124,8 @@ def _staged_fits(
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in parts:
         some = replace(problem, ranks=ranks).take(rows)
-        given = [(own, first + k, shorter[own.product]) for k, own in enumerate(candidates)]
-        found += [some.staged_fit(own, number, 0, settings=settings) for own, number, settings in given]
+        given = [(candidates[number], random_stream(candidates, number)) for number in numbers]
+        found += [some.staged_fit(own, stream, 0, settings=shorter[own.product]) for own, stream in given]
     return found
 
 
@@ -150,11 +150,11 @@ class _Race:
 
     @property
     def scores(self) -> Scores:
-        """Scores of all candidates at the orders reached."""
+        """Scores of all candidates."""
         return self._scores(range(len(self._staged_fits)))
 
     def _scores(self, candidates: Sequence[int]) -> Scores:
-        """Scores of some candidates; one that stopped at a lower order than others keeps its last predictions."""
+        """Scores at the orders reached in all parts; a candidate that stopped earlier keeps its last predictions."""
         self._predict()
         of_parts = [self._predicted[number] for number in candidates]
         fitted = [

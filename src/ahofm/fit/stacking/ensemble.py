@@ -116,7 +116,7 @@ def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) 
 def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> TrainingProblem:
     """Without product factors that were not cross-validated to the end, where there are other factors.
 
-    Where the order is to be found: without orders that surely do not predict better than those below.
+    With ``order="auto"``: without orders that do not predict significantly better than those below.
     """
     ranks = Orders(problem.ranks)
     if ranks.symmetric and (scores is None or PRODUCT not in scores.orders):

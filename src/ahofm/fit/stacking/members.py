@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
-from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.candidates import Candidate, random_stream
 from ahofm.fit.stacking.cross_validate import counted_alike
 from ahofm.fit.stacking.problem import Plan, TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
@@ -161,7 +161,7 @@ def _fit_members(
     rows = subsample_of(problem) if problem.refined else problem
     staged_fits = [
         (precise if candidates[candidate].weighted else rows).staged_fit(
-            candidates[candidate], candidate, copy, growing=True, highest=top
+            candidates[candidate], random_stream(candidates, candidate), copy, growing=True, highest=top
         )
         for (candidate, copy), top in zip(jobs, tops, strict=True)
     ]

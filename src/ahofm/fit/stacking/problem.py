@@ -187,7 +187,7 @@ class TrainingProblem:
     def staged_fit(
         self,
         candidate: Candidate,
-        number: int,
+        stream: int,
         copy: int,
         *,
         growing: bool = False,
@@ -216,7 +216,7 @@ class TrainingProblem:
             self.additive(candidate),
             ranks,
             tempering,
-            np.random.default_rng([settings.seed, number, copy]),
+            np.random.default_rng([settings.seed, stream, copy]),
             copy > 0,
             SerialExecutor(),
             schedule,
