@@ -1,10 +1,13 @@
 """How often the bands of explain.effect hold: main effects and pair surfaces, pointwise and everywhere at once.
 
 ``make bench-bands`` prints the table and writes benchmarks/results/bands.csv. The simulation is that of
-benchmarks.coverage (normal errors, 1,000 rows), 100 replications; and main effects alone, of three families, also with
+benchmarks.coverage (normal errors, 1,000 rows), 200 replications; and main effects alone, of three families, also with
 a column that repeats another one, and with curves, a line and columns without an effect. Points count by how much data
 is near them; "everywhere" is the share of replications in which the band holds at every point that has data; "at the
 border" is the share of points whose estimate is within 5 % of the band's width from its border.
+
+Effects have mean zero over the rows along every column. What a pair has on average over the rows' values of one column
+is therefore part of the main effect of the other.
 """
 
 from __future__ import annotations
@@ -56,10 +59,22 @@ def replication(seed: int, correlation: float) -> list[dict[str, float]]:
             continue
         one = effect(model, columns)
         true = function(*np.meshgrid(*one.grid, indexing="ij"))
+        if len(columns) == 1:
+            true = true + _of_pairs(columns[0], one.grid[0], X)
         for axis, density in enumerate(one.density):  # effects have mean zero over the rows, along every column
             true = true - np.average(true, axis=axis, weights=density, keepdims=True)
         weight = one.density[0] if len(columns) == 1 else np.multiply.outer(*one.density)
         found.append({"order": len(columns), **_held(one, true, weight)})
+    return found
+
+
+def _of_pairs(j: int, x: Floats, X: Floats) -> Floats:
+    """What the pairs of column j are at x (m,), on average over the rows' values of the other column."""
+    found = np.zeros_like(x)
+    for columns, function in truths().items():
+        if len(columns) == 2 and j in columns:
+            first, second = (x[:, np.newaxis] if j == column else X[:, column] for column in columns)
+            found += function(first, second).mean(axis=1)
     return found
 
 
@@ -101,7 +116,7 @@ def additive(seed: int, family: str, design: str) -> list[dict[str, float]]:
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100, help="replications; results are kept from 100 on")
+    parser.add_argument("--count", type=int, default=200, help="replications; results are kept from 200 on")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     table = []
@@ -130,7 +145,7 @@ def main() -> int:
                 value = 100 * float(np.mean([record[measure] for record in own]))
                 table.append(Row(f"additive {family}, {_NAMES[design]}, {name}, {measure}", value, "%"))
         show(table[-4:])
-    return finish("bands", table, written=given.count >= 100)
+    return finish("bands", table, written=given.count >= 200)
 
 
 if __name__ == "__main__":

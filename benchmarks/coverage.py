@@ -100,7 +100,7 @@ def effects(model: AHOFMRegressor, scale: float) -> dict[str, float]:
     values = [np.asarray(book.support.values, dtype=float) for book in books]
     share = books[0].mass[:-1] / books[0].mass[:-1].sum()
     curve = scale * np.cos(3 * values[0])
-    spread = band.std(band.term((0,), [np.arange(len(values[0]))]))
+    spread = band.term_std((0,), [np.arange(len(values[0]))])
     off = tables.main[ends[0] : ends[1] - 1] - (curve - share @ curve)
     found = {"main": float(share @ (np.abs(off) <= reach * spread))}
     rng = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def effects(model: AHOFMRegressor, scale: float) -> dict[str, float]:
     for a, b in ((2, 3), (0, 4)):
         left, right = (1.5 * values[2], np.sin(2 * values[3])) if a == 2 else (2.4 * values[0] ** 2, values[4])
         at = rng.integers(0, len(values[a]), 300), rng.integers(0, len(values[b]), 300)
-        spread = band.std(band.term((a, b), at))
+        spread = band.term_std((a, b), at)
         pair = tables.factors.get(2)
         own = np.zeros(300) if pair is None else (pair[ends[a] + at[0]] * pair[ends[b] + at[1]]).sum(axis=1)
         exact = scale * (left - left.mean())[at[0]] * (right - right.mean())[at[1]]

@@ -32,7 +32,7 @@ from ahofm.families.distributions import is_discrete, log_density
 from ahofm.inference import uncertainty
 from ahofm.inference.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
-from ahofm.model.band import jacobian, pulled_back, tables_at
+from ahofm.model.band import diagonal, jacobian, pulled_back, tables_at
 
 ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
 
@@ -73,7 +73,8 @@ def test_derivatives_are_those_of_the_predictor(fitted, signed):
 
     step = 1e-6 * np.random.default_rng(1).normal(size=len(theta))
     np.testing.assert_allclose(eta(theta + step) - eta(theta - step), 2 * J @ step, atol=1e-10)
-    np.testing.assert_allclose(band.eta(codes)[:, 0], band.std(J), rtol=1e-9)
+    _, std = band.of(J)
+    np.testing.assert_allclose(band.eta(codes)[:, 0], np.hypot(J @ band.row_shifts[0], std), rtol=1e-9)
     g = np.random.default_rng(2).normal(size=40)
     found = pulled_back(Chunk(codes), tables(theta), band.mains, band.factors, g)
     np.testing.assert_allclose(found, J.T @ g, atol=1e-10)
@@ -101,6 +102,41 @@ def test_a_sample_of_the_rows_does_not_move_the_band(fitted, monkeypatch):
     wide, moved, _ = found()
     assert np.sqrt(np.mean(((moved - shift)[:-1] / spread[:-1]) ** 2)) < 0.5
     assert np.median(wide / rows) == pytest.approx(1.0, abs=0.15)
+
+
+def test_coordinates_without_correlations_add_their_variance(fitted, monkeypatch):
+    """Against the whole covariance: a block of some coordinates, a diagonal of the others."""
+    model, X, y = fitted
+    monkeypatch.setattr(uncertainty, "MOST_CORRELATED", 150)
+    band = band_of(model.model_, read_table(X), y)
+    theta, kept, root = band.thetas[0], np.array(band.correlated[0]), band.roots[0]
+    assert len(kept) == len(band.shifts[0]) == 150 < len(theta)
+    assert ((band.loose[0] > 0.0) == ~np.isin(np.arange(len(theta)), kept)).all()
+    V = np.diag(band.loose[0])
+    V[np.ix_(kept, kept)] = np.linalg.inv(root @ root.T)
+    codes = model.model_.encoder.encode(X[:40])
+    tables = tables_at(theta, band.mains, band.factors, band.ranks, band.loadings_of(0))
+    J = jacobian(Chunk(codes), tables, band.mains, band.factors)
+    expected = np.einsum("ij,jk,ik->i", J, V, J) + (J[:, kept] @ band.row_shifts[0]) ** 2
+    np.testing.assert_allclose(band.eta(codes)[:, 0] ** 2, expected, rtol=1e-6)
+    whole = replace(band, correlated=(), loose=(), roots=(np.eye(len(theta)),), shifts=(np.zeros(len(theta)),))
+    pair = whole.term((2, 3), codes.columns[2:4])
+    np.testing.assert_allclose(
+        band.term_std((2, 3), codes.columns[2:4]) ** 2,
+        np.einsum("ij,jk,ik->i", pair, V, pair) + (pair[:, kept] @ band.shifts[0]) ** 2,
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(
+        diagonal(Chunk(codes), tables, band.mains, band.factors, np.ones(40)), (J**2).sum(axis=0)
+    )
+
+
+def test_terms_of_factors_have_no_step(fitted):
+    model, X, y = fitted
+    band = band_of(model.model_, read_table(X), y)
+    codes = model.model_.encoder.encode(X[:40]).columns
+    assert not band.of(band.term((2, 3), codes[2:4]))[0].any()
+    assert band.of(band.term((0,), codes[:1]))[0].any()
 
 
 def test_pairs_have_the_derivatives_of_their_terms(fitted):

@@ -184,6 +184,32 @@ def test_roots_of_a_band_are_packed_in_single_precision(tmp_path):
     np.testing.assert_allclose(back.predict_interval(X), model.predict_interval(X), rtol=1e-5)
 
 
+def shared_model():
+    """Main effects of their own, factors of the first linear predictor."""
+    model = rich_model()
+    first = model.linear_predictors[0].coef
+    coefs = [
+        [np.column_stack([own[:, 0], one[:, 1:]]) for own, one in zip(part.coef, first, strict=True)]
+        for part in model.linear_predictors
+    ]
+    parts = zip(model.linear_predictors, coefs, strict=True)
+    return replace(model, linear_predictors=tuple(replace(part, coef=tuple(coef)) for part, coef in parts))
+
+
+def test_factors_that_linear_predictors_share_are_stored_once(tmp_path):
+    model = shared_model()
+    assert_same(round_trip(model, tmp_path), model)
+    tensors, metadata, tree = opened("shared")
+    first, later = (f"model.linear_predictors.{k}.coef.0" for k in (0, 2))
+    assert tree["linear_predictors"][2]["coef"][0] == {"type": "main effect"}
+    assert tensors[later].shape == tensors[first].shape[:1]
+    for damage in ({first: tensors[first][1:]}, {first: tensors[first][:, 0]}, {later: tensors[first]}):
+        changed = tensors | damage
+        (tmp_path / "damaged").write_bytes(save_tensors(changed, sealed(metadata, changed)))
+        with pytest.raises(ModelFileError, match="no main effect beside the factors"):
+            load(tmp_path / "damaged")
+
+
 def std(model, X):
     return model.band_.eta(model.model_.encoder.encode(read_table(X)))
 
@@ -415,7 +441,8 @@ def opened(model):
 @cache
 def saved_bytes(model):
     with TemporaryDirectory() as folder:
-        save({"rich": rich_model, "plain": plain_model, "small": small_model}[model](), path := Path(folder) / "model")
+        made = {"rich": rich_model, "plain": plain_model, "small": small_model, "shared": shared_model}[model]()
+        save(made, path := Path(folder) / "model")
         return path.read_bytes()
 
 

@@ -215,11 +215,12 @@ def _band(
     codes = {j: model.encoder.codebooks[j].encode(values) for j, values in zip(columns, raw, strict=True)}
     derivatives = sum(
         (model.band.term(term, [codes[j] for j in term], k) for term in terms),
-        np.zeros((len(raw[0]), len(model.band.thetas[k]))),
+        np.zeros((len(raw[0]), len(model.band.shifts[k]))),
     )
     if with_intercept:
         derivatives[:, 0] = 1.0
-    std = model.band.std(derivatives, k)
+    loose = sum(model.band.loose_variance(term, [codes[j] for j in term], k) for term in terms)
+    std = np.hypot(model.band.std(derivatives, k), np.sqrt(loose))
     return std, model.band.reach(derivatives, level, k) * std
 
 

@@ -1,28 +1,34 @@
-"""Smoothing parameters of a band: their degrees of freedom, averaged over what the data leave open about them.
+"""Penalties of a band: Gaussian priors, averaged over what the data leave open about them.
 
 Near the fit the log-likelihood is a quadratic ``slope' theta - theta' H theta / 2``, so the marginal likelihood of a
-smoothing parameter lambda is known. With the other parameters as they are, and c_i the information about coordinate i
-of a group in the units of its penalty, q_i its slope at zero,
+smoothing parameter lambda is known. With the other parameters as they are, c_i the information about coordinate i of a
+group, q_i its slope at zero, and w_i its penalty,
 
-    2 log p(data | lambda) = sum_i q_i^2 / (c_i + lambda) - log(1 + c_i / lambda)
+    2 log p(data | lambda, r) = sum_i q_i^2 / (c_i + lambda w_i^r) - log(1 + c_i / (lambda w_i^r))
 
-A half-Cauchy prior of the functions' standard deviation makes it a posterior, on a grid of log lambda. The parameter of
-the covariance is the one with the posterior mean of the degrees of freedom, ``sum_i c_i / (c_i + lambda)``. What the
-fit has shrunk away, and what the marginal likelihood would put at infinity, keeps the variance that it may have; this
-is the uncertainty of smoothing parameters (Wood, Pya and Saefken 2016) in the form of a parameter.
+A half-Cauchy prior of the functions' standard deviation makes it a posterior, on a grid of log lambda. The power r is
+how smooth functions are thought to be: 1 is the penalty of the fit, larger ones are those of smoother classes. A class
+that is too rough gives bands that hold smooth curves too often, so main effects are averaged over r as well.
+
+The posterior of a coordinate is then a mixture of Gaussians with means ``q_i / (c_i + lambda w_i^r)``. Its mean, and
+its variance (the mean of the variances, and the variance of the means: what Wood, Pya and Saefken 2016 call the
+uncertainty of smoothing parameters) are those under two penalties, one of the mean and one of the variance, which leave
+the correlations of coordinates to the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg import lapack
+from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import SOFTEST, Group
-from ahofm.inference.tests_of_effects import smoothing_parameter
+from ahofm.inference.information import Information
+from ahofm.tuning.bands import CENTRE, LINE_CENTRE, SHAPES, TOLD_APART
 
 STIFFEST = 1e10
 """Upper bound of smoothing parameters, in the units that fits are made in."""
@@ -31,18 +37,7 @@ _SEEN = 1e-9
 """Of the largest information about a group's coefficients: those with less do not count as determined by data."""
 
 _ROUNDS = 3
-"""Each group given the others, all at once. 2 and 4 gave the same coverage on the designs below."""
-
-_CENTRE = 1.0
-"""Effective degrees of freedom at the scale of the half-Cauchy prior, for all factors of a column and order together;
-half of a coefficient at most. Pair surfaces are covered by 95 to 96 % so; by 90 % where factors share a smoothing
-parameter, and by 99 % where each of them has a centre of one."""
-
-_LINES = 25.0
-"""Largest variance of a straight main effect, in units of what it has without other columns. Lines are penalised no
-more than that: the slope of one column is only as certain as the slopes of those that are correlated with it, and a
-slope that was shrunk away is not known to be zero. With 10, lines correlated by .9 are covered by 90 % (binomial), with
-25 by 93 %; 100 changes little but where a column repeats another."""
+"""Each group given the others, all at once. 2 and 4 gave the same coverage on the designs of benchmarks.bands."""
 
 _LEAST_FRACTION = 1e-3
 """Of a degree of freedom, left to functions that have next to none."""
@@ -50,19 +45,58 @@ _LEAST_FRACTION = 1e-3
 _RIDGE = 1e-3
 """Of the information about each coordinate, where columns repeat each other."""
 
-_GRID = np.arange(-24.0, 24.25, 0.5)
+_GRID = np.arange(-18.0, 18.5, 0.75)
 """Of log lambda, around the centre of its prior."""
 
+_WIDEST, _BISECTIONS = 60.0, 48
+"""Of log lambda around the mean log ratio of information to penalty, and halvings of it, to 1e-12."""
 
-def averaged(information: Floats, slope: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]) -> Floats:
-    """Smoothing parameters (P,) of the coordinates.
 
-    Chosen on 60 to 80 seeds of each design of benchmarks.bands, seeds that its table does not have, and looked at with
-    other curves, levels, 400 and 4,000 rows, and pairs of counts.
+@dataclass(frozen=True)
+class Penalties:
+    """Penalties (P,) of coordinates under which a Gaussian has the mean, and the variances, of the mixture."""
+
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One group: what does not change from round to round. Groups of equal length are arrays with a leading axis.
+
+    Attributes
+    ----------
+    at : array of int of shape (m,)
+        Coordinates.
+    weight : array of shape (m,)
+        Penalties, the smallest of a group 1.
+    size : float
+        Penalised square of the fit.
+    centre : float
+        Degrees of freedom at the scale of the prior.
+    own : float
+        How far the data tell the group's function from those of other columns, between 0 and 1.
+    shaped : bool
+        Whether there are several shapes of the penalty: in main effects that bend.
+    """
+
+    at: NDArray[np.intp]
+    weight: Floats
+    size: Floats
+    centre: Floats
+    own: Floats
+    shaped: NDArray[np.bool_]
+
+
+def averaged(
+    information: Information, slope: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]
+) -> Penalties:
+    """Penalties (P,) of the coordinates.
 
     Parameters
     ----------
-    information : array of shape (P, P)
+    information : Information
+        With a matrix for all coordinates of main effects.
     slope : array of shape (P,)
         Of the quadratic log-likelihood at zero: information times the fit, plus the score.
     theta : array of shape (P,)
@@ -72,84 +106,131 @@ def averaged(information: Floats, slope: Floats, theta: Floats, stiffness: Float
     groups : sequence of Group
         Coordinates with one smoothing parameter each. Others keep their penalty.
     """
-    known, lam, averaging = np.diag(information), stiffness.copy(), []
-    tolerance = _tolerance(information, groups)
+    known = information.diagonal
+    batches = _batches(known, theta, stiffness, groups, _tolerance(information, groups))
+    mean = _first(known, stiffness, batches)
+    variance = mean.copy()
+    for _ in range(_ROUNDS):
+        variances, estimate = information.posterior(mean, slope)
+        for batch in batches:
+            mean[batch.at], variance[batch.at] = _updated(batch, variances, estimate, mean)
+    return Penalties(mean, variance)
+
+
+def fractions(known: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]) -> Floats:
+    """Degrees of freedom (P,) of each coordinate, as if the data about others were other data.
+
+    Information about the coordinates (P,), the other arguments as those of :func:`averaged`.
+    """
+    lam = _first(known, stiffness, _batches(known, theta, stiffness, groups, np.ones_like(known)))
+    return np.asarray(known / np.maximum(known + lam, np.finfo(float).tiny))
+
+
+def _first(known: Floats, stiffness: Floats, batches: Sequence[_Part]) -> Floats:
+    """Penalties (P,) to start from: those that the sizes of the functions imply, up to the centres of the priors."""
+    found = stiffness.copy()
+    for batch in batches:
+        most = smoothing_parameters(batch.weight / known[batch.at], batch.centre)
+        lam = np.clip(np.minimum(batch.at.shape[1] / batch.size, most), SOFTEST, STIFFEST)
+        found[batch.at] = batch.weight * lam[:, np.newaxis]
+    return found
+
+
+def _batches(
+    known: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group], tolerance: Floats
+) -> list[_Part]:
+    """Groups with the same number of coordinates together, each array with a leading axis."""
+    found = defaultdict[tuple[int, bool], list[_Part]](list)
     for group in groups:
         at = group.at[known[group.at] > _SEEN * known[group.at].max()]
         if not len(at):
             continue
-        size = np.maximum(theta[at] ** 2, np.finfo(float).tiny)
+        square = np.maximum(theta[at] ** 2, np.finfo(float).tiny)
         weight = stiffness[at] / stiffness[at].min()
-        if group.line:
-            lam[at] = np.clip(np.minimum(1.0 / size, known[at] / _LINES), SOFTEST, STIFFEST)
-            continue
-        centre = smoothing_parameter(weight / known[at], _centre(group, len(at)))
-        lam[at] = weight * np.clip(min(len(at) / float(weight @ size), centre), SOFTEST, STIFFEST)
-        own = float(np.average(tolerance[at], weights=size * known[at])) if group.main else 1.0
-        averaging.append((group, at, weight, float(weight @ size), own))
-    for _ in range(_ROUNDS):
-        variance, estimate = _posterior(information, lam, slope)
-        for group, at, weight, size, own in averaging:
-            precision = 1.0 / variance[at]
-            c, q = (precision - lam[at]) / weight, precision * estimate[at] / np.sqrt(weight)
-            found = _expected(c, q, group)
-            edf = max(float((1.0 - lam[at] * variance[at]).sum()), _LEAST_FRACTION)
-            # Fellner and Schall's step with the fitted function
-            found = found**own * min(found, edf / size) ** (1.0 - own)
-            lam[at] = weight * np.clip(found, SOFTEST, STIFFEST)
-    return lam
+        own = np.average(tolerance[at], weights=square * known[at]) if group.main and not group.line else 1.0
+        shaped = group.main and bool(np.ptp(weight) > 0.0)
+        centre = LINE_CENTRE if group.line else group.portion * min(CENTRE, 0.5 * len(at))
+        part = _Part(at, weight, *map(np.asarray, (weight @ square, centre, own, shaped)))
+        found[len(at), shaped].append(part)
+    return [_stacked(parts) for parts in found.values()]
 
 
-def _centre(group: Group, count: int) -> float:
-    return group.portion * min(_CENTRE, 0.5 * count)
+def _stacked(parts: Iterable[_Part]) -> _Part:
+    return _Part(*(np.stack(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
 
 
-def _expected(c: Floats, q: Floats, group: Group) -> float:
-    """Lambda with the posterior mean of the degrees of freedom, for information c (m,) and slopes q (m,)."""
-    seen = c > _SEEN * c.max()
-    if not seen.any():
-        return STIFFEST
-    c, q = c[seen], q[seen]
-    lam = (smoothing_parameter(1.0 / c, _centre(group, len(c))) * np.exp(_GRID))[:, np.newaxis]
-    log_posterior = 0.5 * (q**2 / (c + lam) - np.log1p(c / lam)).sum(axis=1) - np.log(np.cosh(0.5 * _GRID))
-    posterior = np.exp(log_posterior - log_posterior.max())
-    return smoothing_parameter(1.0 / c, float(posterior @ (c / (c + lam)).sum(axis=1) / posterior.sum()))
+def _updated(batch: _Part, variances: Floats, estimate: Floats, mean: Floats) -> tuple[Floats, Floats]:
+    """Penalties (groups, m) of mean and variance, from the posterior under the present ones of the mean."""
+    present, precision = mean[batch.at], 1.0 / variances[batch.at]
+    c = np.maximum(precision - present, _SEEN * precision)
+    inner, between = _mixture(c, precision * estimate[batch.at], batch)
+    edf = np.maximum((1.0 - present / precision).sum(axis=1), _LEAST_FRACTION)
+    # Where the data do not say which column has an effect, the fit does: Fellner and Schall's step with its function
+    largest = batch.weight * (edf / batch.size)[:, np.newaxis]
+    own = batch.own[:, np.newaxis]
+
+    def penalty(variance: Floats) -> Floats:
+        found = np.clip(1.0 / variance - c, SOFTEST, STIFFEST * batch.weight)
+        return np.asarray(found**own * np.minimum(found, largest) ** (1.0 - own))
+
+    return penalty(inner), penalty(inner + own * between)
 
 
-def _posterior(information: Floats, lam: Floats, slope: Floats) -> tuple[Floats, Floats]:
-    """Variances (P,) and means (P,) of the coordinates under such penalties."""
-    root = root_of(information, lam)
-    inverse, _ = scipy.linalg.lapack.dpotri(root, lower=1)
-    return np.diag(inverse).copy(), scipy.linalg.cho_solve((root, True), slope, check_finite=False)
+def _mixture(c: Floats, q: Floats, batch: _Part) -> tuple[Floats, Floats]:
+    """Mean of the variances and variance of the means, (groups, m) each, over smoothing parameters and shapes.
 
-
-def _tolerance(information: Floats, groups: Sequence[Group]) -> Floats:
-    """Root of the share of the information about coordinates of main effects that other coordinates of them do not
-    have, (P,): where it is small, the data do not say which column has an effect, and the fit decides.
+    Parameters
+    ----------
+    c, q : arrays of shape (groups, m)
+        Information about each coordinate, and slope at zero.
+    batch : _Part
     """
-    out = np.ones(len(information))
+    shapes = SHAPES if batch.shaped.all() else (1.0,)
+    inverses, log_posteriors = [], []
+    for shape in shapes:
+        weight = batch.weight**shape
+        centre = smoothing_parameters(weight / c, batch.centre)
+        lam = (centre[:, np.newaxis] * np.exp(_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]
+        inverse = 1.0 / (c[:, np.newaxis] + lam)
+        fit = (q**2)[:, np.newaxis] * inverse + np.log(lam * inverse)
+        log_posteriors.append(0.5 * fit.sum(axis=2) - np.log(np.cosh(0.5 * _GRID)))
+        inverses.append(inverse)
+    log_posterior, inverse = np.concatenate(log_posteriors, axis=1), np.concatenate(inverses, axis=1)
+    posterior = np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    inner = np.einsum("gt,gtm->gm", posterior, inverse)
+    off = np.einsum("gt,gtm->gm", posterior, (inverse - inner[:, np.newaxis]) ** 2)
+    return inner, q**2 * off
+
+
+def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
+    """Lambda (groups,) with ``sum_i 1 / (1 + lambda ratio_i) = edf`` in each group, by bisection.
+
+    Parameters
+    ----------
+    ratios : array of shape (groups, m)
+        Of penalty to information, positive.
+    edf : array of shape (groups,)
+        Between 0 and m.
+    """
+    low = -np.log(ratios).mean(axis=1) - _WIDEST
+    high = low + 2.0 * _WIDEST
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        beyond = (1.0 / (1.0 + np.exp(middle)[:, np.newaxis] * ratios)).sum(axis=1) > edf
+        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+    return np.asarray(np.exp(0.5 * (low + high)))
+
+
+def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:
+    """Root of the share of the information about a coordinate of main effects that the others do not have, over the one
+    that is enough, between 0 and 1: (P,). Near 0 the data do not say which column has an effect, and the fit decides.
+    """
+    out = np.ones(len(information.diagonal))
     at = np.concatenate([group.at for group in groups if group.main] or [np.zeros(0, dtype=np.intp)])
     if len(at):
-        scale = np.sqrt(np.maximum(np.diag(information)[at], np.finfo(float).tiny))
-        correlation = information[np.ix_(at, at)] / np.outer(scale, scale) + _RIDGE * np.eye(len(at))
+        own = np.searchsorted(information.at, at)
+        scale = np.sqrt(np.maximum(information.diagonal[at], np.finfo(float).tiny))
+        correlation = information.matrix[np.ix_(own, own)] / np.outer(scale, scale) + _RIDGE * np.eye(len(at))
         out[at] = 1.0 / np.sqrt(np.diag(np.linalg.inv(correlation)))
-    return np.clip(out, 0.0, 1.0)
-
-
-def root_of(information: Floats, penalty: Floats) -> Floats:
-    """Lower Cholesky factor of the information plus a diagonal of penalties."""
-    mean = (np.trace(information) + penalty.sum()) / len(penalty)
-    for jitter in (1e-10, 1e-7, 1e-4):
-        try:
-            lifted = information.copy()
-            np.einsum("ii->i", lifted)[:] += penalty + jitter * mean
-            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, overwrite_a=True, check_finite=False))
-        except np.linalg.LinAlgError:
-            continue
-    raise np.linalg.LinAlgError("the information of the rows is not finite")
-
-
-def variances(root: Floats) -> Floats:
-    """Diagonal (P,) of ``(L L')^-1``, of a lower triangle L: squares of the columns of its inverse, added up."""
-    inverse, _ = lapack.dtrtri(root, lower=1)
-    return np.asarray(np.einsum("ij,ij->j", inverse, inverse))
+    return np.clip(out / TOLD_APART, 0.0, 1.0)

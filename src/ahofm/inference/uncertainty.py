@@ -1,47 +1,108 @@
 """The band around a fit: the Bayesian covariance of a penalised fit, and an estimate of its bias.
 
-    V = (H + S)^-1        shift = V (J' score - S theta)        H = sum omega J'J
+    V = (H + S)^-1        shift = (H + R)^-1 (J' score - R theta)        H = sum omega J'J
 
-Smoothing parameters in S are averages over what the data leave open about them
+The penalties S and R are averages over what the data leave open about them, S for variances and R for means
 (:mod:`ahofm.inference.averaged_smoothing`). Averaged over a function's points, V holds the variance of the best fit
 under such penalties and its squared bias (Nychka 1988). The shift is the way from the fit to that one, so that
 ``V + shift^2`` is the mean squared error of the fit.
+
+Of terms, only main effects have a shift, given the interactions: a term of factors is no linear function of them, and
+the step of its linear approximation said nothing about its error (on the designs of benchmarks.bands, the surface after
+the step had 1.6 to 2.2 times the mean squared error of the fit). Rows have the whole step, for what else a fit misses:
+without it new rows of concrete and airfoil were covered by one to two points less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.inference.averaged_smoothing import STIFFEST, averaged, root_of, variances
+from ahofm.inference.averaged_smoothing import STIFFEST, averaged, fractions
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
+from ahofm.inference.information import Information, root_of, variances
 from ahofm.inference.many_levels import level_edf
 from ahofm.inference.tests_of_effects import Statistic, main_statistics, p_value
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
-from ahofm.model.band import Band, jacobian, pulled_back, starts_of, tables_at
+from ahofm.model.band import Band, Places, diagonal, jacobian, places_of, pulled_back, tables_at
 from ahofm.orders import PRODUCT, Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.training.data import row_counts
 from ahofm.training.settings import ESTIMATING
+from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED
 
-MOST_COEFFICIENTS, MOST_ROWS = 2_500, 20_000
-"""Coordinates of a linear predictor; rows whose curvature is looked at: more are sampled. Slopes are those of all rows:
-a sample's would move the centre of the band by the sample's noise."""
+MOST_ROWS = 20_000
+"""Rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a sample's would move the centre
+of the band by the sample's noise."""
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
 many levels has fewer, which are kept at all its codes.
 """
+
+
+@dataclass(frozen=True)
+class _Working:
+    """Rows as a linear predictor sees them, its scale divided out.
+
+    Attributes
+    ----------
+    codes : Codes
+        Of all n rows.
+    slope, curvature : arrays of shape (n,)
+        Of the rows' losses by the linear predictor, over the dispersion.
+    seen : array of int of shape (m,)
+        Rows whose curvature is looked at.
+    seen_curvature : array of shape (m,)
+        Theirs, for all rows together.
+    """
+
+    codes: Codes
+    slope: Floats
+    curvature: Floats
+    seen: NDArray[np.intp]
+    seen_curvature: Floats
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """Coordinates of all columns: values at the codes of main effects and factors, and what penalises them."""
+
+    mains: Sequence[Floats]
+    factors: Sequence[Floats]
+    columns: Sequence[ColumnPriors | None]
+    ranks: Orders
+    most: int
+
+    @property
+    def stiffness(self) -> list[Floats]:
+        """Penalties of each column's coordinates, the smoothest first."""
+        return [np.zeros(0) if one is None else one.stiffness[smoothest(one)] for one in self.columns]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The band of one linear predictor: see :class:`Band`."""
+
+    theta: Floats
+    root: Floats
+    shift: Floats
+    row_shift: Floats
+    edf: dict[int, Floats]
+    concurvity: Floats
+    statistics: dict[int, Statistic]
+    correlated: tuple[int, ...]
+    loose: Floats
 
 
 @one_blas_thread()
@@ -70,55 +131,99 @@ def band_of(
         seen = np.sort(np.random.default_rng(seed).permutation(len(kept))[:MOST_ROWS])
     curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
+    functions = _coordinates(_columns(model.encoder.codebooks), model)
     linear_predictors = [
-        predictor.scaled(0.0, 1.0 / scale).balanced().functions(model.encoder.codebooks)
+        replace(
+            predictor.scaled(0.0, 1.0 / scale).balanced().functions(model.encoder.codebooks),
+            means=predictor.product_means,
+        )
         for predictor, scale in zip(model.linear_predictors, scales, strict=True)
     ]
-    columns = _columns(model.encoder.codebooks)
-    mains, factors = _coordinates(columns, model.ranks.n_factors, model)
-    thetas, roots, moved, edf, shared = [], [], [], [], []
-    statistics: list[dict[int, Statistic]] = []
-    stiffness = [np.zeros(0) if column is None else column.stiffness[smoothest(column)] for column in columns]
-    starts = starts_of(mains, factors, model.ranks)
-    at = [slice(start, start + main.shape[1]) for start, main in zip(starts, mains, strict=False)]
-    for k, (at_codes, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
-        theta, firm, groups = at_fit(at_codes, mains, factors, columns, model.ranks, STIFFEST)
-        means = model.linear_predictors[k].product_means
-        tables = tables_at(theta, mains, factors, model.ranks, at_codes.loadings, means)
-        information = _information(codes.take(seen), tables, mains, factors, means, scale**2 * curvature[:, k])
-        score = -pulled_back(Chunk(codes), tables, mains, factors, scale * unit * g[:, k], means)
-        edf.append(_edf(information, firm, mains, factors, model.ranks))
-        left_out = _left_out(model, mains, scale**2 * float(unit.sum() / weights.sum()))
-        if left_out:
-            omega = scale**2 * unit * h[:, k]
-            for j, own in level_edf(codes, omega, mains, [firm[part] for part in at], left_out).items():
-                edf[-1][1][j] = own
-        softened = kappa * averaged(information, information @ theta + score, theta, firm, groups)
-        root = root_of(information, softened)
-        shared.append(concurvity_of(information, theta, at))
-        statistics.append(main_statistics(information, score, theta, softened, at, stiffness, edf[-1][1]))
-        units = _units(scale, mains, factors, model.ranks)
-        thetas.append(units * theta)
-        roots.append(root / units[:, np.newaxis])
-        moved.append(units * scipy.linalg.cho_solve((root, True), score - softened * theta))
-    used = sum(float(part.sum()) for own in edf for part in own.values())
+    found = []
+    for k, (tables, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
+        working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], seen, scale**2 * curvature[:, k])
+        left_out = _left_out(model, functions.mains, scale**2 * float(unit.sum() / weights.sum()))
+        found.append(_linear_predictor(working, tables, functions, left_out, scale, kappa))
+    used = sum(float(part.sum()) for one in found for part in one.edf.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
     return Band(
-        tuple(mains),
-        tuple(factors),
+        tuple(functions.mains),
+        tuple(functions.factors),
         dict(model.ranks),
-        tuple(thetas),
-        tuple(roots),
-        tuple(moved),
-        tuple(edf),
-        tuple(shared),
-        {j: p_value([part[j] for part in statistics], residual) for j in statistics[0]},
+        tuple(one.theta for one in found),
+        tuple(one.root for one in found),
+        tuple(one.shift for one in found),
+        tuple(one.edf for one in found),
+        tuple(one.concurvity for one in found),
+        {j: p_value([one.statistics[j] for one in found], residual) for j in found[0].statistics},
         loadings=tuple(
             {d: scale * own if d == PRODUCT else own for d, own in (tables.loadings or {}).items()}
             for tables, scale in zip(linear_predictors, scales, strict=True)
         ),
+        correlated=tuple(one.correlated for one in found),
+        loose=tuple(one.loose for one in found),
+        row_shifts=tuple(one.row_shift for one in found),
         product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
     )
+
+
+def _linear_predictor(
+    working: _Working, at_codes: Tables, functions: _Functions, left_out: dict[int, float], scale: float, kappa: float
+) -> _Found:
+    mains, factors, ranks = functions.mains, functions.factors, functions.ranks
+    theta, firm, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, STIFFEST)
+    tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, at_codes.means)
+    seen = Chunk(working.codes.take(working.seen))
+    known = diagonal(seen, tables, mains, factors, working.seen_curvature)
+    kept = _correlated(fractions(known, theta, firm, groups), functions)
+    places = places_of(mains, factors, ranks, kept.tolist())
+    at = [places.main(j) for j in range(len(mains))]
+    matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
+    few = len(working.seen) <= FEW_ROWS and len(kept) < len(theta) and bool((working.seen_curvature >= 0.0).all())
+    rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * jacobian(seen, tables, mains, factors) if few else None
+    information = Information(matrix, kept, known, rows)
+    score = -pulled_back(Chunk(working.codes), tables, mains, factors, working.slope)
+    edf = _edf(matrix, firm[kept], places, ranks)
+    if left_out:
+        found = level_edf(working.codes, working.curvature, mains, [firm[kept][part] for part in at], left_out)
+        for j, value in found.items():
+            edf[1][j] = value
+    penalties = averaged(information, information.times(theta) + score, theta, firm, groups)
+    softened, own = kappa * penalties.mean[kept], theta[kept]
+    slope = score[kept] - softened * own
+    mains_at = np.concatenate([[0], *(np.arange(part.start, part.stop) for part in at)]).astype(np.intp)
+    units = _units(scale, mains, factors, ranks)
+    loose = units**2 * information.posterior(kappa * penalties.variance, score)[0]
+    loose[kept] = 0.0
+    return _Found(
+        units * theta,
+        information.root(kappa * penalties.variance) / units[kept][:, np.newaxis],
+        units[kept] * _step(matrix, slope, softened, mains_at),
+        units[kept] * _step(matrix, slope, softened, np.arange(len(kept))),
+        edf,
+        concurvity_of(matrix, own, at),
+        main_statistics(matrix, score[kept], own, softened, at, functions.stiffness, edf[1]),
+        tuple(kept.tolist()),
+        loose if len(kept) < len(loose) else np.zeros(0),
+    )
+
+
+def _step(information: Floats, slope: Floats, penalty: Floats, moving: NDArray[np.intp]) -> Floats:
+    """Step (Q,) of some coordinates given the others, which have none."""
+    root = root_of(information[np.ix_(moving, moving)], penalty[moving])
+    found = np.zeros(len(penalty))
+    found[moving] = scipy.linalg.cho_solve((root, True), slope[moving])
+    return found
+
+
+def _correlated(edf: Floats, functions: _Functions) -> NDArray[np.intp]:
+    """Coordinates with a matrix: intercept, main effects and, of factors, those with most degrees of freedom."""
+    places = places_of(functions.mains, functions.factors, functions.ranks)
+    rank = edf.copy()
+    rank[0] = np.inf
+    for j in range(len(functions.mains)):
+        rank[places.main(j)] = np.inf
+    return np.sort(np.argsort(-rank, kind="stable")[: max(functions.most, int(np.isinf(rank).sum()))])
 
 
 def _information(
@@ -126,16 +231,16 @@ def _information(
     tables: Tables,
     mains: Sequence[Floats],
     factors: Sequence[Floats],
-    means: Floats | None,
+    places: Places,
     curvature: Floats,
 ) -> Floats:
-    """``J' diag(curvature) J`` of the rows' Jacobian, (P, P)."""
+    """``J' diag(curvature) J`` of the rows' Jacobian, (Q, Q)."""
     total: Floats = np.zeros(())
     convex = bool((curvature >= 0.0).all())
     roots = np.sqrt(curvature) if convex else curvature
     for start in range(0, codes.n_rows, 1_000):
         stop = min(start + 1_000, codes.n_rows)
-        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, means)
+        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, places)
         times = J * roots[start:stop, np.newaxis]
         total = total + (times.T @ times if convex else J.T @ times)  # a matrix by itself is half the work
     return total
@@ -173,14 +278,14 @@ def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
     return found
 
 
-def _coordinates(columns: Sequence[ColumnPriors | None], rank: int, model: Model) -> tuple[list[Floats], list[Floats]]:
+def _coordinates(columns: Sequence[ColumnPriors | None], model: Model) -> _Functions:
     """Values at the codes: all coordinates for main effects, the smoothest ones for factors if there are many."""
-    sizes = [0 if column is None else column.start.shape[1] for column in columns]
-    several = model.family.n_eta > 2
-    spare = int(MOST_COEFFICIENTS / np.sqrt(model.family.n_eta if several else 1)) - 1 - sum(sizes)
-    # Shared curves of several classes are many, and every class has a covariance: curves without room count as known.
-    least = 0 if several else 2
-    most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), least)
+    sizes, rank, n_eta = [0 if one is None else one.start.shape[1] for one in columns], model.ranks.n_factors, 1
+    if model.family.n_eta > 2:
+        n_eta = model.family.n_eta  # shared curves are many, and every class has a covariance
+    spare = int(MOST_COORDINATES / np.sqrt(n_eta)) - 1 - sum(sizes)
+    # Curves of several classes without room count as known
+    most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), 0 if n_eta > 1 else 2)
     mains, factors = [], []
     for book, column in zip(model.encoder.codebooks, columns, strict=True):
         values = np.zeros((book.n_codes, 0 if column is None else column.start.shape[1]))
@@ -188,7 +293,7 @@ def _coordinates(columns: Sequence[ColumnPriors | None], rank: int, model: Model
             known_codes(values)[:] = column.start[:, smoothest(column)]
         mains.append(values)
         factors.append(values[:, :most] if rank else values[:, :0])
-    return mains, factors
+    return _Functions(mains, factors, columns, model.ranks, int(MOST_CORRELATED / np.sqrt(n_eta)))
 
 
 def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
@@ -204,26 +309,15 @@ def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, f
     }
 
 
-def _edf(
-    information: Floats,
-    lam: Floats,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    ranks: Mapping[int, int],
-) -> dict[int, Floats]:
+def _edf(information: Floats, lam: Floats, places: Places, ranks: Orders) -> dict[int, Floats]:
     """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
     root = root_of(information, lam)
     penalty = np.einsum("ij,ij->i", root, root) - np.diag(information)
     diagonal = 1.0 - penalty * variances(root)
-    orders = Orders(ranks)
-    rank = orders.n_factors
-    out = {order: np.zeros(len(mains)) for order in orders.all}
-    start = 1
-    for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
-        out[1][j] = diagonal[start : start + main.shape[1]].sum()
-        start += main.shape[1]
-        block = diagonal[start : start + factor.shape[1] * rank].reshape(factor.shape[1], rank)
-        start += factor.shape[1] * rank
-        for order, part in orders.factor_slices.items():
-            out[order][j] = block[:, part].sum()
+    out = {order: np.zeros(len(places.sizes)) for order in ranks.all}
+    for j, factor in enumerate(places.factor):
+        out[1][j] = diagonal[places.main(j)].sum()
+        by_factor = np.bincount(factor, weights=diagonal[places.factors(j)], minlength=ranks.n_factors)
+        for order, part in ranks.factor_slices.items():
+            out[order][j] = by_factor[part].sum()
     return out

@@ -9,7 +9,7 @@ has followed the noise of its rows, and would find it again in their residuals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -45,10 +45,11 @@ class Band:
     ranks : dict of order to rank
     thetas : tuple of arrays of shape (P,), one per linear predictor
         Coordinates of the fit: the intercept, then by column those of its main effect and of its factors.
-    roots : tuple of arrays of shape (P, P), one per linear predictor
-        Lower triangles L with ``V = (L L')^-1``.
-    shifts : tuple of arrays of shape (P,)
-        One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned.
+    roots : tuple of arrays of shape (Q, Q), one per linear predictor
+        Lower triangles L with ``V = (L L')^-1``, of the Q coordinates that have correlations.
+    shifts : tuple of arrays of shape (Q,)
+        One Gauss–Newton step of main effects from the fit towards the data, given the factors: an estimate of the
+        fit's bias, with its sign turned.
     edf : tuple of dicts of order to array of shape (columns,)
         Effective degrees of freedom of each linear predictor.
     concurvity : tuple of arrays of shape (columns, columns)
@@ -60,6 +61,13 @@ class Band:
         What multiplies the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
     loadings : tuple of dicts of order to array of shape (rank,), one per linear predictor
         Weights of the factors' terms; they are certain. Empty: ones, as in files before version 4.
+    correlated : tuple of tuples of Q int, one per linear predictor
+        Which coordinates have correlations, in increasing order: the intercept, all of main effects, and those of
+        factors that data say something about. Empty: all P of them, as in files before version 5.
+    loose : tuple of arrays of shape (P,) or (0,), one per linear predictor
+        Variances of the other coordinates, of factors that data say little about; 0 for those with correlations.
+    row_shifts : tuple of arrays of shape (Q,)
+        The step of all coordinates together, for rows. Empty: ``shifts``, as in files before version 5.
     product_means : tuple of arrays of shape (columns, rank of product factors), one per linear predictor
         Constants of product factors; they are certain. Empty where there are none.
     """
@@ -75,19 +83,25 @@ class Band:
     tests: Mapping[int, float] = field(default_factory=dict)
     widths: tuple[float, ...] = ()
     loadings: tuple[Mapping[int, Floats], ...] = ()
+    correlated: tuple[tuple[int, ...], ...] = ()
+    loose: tuple[Floats, ...] = ()
+    row_shifts: tuple[Floats, ...] = ()
     product_means: tuple[Floats, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
-        """Standard errors of each row's linear predictors, as :meth:`std` has them: (n, linear predictors)."""
+        """Standard errors of each row's linear predictors, with the step of all coordinates: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
-            means = self.means_of(k)
-            tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k), means)
+            loadings, means = self.loadings_of(k), self.means_of(k)
+            tables = tables_at(theta, self.mains, self.factors, self.ranks, loadings, means)
+            places, loose, shift = self._places(k), self._loose(k), (self.row_shifts or self.shifts)[k]
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                found[rows, k] = self.std(jacobian(chunk, tables, self.mains, self.factors, means), k)
+                derivatives = jacobian(chunk, tables, self.mains, self.factors, places)
+                _, std = self.of(derivatives, k)
+                found[rows, k] = np.hypot(np.hypot(derivatives @ shift, std), self._loose_rows(chunk, tables, loose))
         return found * (self.widths or 1.0)
 
     def loadings_of(self, k: int) -> Mapping[int, Floats]:
@@ -98,8 +112,30 @@ class Band:
         """Constants of product factors of a linear predictor."""
         return self.product_means[k] if self.product_means else None
 
+    def _interacts(self, order: int) -> bool:
+        """Whether there are interactions of so many columns."""
+        return order > 1 and (order in self.ranks or PRODUCT in self.ranks)
+
+    def _places(self, k: int) -> Places:
+        """Where the coordinates with correlations are."""
+        return places_of(self.mains, self.factors, self.ranks, self.correlated[k] if self.correlated else None)
+
+    def _loose(self, k: int) -> list[Floats]:
+        """Variances (codes, factors) of each column's factors by the coordinates without correlations, if any."""
+        if not self.loose or not len(self.loose[k]):
+            return []
+        starts = starts_of(self.mains, self.factors, self.ranks)
+        return [values**2 @ self._block(self.loose[k], j, starts) for j, values in enumerate(self.factors)]
+
+    def _loose_rows(self, chunk: Chunk, tables: Tables, loose: Sequence[Floats]) -> Floats:
+        """Standard deviations (n,) of rows by the coordinates without correlations."""
+        total, rows = np.zeros(chunk.n_rows), _rows(chunk)
+        for j, (variances, codes) in enumerate(zip(loose, chunk.codes.columns, strict=False)):
+            total += (variances[codes] * _slopes(rows, tables, j) ** 2).sum(axis=1)
+        return np.asarray(np.sqrt(total))
+
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
-        """Standard errors of quantities with derivatives (n, P) by the coordinates of linear predictor k.
+        """Standard errors of quantities with derivatives (n, Q) by the coordinates with correlations.
 
         The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
         """
@@ -144,31 +180,99 @@ class Band:
 
     @one_blas_thread()
     def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
-        """Derivatives (n, P) of the term of some columns at codes (n,) of each: a main effect, an interaction."""
-        starts, orders, order = starts_of(self.mains, self.factors, self.ranks), Orders(self.ranks), len(columns)
-        out = np.zeros((len(codes[0]), starts[-1]))
-        if order == 1:
+        """Derivatives (n, Q) of the term of some columns at codes (n,) of each: a main effect, an interaction."""
+        places = self._places(k)
+        out = np.zeros((len(codes[0]), places.starts[-1]))
+        if len(columns) == 1:
             j = columns[0]
-            out[:, starts[j] : starts[j] + self.mains[j].shape[1]] = self.mains[j][codes[0]]
+            out[:, places.main(j)] = self.mains[j][codes[0]]
             return out
-        own = [self.factors[j][at] for j, at in zip(columns, codes, strict=True)]
-        values = [v @ self._block(self.thetas[k], j, starts) for v, j in zip(own, columns, strict=True)]
-        weights, means = np.zeros(orders.n_factors), self.means_of(k)
-        if order in orders:
-            weights[orders.factor_slices[order]] = self.loadings_of(k)[order]
+        if not self._interacts(len(columns)):
+            return out
+        for j, at, others in self._others(columns, codes, k):
+            out[:, places.factors(j)] = self.factors[j][:, places.coordinate[j]][at] * others[:, places.factor[j]]
+        return out
+
+    def term_std(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
+        """Standard errors (n,) of the term of some columns at codes (n,) of each, by all coordinates."""
+        return np.hypot(self.std(self.term(columns, codes, k), k), np.sqrt(self.loose_variance(columns, codes, k)))
+
+    def loose_variance(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
+        """Variances (n,) of the term of some columns by the coordinates without correlations."""
+        total, loose = np.zeros(len(codes[0])), self._loose(k)
+        if loose and self._interacts(len(columns)):
+            for j, at, others in self._others(columns, codes, k):
+                total += (loose[j][at] * others**2).sum(axis=1)
+        return total
+
+    def _others(
+        self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int
+    ) -> Iterator[tuple[int, NDArray[Any], Floats]]:
+        """Each column of an interaction, its codes (n,), and the derivatives (n, factors) by its factors' values."""
+        orders, loadings, means = Orders(self.ranks), self.loadings_of(k), self.means_of(k)
+        weights = np.zeros(orders.n_factors)
+        if len(columns) in orders:
+            weights[orders.factor_slices[len(columns)]] = loadings[len(columns)]
         if means is not None:  # columns outside the set count with their constants
             outside = np.delete(means, list(columns), axis=0).prod(axis=0)
-            weights[orders.factor_slices[PRODUCT]] = self.loadings_of(k)[PRODUCT] * outside
-        for at, j in enumerate(columns):
-            others = weights * np.prod([value for other, value in enumerate(values) if other != at], axis=0)
-            block = own[at][:, :, np.newaxis] * others[:, np.newaxis]
-            out[:, starts[j] + self.mains[j].shape[1] : starts[j + 1]] = block.reshape(len(out), -1)
-        return out
+            weights[orders.factor_slices[PRODUCT]] = loadings[PRODUCT] * outside
+        starts = starts_of(self.mains, self.factors, self.ranks)
+        values = [
+            self.factors[j][at] @ self._block(self.thetas[k], j, starts) for j, at in zip(columns, codes, strict=True)
+        ]
+        for place, (j, at) in enumerate(zip(columns, codes, strict=True)):
+            yield j, at, weights * np.prod([own for other, own in enumerate(values) if other != place], axis=0)
 
     def _block(self, theta: Floats, column: int, starts: Sequence[int]) -> Floats:
         """Coordinates of a column's factors: (coordinates, factors)."""
         part = theta[starts[column] + self.mains[column].shape[1] : starts[column + 1]]
         return part.reshape(self.factors[column].shape[1], -1)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where coordinates with correlations are among themselves: the intercept, then by column main effect and factors.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        First of every column, and their number Q.
+    sizes : tuple of int
+        How many of a column are those of its main effect.
+    coordinate, factor : tuples of arrays of int
+        Of each of these coordinates of a column's factors: which function of the column, and of which factor.
+    """
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    coordinate: tuple[NDArray[np.intp], ...]
+    factor: tuple[NDArray[np.intp], ...]
+
+    def main(self, j: int) -> slice:
+        """Those of a column's main effect."""
+        return slice(self.starts[j], self.starts[j] + self.sizes[j])
+
+    def factors(self, j: int) -> slice:
+        """Those of a column's factors."""
+        return slice(self.starts[j] + self.sizes[j], self.starts[j + 1])
+
+
+def places_of(
+    mains: Sequence[Floats],
+    factors: Sequence[Floats],
+    ranks: Mapping[int, int],
+    correlated: Sequence[int] | None = None,
+) -> Places:
+    """Where coordinates are: all of main effects, and of factors all or those among the numbers given."""
+    rank, ends = Orders(ranks).n_factors, starts_of(mains, factors, ranks)
+    sizes = tuple(main.shape[1] for main in mains)
+    numbers = np.arange(ends[-1]) if correlated is None else np.asarray(correlated, dtype=np.intp)
+    own = [
+        numbers[slice(*np.searchsorted(numbers, (start + size, end)))] - start - size
+        for start, size, end in zip(ends[:-1], sizes, ends[1:], strict=True)
+    ]
+    starts = accumulate((size + len(part) for size, part in zip(sizes, own, strict=True)), initial=1)
+    return Places(tuple(starts), sizes, *zip(*(np.divmod(part, max(rank, 1)) for part in own), strict=True))
 
 
 def _solved(root: Floats, right: Floats) -> Floats:
@@ -204,34 +308,46 @@ def tables_at(
         for own, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
             main_of(own)[:] -= own[:, part] @ weight
             own[:, part] += mean
-    return Tables(intercept, *orders.split(np.vstack(found)), loadings)
+    return Tables(intercept, *orders.split(np.vstack(found)), loadings, means)
 
 
 def jacobian(
-    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], means: Floats | None = None
+    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], places: Places | None = None
 ) -> Floats:
-    """Derivatives (n, P) of linear predictors by the coordinates: intercept, then main effect and factors by column."""
-    rows, alone = _rows(chunk), _alone(tables, means, len(mains))
-    parts = [np.ones((chunk.n_rows, 1))]
+    """Derivatives (n, Q) of linear predictors by coordinates: intercept, then main effect and factors by
+    column. All coordinates where no places are given.
+    """
+    at = places_of(mains, factors, tables.orders) if places is None else places
+    rows = _rows(chunk)
+    out = np.empty((chunk.n_rows, at.starts[-1]))
+    out[:, 0] = 1.0
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
         codes = chunk.codes.columns[j]
-        parts.append(main[codes])
-        if tables.width > 1:
-            others = factors_of(rows.leave_one_out(tables, j)) - alone[j]
-            parts.append((factor[codes][:, :, np.newaxis] * others[:, np.newaxis]).reshape(chunk.n_rows, -1))
-    return np.hstack(parts)
+        out[:, at.main(j)] = main[codes]
+        if len(at.factor[j]):
+            others = _slopes(rows, tables, j)
+            out[:, at.factors(j)] = factor[:, at.coordinate[j]][codes] * others[:, at.factor[j]]
+    return out
 
 
-def pulled_back(
-    chunk: Chunk,
-    tables: Tables,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    g: Floats,
-    means: Floats | None = None,
+def diagonal(
+    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], weight: Floats
 ) -> Floats:
+    """``sum_i weight_i J_ip^2`` (P,) of the rows' Jacobian and weights (n,), without J."""
+    rows = _rows(chunk)
+    parts = [np.array([weight.sum()])]
+    for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
+        codes = chunk.codes.columns[j]
+        mass = np.bincount(codes, weights=weight, minlength=len(main))
+        parts.append(mass @ main**2)
+        if factor.shape[1] and tables.width > 1:
+            others = _slopes(rows, tables, j)
+            parts.append(((factor**2)[codes].T @ (weight[:, np.newaxis] * others**2)).ravel())
+    return np.concatenate(parts)
+
+
+def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
     """``J' g`` of the rows' Jacobian (n, P) and numbers (n,), by sums per code: in one pass, without J."""
-    alone = _alone(tables, means, len(mains))
     (slopes,) = _rows(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
     starts = list(accumulate(map(len, mains), initial=0))
     parts = [np.array([slopes.intercept])]
@@ -239,15 +355,20 @@ def pulled_back(
         parts.append(main.T @ slopes.main[a:b])
         if tables.factors:
             own = tables.orders.joined_factors({order: part[a:b] for order, part in slopes.factors.items()})
-            parts.append((factor.T @ (own - np.outer(slopes.main[a:b], alone[j]))).ravel())
+            parts.append((factor.T @ (own - np.outer(slopes.main[a:b], _alone(tables, j)))).ravel())
     return np.concatenate(parts)
 
 
-def _alone(tables: Tables, means: Floats | None, n_columns: int) -> Floats:
-    """Weights of functions in what whole products say of their column alone: (columns, factors)."""
-    found = np.zeros((n_columns, tables.orders.n_factors))
-    if means is not None:
-        found[:, tables.orders.factor_slices[PRODUCT]] = of_one_column(means, tables.loading(PRODUCT))
+def _slopes(rows: Rows, tables: Tables, j: int) -> Floats:
+    """Derivatives (n, factors) by the values of a column's factors."""
+    return np.asarray(factors_of(rows.leave_one_out(tables, j)) - _alone(tables, j))
+
+
+def _alone(tables: Tables, j: int) -> Floats:
+    """Weights (factors,) of a column's factors in what whole products say of it alone, which is in its main effect."""
+    found = np.zeros(tables.orders.n_factors)
+    if tables.means is not None:
+        found[tables.orders.factor_slices[PRODUCT]] = of_one_column(tables.means, tables.loading(PRODUCT))[j]
     return found
 
 

@@ -4,8 +4,8 @@ The metadata are ``{"format": "ahofm", "version": "5", "model": <JSON>, "sha256"
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
-precision, which changes standard errors by a millionth. What was learned is stored, not how to learn it again: every
-later version predicts the same.
+precision, which changes standard errors by a millionth. Factors that linear predictors share are stored once. What was
+learned is stored, not how to learn it again: every later version predicts the same.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
+from ahofm.model.shared_factors import restore, share
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
 from ahofm.writing import replacing
 
@@ -64,7 +65,10 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"loadings"}),
         Model: frozenset({"validated"}),
     },
-    5: {Predictor: frozenset({"product_means"}), Band: frozenset({"product_means"})},
+    5: {
+        Predictor: frozenset({"product_means"}),
+        Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
+    },
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
@@ -101,7 +105,9 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     Raises TypeError for a family, column kind or label that is not built in, ValueError for parts that do not fit.
     """
     tensors = dict[str, NDArray[Any]]()
-    text = json.dumps(_pack(model, "model", tensors), allow_nan=False)
+    parts = _pack(model, "model", tensors)
+    share(parts, tensors)
+    text = json.dumps(parts, allow_nan=False)
     _check(model)
     metadata = {"format": FORMAT, "version": str(VERSION), "model": text, "sha256": _digest(text, tensors)}
     data = _sorted_header(safetensors.numpy.save(tensors, metadata))
@@ -136,6 +142,7 @@ def load(path: str | os.PathLike[str]) -> Model:
             parts, tensors = _renamed(parts, tensors)
         if int(version) < 4:
             _add_loadings(parts, "model", tensors)
+        restore(parts, tensors)
         model: Model = _unpack(_completed(parts, int(version)), Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")

@@ -1,0 +1,101 @@
+"""Information about the coordinates of a linear predictor, and the Gaussian posterior under penalties of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from ahofm.columns.basis import Floats
+
+_LEAST_PENALTY = 1e-6
+"""Of the information, for coordinates without a penalty, where priors must be proper."""
+
+
+@dataclass(frozen=True)
+class Information:
+    """Information about P coordinates: a matrix for some of them, a diagonal for the others, of which data say little.
+
+    Where rows are few they say how all coordinates go together.
+
+    Attributes
+    ----------
+    matrix : array of shape (Q, Q)
+    at : array of int of shape (Q,)
+        Which coordinates it is of, in increasing order.
+    diagonal : array of shape (P,)
+        Of all coordinates.
+    rows : array of shape (n, P) or None
+        Jacobian, times the roots of the rows' curvatures.
+    """
+
+    matrix: Floats
+    at: NDArray[np.intp]
+    diagonal: Floats
+    rows: Floats | None = None
+
+    @classmethod
+    def whole(cls, matrix: Floats) -> Information:
+        """A matrix for all coordinates."""
+        return cls(matrix, np.arange(len(matrix)), np.diag(matrix).copy())
+
+    def times(self, theta: Floats) -> Floats:
+        """The product with a vector (P,)."""
+        if self.rows is not None:
+            return np.asarray(self.rows.T @ (self.rows @ theta))
+        found = self.diagonal * theta
+        found[self.at] = self.matrix @ theta[self.at]
+        return found
+
+    def posterior(self, penalty: Floats, slope: Floats) -> tuple[Floats, Floats]:
+        """Variances (P,) and means (P,) of the coordinates under penalties (P,), with slopes (P,) at zero."""
+        if self.rows is not None:
+            prior, known = self._by_rows(penalty)
+            return prior - np.einsum("ij,ij->j", known, known), prior * slope - known.T @ (known @ slope)
+        variance = 1.0 / np.maximum(self.diagonal + penalty, np.finfo(float).tiny)
+        mean = variance * slope
+        root = root_of(self.matrix, penalty[self.at])
+        mean[self.at] = scipy.linalg.cho_solve((root, True), slope[self.at], check_finite=False)
+        variance[self.at] = np.diag(lapack.dpotri(root, lower=1)[0])
+        return variance, mean
+
+    def root(self, penalty: Floats) -> Floats:
+        """Lower triangle L (Q, Q): ``(L L')^-1`` is the covariance of the coordinates of the matrix."""
+        if self.rows is None:
+            return root_of(self.matrix, penalty[self.at])
+        prior, known = self._by_rows(penalty)
+        covariance = np.diag(prior[self.at]) - known[:, self.at].T @ known[:, self.at]
+        scale = np.sqrt(np.diag(covariance))
+        inverse = np.linalg.inv(covariance / np.outer(scale, scale))
+        return root_of(0.5 * (inverse + inverse.T), np.zeros(len(scale))) / scale[:, np.newaxis]
+
+    def _by_rows(self, penalty: Floats) -> tuple[Floats, Floats]:
+        """Variances (P,) of the prior, and U (n, P) with U'U what the rows take from them: Woodbury's formula."""
+        if self.rows is None:
+            raise ValueError("there are no rows")
+        prior = 1.0 / np.maximum(penalty, _LEAST_PENALTY * np.maximum(self.diagonal, np.finfo(float).tiny))
+        scaled = self.rows * prior
+        root = root_of(scaled @ self.rows.T, np.ones(len(scaled)))
+        return prior, np.asarray(scipy.linalg.solve_triangular(root, scaled, lower=True, check_finite=False))
+
+
+def root_of(information: Floats, penalty: Floats) -> Floats:
+    """Lower Cholesky factor of the information plus a diagonal of penalties."""
+    mean = (np.trace(information) + penalty.sum()) / len(penalty)
+    for jitter in (1e-10, 1e-7, 1e-4):
+        try:
+            lifted = information.copy()
+            np.einsum("ii->i", lifted)[:] += penalty + jitter * mean
+            return np.asarray(scipy.linalg.cholesky(lifted, lower=True, overwrite_a=True, check_finite=False))
+        except np.linalg.LinAlgError:
+            continue
+    raise np.linalg.LinAlgError("the information of the rows is not finite")
+
+
+def variances(root: Floats) -> Floats:
+    """Diagonal (P,) of ``(L L')^-1``, of a lower triangle L: squares of the columns of its inverse, added up."""
+    inverse, _ = lapack.dtrtri(root, lower=1)
+    return np.asarray(np.einsum("ij,ij->j", inverse, inverse))

@@ -1,0 +1,61 @@
+"""Factors that all linear predictors of a model have in common, once in a file.
+
+The classes of a model share their curves: coefficients of a column, (functions, 1 + factors), then differ between
+linear predictors in their first column, the main effect. A file holds the others for the first linear predictor only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ahofm.orders import FACTORS, MAIN
+
+_KIND = {"type": "main effect"}
+"""What stands in the JSON for coefficients whose factors are those of the first linear predictor."""
+
+
+def share(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
+    """Take factors that are those of the first linear predictor out of the tensors of a packed model."""
+    for parts, j, place, first in _later(model, "model"):
+        own, other = tensors[place], tensors[first]
+        if own.shape == other.shape and own.shape[1] > 1 and np.array_equal(own[:, FACTORS], other[:, FACTORS]):
+            tensors[place] = np.ascontiguousarray(own[:, MAIN])
+            parts[j] = dict(_KIND)
+
+
+def restore(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
+    """Put them back, before a model is unpacked. Raises ValueError where parts do not fit together."""
+    for parts, j, place, first in _later(model, "model"):
+        if parts[j] == _KIND:
+            own, other = tensors.get(place), tensors.get(first)
+            if (
+                own is None
+                or other is None
+                or other.ndim != 2
+                or own.shape != other.shape[:1]
+                or own.dtype != other.dtype
+            ):
+                raise ValueError(f"tensor {place} is missing, or is no main effect beside the factors of {first}")
+            tensors[place] = np.column_stack([own, other[:, FACTORS]])
+            parts[j] = {"type": "numbers"}
+
+
+def _later(model: Any, where: str) -> Iterator[tuple[list[Any], int, str, str]]:
+    """Coefficients of all linear predictors but the first: the JSON they stand in, where in it, and tensors' names.
+
+    The name of the tensor, and that of the first linear predictor. Also of models of lower orders.
+    """
+    predictors = model.get("linear_predictors") if isinstance(model, dict) else None
+    for k, predictor in enumerate(predictors if isinstance(predictors, list) else []):
+        coef = predictor.get("coef") if isinstance(predictor, dict) else None
+        if k == 0 or not isinstance(coef, list):
+            continue
+        for j in range(len(coef)):
+            yield coef, j, f"{where}.linear_predictors.{k}.coef.{j}", f"{where}.linear_predictors.0.coef.{j}"
+    lower = model.get("lower") if isinstance(model, dict) else None
+    for i, one in enumerate(lower if isinstance(lower, list) else []):
+        yield from _later(one, f"{where}.lower.{i}")
