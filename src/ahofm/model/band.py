@@ -317,7 +317,7 @@ def diagonal(
         codes = chunk.codes.columns[j]
         mass = np.bincount(codes, weights=weight, minlength=len(main))
         parts.append(mass @ main**2)
-        if tables.width > 1:
+        if factor.shape[1] and tables.width > 1:
             others = factors_of(rows.leave_one_out(tables, j))
             parts.append(((factor**2)[codes].T @ (weight[:, np.newaxis] * others**2)).ravel())
     return np.concatenate(parts)
