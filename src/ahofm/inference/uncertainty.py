@@ -7,10 +7,8 @@ The penalties S and R are averages over what the data leave open about them, S f
 under such penalties and its squared bias (Nychka 1988). The shift is the way from the fit to that one, so that
 ``V + shift^2`` is the mean squared error of the fit.
 
-Of terms, only main effects have a shift, given the interactions: a term of factors is no linear function of them, and
-the step of its linear approximation said nothing about its error (on the designs of benchmarks.bands, the surface after
-the step had 1.6 to 2.2 times the mean squared error of the fit). Rows have the whole step, for what else a fit misses:
-without it new rows of concrete and airfoil were covered by one to two points less.
+Main effects have the shift that they have given the factors, and rows that of all coordinates together: a term of
+factors is no linear function of them, and what their step takes from main effects is no estimate of anything.
 """
 
 from __future__ import annotations
@@ -192,14 +190,17 @@ def _linear_predictor(
     softened, own = kappa * penalties.mean[kept], theta[kept]
     slope = score[kept] - softened * own
     mains_at = np.concatenate([[0], *(np.arange(part.start, part.stop) for part in at)]).astype(np.intp)
+    row_shift = _step(matrix, slope, softened, np.arange(len(kept)))
+    shift = row_shift.copy()
+    shift[mains_at] = _step(matrix, slope, softened, mains_at)[mains_at]
     units = _units(scale, mains, factors, ranks)
     loose = units**2 * information.posterior(kappa * penalties.variance, score)[0]
     loose[kept] = 0.0
     return _Found(
         units * theta,
         information.root(kappa * penalties.variance) / units[kept][:, np.newaxis],
-        units[kept] * _step(matrix, slope, softened, mains_at),
-        units[kept] * _step(matrix, slope, softened, np.arange(len(kept))),
+        units[kept] * shift,
+        units[kept] * row_shift,
         edf,
         concurvity_of(matrix, own, at),
         main_statistics(matrix, score[kept], own, softened, at, functions.stiffness, edf[1]),

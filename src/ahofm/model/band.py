@@ -48,8 +48,8 @@ class Band:
     roots : tuple of arrays of shape (Q, Q), one per linear predictor
         Lower triangles L with ``V = (L L')^-1``, of the Q coordinates that have correlations.
     shifts : tuple of arrays of shape (Q,)
-        One Gauss–Newton step of main effects from the fit towards the data, given the factors: an estimate of the
-        fit's bias, with its sign turned.
+        One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned. Of
+        main effects it is the step given the factors.
     edf : tuple of dicts of order to array of shape (columns,)
         Effective degrees of freedom of each linear predictor.
     concurvity : tuple of arrays of shape (columns, columns)
