@@ -1,7 +1,7 @@
 """How often intervals hold: simulated rows with a known truth, many times over.
 
 ``make bench-coverage`` prints a table and writes benchmarks/results/coverage.csv. Six columns, uniform margins,
-independent or with normal correlations of one half; main effects of three columns and two pair interactions. 40
+independent or with normal correlations of one half; main effects of three columns and two pair interactions. 12
 replications a cell. "kept" is the share of replications whose model has pair factors: a band knows nothing of an
 interaction that the fit has dropped.
 """
@@ -87,11 +87,14 @@ def replication(cell: Cell, seed: int) -> dict[str, float]:
         "new": float(np.mean((below <= targets) & (targets <= above))),
         "kept": float(2 in model.model_.ranks),
     }
-    return found | effects(model, scale)
+    return found | effects(model, scale, X)
 
 
-def effects(model: AHOFMRegressor, scale: float) -> dict[str, float]:
-    """Coverage of the effects themselves, over the codes of their columns and centred on them."""
+def effects(model: AHOFMRegressor, scale: float, X: Floats) -> dict[str, float]:
+    """Coverage of the effects themselves, over the codes of their columns and centred on them.
+
+    The main effect has what its column's pair is on average over the rows' values of the other column.
+    """
     reach = float(stats.norm.ppf(0.5 + LEVEL / 2))
     frozen, band = model.model_, model.band_
     (tables,) = frozen.tables()
@@ -99,7 +102,7 @@ def effects(model: AHOFMRegressor, scale: float) -> dict[str, float]:
     ends = np.cumsum([0, *(book.n_codes for book in books)])
     values = [np.asarray(book.support.values, dtype=float) for book in books]
     share = books[0].mass[:-1] / books[0].mass[:-1].sum()
-    curve = scale * np.cos(3 * values[0])
+    curve = scale * (np.cos(3 * values[0]) + 2.4 * values[0] ** 2 * X[:, 4].mean())
     spread = band.term_std((0,), [np.arange(len(values[0]))])
     off = tables.main[ends[0] : ends[1] - 1] - (curve - share @ curve)
     found = {"main": float(share @ (np.abs(off) <= reach * spread))}
@@ -110,7 +113,7 @@ def effects(model: AHOFMRegressor, scale: float) -> dict[str, float]:
         at = rng.integers(0, len(values[a]), 300), rng.integers(0, len(values[b]), 300)
         spread = band.term_std((a, b), at)
         pair = tables.factors.get(2)
-        own = np.zeros(300) if pair is None else (pair[ends[a] + at[0]] * pair[ends[b] + at[1]]).sum(axis=1)
+        own = np.zeros(300) if pair is None else (pair[ends[a] + at[0]] * pair[ends[b] + at[1]]) @ tables.loading(2)
         exact = scale * (left - left.mean())[at[0]] * (right - right.mean())[at[1]]
         covered.append(np.abs(own - exact) <= reach * spread)
     return found | {"pairs": float(np.mean(covered))}
@@ -127,15 +130,15 @@ def run(cell: Cell, count: int, workers: int) -> list[Row]:
 def main() -> int:
     """All cells."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=40, help="replications a cell; results are kept from 40 on")
-    parser.add_argument("--rows", type=int, nargs="*", default=[1000, 4000])
+    parser.add_argument("--count", type=int, default=12, help="replications a cell; results are kept from 12 on")
+    parser.add_argument("--rows", type=int, nargs="*", default=[1000])
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     table: list[Row] = []
     for n, correlation, family in product(given.rows, (0.0, 0.5), ("gaussian", "binomial", "poisson")):
         table += (rows := run(Cell(family, n, correlation), given.count, given.workers))
         show(rows)
-    return finish("coverage", table, written=given.count >= 40 and given.rows == [1000, 4000])
+    return finish("coverage", table, written=given.count >= 12 and given.rows == [1000])
 
 
 if __name__ == "__main__":

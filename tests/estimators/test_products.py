@@ -124,11 +124,11 @@ def test_bands_have_the_derivatives_of_the_predictor_and_of_its_terms(fitted):
     np.testing.assert_allclose(eta(band.thetas[0]), own.eta(X[:40])[:, 0], atol=0.1 * np.std(y))
     theta = band.thetas[0] + 0.1 * rng.normal(size=len(band.thetas[0]))
     step, g = 1e-6 * rng.normal(size=len(theta)), rng.normal(size=40)
-    J = jacobian(Chunk(codes), tables(theta), band.mains, band.factors, means)
+    J = jacobian(Chunk(codes), tables(theta), band.mains, band.factors)
     np.testing.assert_allclose(eta(theta + step) - eta(theta - step), 2 * J @ step, atol=1e-9)
-    found = pulled_back(Chunk(codes), tables(theta), band.mains, band.factors, g, means)
+    found = pulled_back(Chunk(codes), tables(theta), band.mains, band.factors, g)
     np.testing.assert_allclose(found, J.T @ g, atol=1e-9)
-    here, starts = replace(band, thetas=(theta,)), np.cumsum([0, *map(len, band.mains)])
+    here, starts = replace(band, thetas=(theta,), correlated=()), np.cumsum([0, *map(len, band.mains)])
 
     def term(theta, subset):
         phi = tables(theta).factors[PRODUCT]

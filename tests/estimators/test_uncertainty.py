@@ -131,14 +131,6 @@ def test_coordinates_without_correlations_add_their_variance(fitted, monkeypatch
     )
 
 
-def test_terms_of_factors_have_no_step(fitted):
-    model, X, y = fitted
-    band = band_of(model.model_, read_table(X), y)
-    codes = model.model_.encoder.encode(X[:40]).columns
-    assert not band.of(band.term((2, 3), codes[2:4]))[0].any()
-    assert band.of(band.term((0,), codes[:1]))[0].any()
-
-
 def test_pairs_have_the_derivatives_of_their_terms(fitted):
     model, X, y = fitted
     band = band_of(model.model_, read_table(X), y)

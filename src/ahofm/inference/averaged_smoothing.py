@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import SOFTEST, Group
 from ahofm.inference.information import Information
-from ahofm.tuning.bands import CENTRE, LINE_CENTRE, SHAPES, TOLD_APART
+from ahofm.tuning.bands import CENTRE, FACTOR_CENTRE, LINE_CENTRE, SHAPES, TOLD_APART
 
 STIFFEST = 1e10
 """Upper bound of smoothing parameters, in the units that fits are made in."""
@@ -76,6 +76,9 @@ class _Part:
         Degrees of freedom at the scale of the prior.
     own : float
         How far the data tell the group's function from those of other columns, between 0 and 1.
+    between : float
+        Whether the variance of the means counts: 1 for main effects. Smoothing parameters of factors are uncertain
+        mostly in how a term is divided among its factors, which does not change the term.
     shaped : bool
         Whether there are several shapes of the penalty: in main effects that bend.
     """
@@ -85,6 +88,7 @@ class _Part:
     size: Floats
     centre: Floats
     own: Floats
+    between: Floats
     shaped: NDArray[np.bool_]
 
 
@@ -149,8 +153,10 @@ def _batches(
         weight = stiffness[at] / stiffness[at].min()
         own = np.average(tolerance[at], weights=square * known[at]) if group.main and not group.line else 1.0
         shaped = group.main and bool(np.ptp(weight) > 0.0)
-        centre = LINE_CENTRE if group.line else group.portion * min(CENTRE, 0.5 * len(at))
-        part = _Part(at, weight, *map(np.asarray, (weight @ square, centre, own, shaped)))
+        centre = (
+            LINE_CENTRE if group.line else group.portion * min(CENTRE if group.main else FACTOR_CENTRE, 0.5 * len(at))
+        )
+        part = _Part(at, weight, *map(np.asarray, (weight @ square, centre, own, float(group.main), shaped)))
         found[len(at), shaped].append(part)
     return [_stacked(parts) for parts in found.values()]
 
@@ -173,7 +179,7 @@ def _updated(batch: _Part, variances: Floats, estimate: Floats, mean: Floats) ->
         found = np.clip(1.0 / variance - c, SOFTEST, STIFFEST * batch.weight)
         return np.asarray(found**own * np.minimum(found, largest) ** (1.0 - own))
 
-    return penalty(inner), penalty(inner + own * between)
+    return penalty(inner), penalty(inner + own * batch.between[:, np.newaxis] * between)
 
 
 def _mixture(c: Floats, q: Floats, batch: _Part) -> tuple[Floats, Floats]:

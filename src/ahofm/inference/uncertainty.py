@@ -7,10 +7,8 @@ The penalties S and R are averages over what the data leave open about them, S f
 under such penalties and its squared bias (Nychka 1988). The shift is the way from the fit to that one, so that
 ``V + shift^2`` is the mean squared error of the fit.
 
-Of terms, only main effects have a shift, given the interactions: a term of factors is no linear function of them, and
-the step of its linear approximation said nothing about its error (on the designs of benchmarks.bands, the surface after
-the step had 1.6 to 2.2 times the mean squared error of the fit). Rows have the whole step, for what else a fit misses:
-without it new rows of concrete and airfoil were covered by one to two points less.
+Main effects have the shift that they have given the factors, and rows that of all coordinates together: a term of
+factors is no linear function of them, and what their step takes from main effects is no estimate of anything.
 """
 
 from __future__ import annotations
@@ -133,15 +131,17 @@ def band_of(
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
     functions = _coordinates(_columns(model.encoder.codebooks), model)
     linear_predictors = [
-        predictor.scaled(0.0, 1.0 / scale).balanced().functions(model.encoder.codebooks)
+        replace(
+            predictor.scaled(0.0, 1.0 / scale).balanced().functions(model.encoder.codebooks),
+            means=predictor.product_means,
+        )
         for predictor, scale in zip(model.linear_predictors, scales, strict=True)
     ]
     found = []
     for k, (tables, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], seen, scale**2 * curvature[:, k])
         left_out = _left_out(model, functions.mains, scale**2 * float(unit.sum() / weights.sum()))
-        means = model.linear_predictors[k].product_means
-        found.append(_linear_predictor(working, tables, functions, left_out, scale, kappa, means))
+        found.append(_linear_predictor(working, tables, functions, left_out, scale, kappa))
     used = sum(float(part.sum()) for one in found for part in one.edf.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
     return Band(
@@ -158,38 +158,29 @@ def band_of(
             {d: scale * own if d == PRODUCT else own for d, own in (tables.loadings or {}).items()}
             for tables, scale in zip(linear_predictors, scales, strict=True)
         ),
-        product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
         correlated=tuple(one.correlated for one in found),
         loose=tuple(one.loose for one in found),
         row_shifts=tuple(one.row_shift for one in found),
+        product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
     )
 
 
 def _linear_predictor(
-    working: _Working,
-    at_codes: Tables,
-    functions: _Functions,
-    left_out: dict[int, float],
-    scale: float,
-    kappa: float,
-    means: Floats | None,
+    working: _Working, at_codes: Tables, functions: _Functions, left_out: dict[int, float], scale: float, kappa: float
 ) -> _Found:
     mains, factors, ranks = functions.mains, functions.factors, functions.ranks
     theta, firm, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, STIFFEST)
-    tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, means)
+    tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, at_codes.means)
     seen = Chunk(working.codes.take(working.seen))
-    known = diagonal(seen, tables, mains, factors, working.seen_curvature, means)
+    known = diagonal(seen, tables, mains, factors, working.seen_curvature)
     kept = _correlated(fractions(known, theta, firm, groups), functions)
     places = places_of(mains, factors, ranks, kept.tolist())
     at = [places.main(j) for j in range(len(mains))]
-    matrix = _information(seen.codes, tables, mains, factors, places, means, working.seen_curvature)
+    matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
     few = len(working.seen) <= FEW_ROWS and len(kept) < len(theta) and bool((working.seen_curvature >= 0.0).all())
-    rows = None
-    if few:
-        J = jacobian(seen, tables, mains, factors, means=means)
-        rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * J
+    rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * jacobian(seen, tables, mains, factors) if few else None
     information = Information(matrix, kept, known, rows)
-    score = -pulled_back(Chunk(working.codes), tables, mains, factors, working.slope, means)
+    score = -pulled_back(Chunk(working.codes), tables, mains, factors, working.slope)
     edf = _edf(matrix, firm[kept], places, ranks)
     if left_out:
         found = level_edf(working.codes, working.curvature, mains, [firm[kept][part] for part in at], left_out)
@@ -199,14 +190,17 @@ def _linear_predictor(
     softened, own = kappa * penalties.mean[kept], theta[kept]
     slope = score[kept] - softened * own
     mains_at = np.concatenate([[0], *(np.arange(part.start, part.stop) for part in at)]).astype(np.intp)
+    row_shift = _step(matrix, slope, softened, np.arange(len(kept)))
+    shift = row_shift.copy()
+    shift[mains_at] = _step(matrix, slope, softened, mains_at)[mains_at]
     units = _units(scale, mains, factors, ranks)
     loose = units**2 * information.posterior(kappa * penalties.variance, score)[0]
     loose[kept] = 0.0
     return _Found(
         units * theta,
         information.root(kappa * penalties.variance) / units[kept][:, np.newaxis],
-        units[kept] * _step(matrix, slope, softened, mains_at),
-        units[kept] * _step(matrix, slope, softened, np.arange(len(kept))),
+        units[kept] * shift,
+        units[kept] * row_shift,
         edf,
         concurvity_of(matrix, own, at),
         main_statistics(matrix, score[kept], own, softened, at, functions.stiffness, edf[1]),
@@ -239,7 +233,6 @@ def _information(
     mains: Sequence[Floats],
     factors: Sequence[Floats],
     places: Places,
-    means: Floats | None,
     curvature: Floats,
 ) -> Floats:
     """``J' diag(curvature) J`` of the rows' Jacobian, (Q, Q)."""
@@ -248,7 +241,7 @@ def _information(
     roots = np.sqrt(curvature) if convex else curvature
     for start in range(0, codes.n_rows, 1_000):
         stop = min(start + 1_000, codes.n_rows)
-        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, places, means)
+        J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, places)
         times = J * roots[start:stop, np.newaxis]
         total = total + (times.T @ times if convex else J.T @ times)  # a matrix by itself is half the work
     return total

@@ -154,7 +154,7 @@ class Curves:
     loadings : dict of order to array of shape (rank,), optional
         Weight of each factor's term, of any sign; ones by default.
     means : array of shape (columns, rank of product factors), optional
-        A product factor's functions where their column is averaged over, for ``contributions``; zeros by default.
+        Functions of product factors where their column is averaged over, for ``contributions``; zeros by default.
     """
 
     intercept: float

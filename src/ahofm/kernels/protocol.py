@@ -70,12 +70,16 @@ class Tables:
     factors : dict of order (>= 2) to array of shape (codes, rank)
     loadings : dict of order to array of shape (rank,), optional
         Weight of each factor's term, of any sign; ones by default. Derivatives have none.
+    means : array of shape (columns, rank of product factors), optional
+        Constants of the functions of product factors. Main effects and intercept then lack what these products say of
+        single columns and of none. Kernels need none.
     """
 
     intercept: float
     main: Floats
     factors: Mapping[int, Floats]
     loadings: Mapping[int, Floats] | None = None
+    means: Floats | None = None
 
     @property
     def orders(self) -> Orders:

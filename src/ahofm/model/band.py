@@ -48,8 +48,8 @@ class Band:
     roots : tuple of arrays of shape (Q, Q), one per linear predictor
         Lower triangles L with ``V = (L L')^-1``, of the Q coordinates that have correlations.
     shifts : tuple of arrays of shape (Q,)
-        One Gauss–Newton step of main effects from the fit towards the data, given the factors: an estimate of the
-        fit's bias, with its sign turned.
+        One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned. Of
+        main effects it is the step given the factors.
     edf : tuple of dicts of order to array of shape (columns,)
         Effective degrees of freedom of each linear predictor.
     concurvity : tuple of arrays of shape (columns, columns)
@@ -61,8 +61,6 @@ class Band:
         What multiplies the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
     loadings : tuple of dicts of order to array of shape (rank,), one per linear predictor
         Weights of the factors' terms; they are certain. Empty: ones, as in files before version 4.
-    product_means : tuple of arrays of shape (columns, rank of product factors), one per linear predictor
-        Constants of product factors; they are certain. Empty where there are none.
     correlated : tuple of tuples of Q int, one per linear predictor
         Which coordinates have correlations, in increasing order: the intercept, all of main effects, and those of
         factors that data say something about. Empty: all P of them, as in files before version 5.
@@ -70,6 +68,8 @@ class Band:
         Variances of the other coordinates, of factors that data say little about; 0 for those with correlations.
     row_shifts : tuple of arrays of shape (Q,)
         The step of all coordinates together, for rows. Empty: ``shifts``, as in files before version 5.
+    product_means : tuple of arrays of shape (columns, rank of product factors), one per linear predictor
+        Constants of product factors; they are certain. Empty where there are none.
     """
 
     mains: tuple[Floats, ...]
@@ -83,26 +83,25 @@ class Band:
     tests: Mapping[int, float] = field(default_factory=dict)
     widths: tuple[float, ...] = ()
     loadings: tuple[Mapping[int, Floats], ...] = ()
-    product_means: tuple[Floats, ...] = ()
     correlated: tuple[tuple[int, ...], ...] = ()
     loose: tuple[Floats, ...] = ()
     row_shifts: tuple[Floats, ...] = ()
+    product_means: tuple[Floats, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
         """Standard errors of each row's linear predictors, with the step of all coordinates: (n, linear predictors)."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
-            means = self.means_of(k)
-            tables = tables_at(theta, self.mains, self.factors, self.ranks, self.loadings_of(k), means)
+            loadings, means = self.loadings_of(k), self.means_of(k)
+            tables = tables_at(theta, self.mains, self.factors, self.ranks, loadings, means)
             places, loose, shift = self._places(k), self._loose(k), (self.row_shifts or self.shifts)[k]
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
-                derivatives = jacobian(chunk, tables, self.mains, self.factors, places, means)
+                derivatives = jacobian(chunk, tables, self.mains, self.factors, places)
                 _, std = self.of(derivatives, k)
-                others = self._loose_rows(chunk, tables, loose, means)
-                found[rows, k] = np.hypot(np.hypot(derivatives @ shift, std), others)
+                found[rows, k] = np.hypot(np.hypot(derivatives @ shift, std), self._loose_rows(chunk, tables, loose))
         return found * (self.widths or 1.0)
 
     def loadings_of(self, k: int) -> Mapping[int, Floats]:
@@ -112,6 +111,10 @@ class Band:
     def means_of(self, k: int) -> Floats | None:
         """Constants of product factors of a linear predictor."""
         return self.product_means[k] if self.product_means else None
+
+    def _interacts(self, order: int) -> bool:
+        """Whether there are interactions of so many columns."""
+        return order > 1 and (order in self.ranks or PRODUCT in self.ranks)
 
     def _places(self, k: int) -> Places:
         """Where the coordinates with correlations are."""
@@ -124,12 +127,11 @@ class Band:
         starts = starts_of(self.mains, self.factors, self.ranks)
         return [values**2 @ self._block(self.loose[k], j, starts) for j, values in enumerate(self.factors)]
 
-    def _loose_rows(self, chunk: Chunk, tables: Tables, loose: Sequence[Floats], means: Floats | None) -> Floats:
+    def _loose_rows(self, chunk: Chunk, tables: Tables, loose: Sequence[Floats]) -> Floats:
         """Standard deviations (n,) of rows by the coordinates without correlations."""
-        total, rows, alone = np.zeros(chunk.n_rows), _rows(chunk), _alone(tables, means, len(self.mains))
+        total, rows = np.zeros(chunk.n_rows), _rows(chunk)
         for j, (variances, codes) in enumerate(zip(loose, chunk.codes.columns, strict=False)):
-            others = factors_of(rows.leave_one_out(tables, j)) - alone[j]
-            total += (variances[codes] * others**2).sum(axis=1)
+            total += (variances[codes] * _slopes(rows, tables, j) ** 2).sum(axis=1)
         return np.asarray(np.sqrt(total))
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
@@ -185,6 +187,8 @@ class Band:
             j = columns[0]
             out[:, places.main(j)] = self.mains[j][codes[0]]
             return out
+        if not self._interacts(len(columns)):
+            return out
         for j, at, others in self._others(columns, codes, k):
             out[:, places.factors(j)] = self.factors[j][:, places.coordinate[j]][at] * others[:, places.factor[j]]
         return out
@@ -196,7 +200,7 @@ class Band:
     def loose_variance(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
         """Variances (n,) of the term of some columns by the coordinates without correlations."""
         total, loose = np.zeros(len(codes[0])), self._loose(k)
-        if loose and len(columns) > 1:
+        if loose and self._interacts(len(columns)):
             for j, at, others in self._others(columns, codes, k):
                 total += (loose[j][at] * others**2).sum(axis=1)
         return total
@@ -205,13 +209,13 @@ class Band:
         self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int
     ) -> Iterator[tuple[int, NDArray[Any], Floats]]:
         """Each column of an interaction, its codes (n,), and the derivatives (n, factors) by its factors' values."""
-        orders, order, means = Orders(self.ranks), len(columns), self.means_of(k)
+        orders, loadings, means = Orders(self.ranks), self.loadings_of(k), self.means_of(k)
         weights = np.zeros(orders.n_factors)
-        if order in orders:
-            weights[orders.factor_slices[order]] = self.loadings_of(k)[order]
+        if len(columns) in orders:
+            weights[orders.factor_slices[len(columns)]] = loadings[len(columns)]
         if means is not None:  # columns outside the set count with their constants
             outside = np.delete(means, list(columns), axis=0).prod(axis=0)
-            weights[orders.factor_slices[PRODUCT]] = self.loadings_of(k)[PRODUCT] * outside
+            weights[orders.factor_slices[PRODUCT]] = loadings[PRODUCT] * outside
         starts = starts_of(self.mains, self.factors, self.ranks)
         values = [
             self.factors[j][at] @ self._block(self.thetas[k], j, starts) for j, at in zip(columns, codes, strict=True)
@@ -304,64 +308,46 @@ def tables_at(
         for own, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
             main_of(own)[:] -= own[:, part] @ weight
             own[:, part] += mean
-    return Tables(intercept, *orders.split(np.vstack(found)), loadings)
+    return Tables(intercept, *orders.split(np.vstack(found)), loadings, means)
 
 
 def jacobian(
-    chunk: Chunk,
-    tables: Tables,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    places: Places | None = None,
-    means: Floats | None = None,
+    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], places: Places | None = None
 ) -> Floats:
     """Derivatives (n, Q) of linear predictors by coordinates: intercept, then main effect and factors by
     column. All coordinates where no places are given.
     """
     at = places_of(mains, factors, tables.orders) if places is None else places
-    rows, alone = _rows(chunk), _alone(tables, means, len(mains))
+    rows = _rows(chunk)
     out = np.empty((chunk.n_rows, at.starts[-1]))
     out[:, 0] = 1.0
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
         codes = chunk.codes.columns[j]
         out[:, at.main(j)] = main[codes]
         if len(at.factor[j]):
-            others = factors_of(rows.leave_one_out(tables, j)) - alone[j]
+            others = _slopes(rows, tables, j)
             out[:, at.factors(j)] = factor[:, at.coordinate[j]][codes] * others[:, at.factor[j]]
     return out
 
 
 def diagonal(
-    chunk: Chunk,
-    tables: Tables,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    weight: Floats,
-    means: Floats | None = None,
+    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], weight: Floats
 ) -> Floats:
     """``sum_i weight_i J_ip^2`` (P,) of the rows' Jacobian and weights (n,), without J."""
-    rows, alone = _rows(chunk), _alone(tables, means, len(mains))
+    rows = _rows(chunk)
     parts = [np.array([weight.sum()])]
     for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
         codes = chunk.codes.columns[j]
         mass = np.bincount(codes, weights=weight, minlength=len(main))
         parts.append(mass @ main**2)
-        if tables.width > 1:
-            others = factors_of(rows.leave_one_out(tables, j)) - alone[j]
+        if factor.shape[1] and tables.width > 1:
+            others = _slopes(rows, tables, j)
             parts.append(((factor**2)[codes].T @ (weight[:, np.newaxis] * others**2)).ravel())
     return np.concatenate(parts)
 
 
-def pulled_back(
-    chunk: Chunk,
-    tables: Tables,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    g: Floats,
-    means: Floats | None = None,
-) -> Floats:
+def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
     """``J' g`` of the rows' Jacobian (n, P) and numbers (n,), by sums per code: in one pass, without J."""
-    alone = _alone(tables, means, len(mains))
     (slopes,) = _rows(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
     starts = list(accumulate(map(len, mains), initial=0))
     parts = [np.array([slopes.intercept])]
@@ -369,15 +355,20 @@ def pulled_back(
         parts.append(main.T @ slopes.main[a:b])
         if tables.factors:
             own = tables.orders.joined_factors({order: part[a:b] for order, part in slopes.factors.items()})
-            parts.append((factor.T @ (own - np.outer(slopes.main[a:b], alone[j]))).ravel())
+            parts.append((factor.T @ (own - np.outer(slopes.main[a:b], _alone(tables, j)))).ravel())
     return np.concatenate(parts)
 
 
-def _alone(tables: Tables, means: Floats | None, n_columns: int) -> Floats:
-    """Weights of functions in what whole products say of their column alone: (columns, factors)."""
-    found = np.zeros((n_columns, tables.orders.n_factors))
-    if means is not None:
-        found[:, tables.orders.factor_slices[PRODUCT]] = of_one_column(means, tables.loading(PRODUCT))
+def _slopes(rows: Rows, tables: Tables, j: int) -> Floats:
+    """Derivatives (n, factors) by the values of a column's factors."""
+    return np.asarray(factors_of(rows.leave_one_out(tables, j)) - _alone(tables, j))
+
+
+def _alone(tables: Tables, j: int) -> Floats:
+    """Weights (factors,) of a column's factors in what whole products say of it alone, which is in its main effect."""
+    found = np.zeros(tables.orders.n_factors)
+    if tables.means is not None:
+        found[tables.orders.factor_slices[PRODUCT]] = of_one_column(tables.means, tables.loading(PRODUCT))[j]
     return found
 
 

@@ -67,7 +67,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     },
     5: {
         Predictor: frozenset({"product_means"}),
-        Band: frozenset({"product_means", "correlated", "loose", "row_shifts"}),
+        Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
     },
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
