@@ -1,5 +1,7 @@
 """Smoothing parameters of bands: averages over what the data leave open about them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import integrate
@@ -44,7 +46,7 @@ def edf(H, lam, at):
 def test_one_coefficient_has_mean_and_variance_of_the_mixture():
     """Against quadrature: half-Cauchy of the standard deviation, at the scale of the standard error."""
     information, estimate = 40.0, 0.3
-    group = Group(np.array([1]), main=False, line=False, portion=1.0)
+    group = Group(np.array([1]), main=True, line=False, portion=1.0)
     H = np.diag([1.0, information])
     start = np.array([0.0, estimate])
     found = averaged(Information.whole(H), H @ start, start, np.ones(2), [group])
@@ -64,6 +66,8 @@ def test_one_coefficient_has_mean_and_variance_of_the_mixture():
     variance = mean / information + estimate**2 * mean_of(lambda tau: (fraction(tau) - mean) ** 2)
     assert information / (information + found.mean[1]) == pytest.approx(mean, rel=1e-3)
     assert 1.0 / (information + found.variance[1]) == pytest.approx(min(variance, 1 / (information + 1e-3)), rel=1e-3)
+    factor = averaged(Information.whole(H), H @ start, start, np.ones(2), [replace(group, main=False)])
+    assert factor.variance[1] == factor.mean[1], "of factors, the variance of the means does not count"
 
 
 def mixture_by_hand(c, q, weight, centre, shapes):

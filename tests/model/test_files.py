@@ -203,7 +203,7 @@ def test_factors_that_linear_predictors_share_are_stored_once(tmp_path):
     first, later = (f"model.linear_predictors.{k}.coef.0" for k in (0, 2))
     assert tree["linear_predictors"][2]["coef"][0] == {"type": "main effect"}
     assert tensors[later].shape == tensors[first].shape[:1]
-    for damage in ({first: tensors[first][1:]}, {first: tensors[first][:, 0]}, {later: tensors[first]}):
+    for damage in ({first: tensors[first][1:]}, {first: tensors[first][:, 0].copy()}, {later: tensors[first]}):
         changed = tensors | damage
         (tmp_path / "damaged").write_bytes(save_tensors(changed, sealed(metadata, changed)))
         with pytest.raises(ModelFileError, match="no main effect beside the factors"):
