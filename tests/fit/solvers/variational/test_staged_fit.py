@@ -16,6 +16,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.orders import PRODUCT
 from ahofm.priors import column
 from ahofm.rows import ArraySource, SerialExecutor
 from tests.fit.solvers.variational.samples import small_problem
@@ -275,7 +276,7 @@ def test_members_end_at_the_order_that_counts(monkeypatch):
 
     monkeypatch.setattr(StagedRunner, "__call__", listening)
     model = AHOFMRegressor(random_state=0, callbacks=[lambda record: shares.append(record.fraction)]).fit(X, y)
-    assert set(orders["search"]) == {3}
+    assert set(orders["search"]) == {3, PRODUCT}
     assert set(orders["member"]) == {1}
     assert model.model_.order == 1
     assert next(choice for choice in model.model_.choices if choice.name == "rank").value == "none"
