@@ -35,7 +35,7 @@ struct Table {
     }
 };
 
-// (intercept, main, main_sums or None, [(order, table, loadings, sums or None), ...]) as the passes want it.
+// (intercept, main, main_sums or None, [(order, table, loadings, sums or None), ...]) in the form that passes read.
 struct Predictors {
     std::vector<Doubles> kept;  // what was converted lives as long as the pointers to it
     std::vector<DoublesOut> written;

@@ -77,7 +77,7 @@ inline void add_product(const Left& a, int64_t rows, const double* b, int64_t ld
                 double sum = 0.0;
                 for (int64_t k = 0; k < depth; k++) sum += a.data[i * a.row + k] * b[k * ldb + j];
                 c[i * ldc + j] += sign * sum;
-            } else if (i == 0) {  // rows lie side by side: all of them at once
+            } else if (i == 0) {  // rows lie stride by stride: all of them at once
                 for (int64_t k = 0; k < depth; k++) {
                     const double factor = sign * b[k * ldb + j], *left = a.data + k * a.column;
                     for (int64_t r = 0; r < rows; r++) c[r * ldc + j] += factor * left[r * a.row];
@@ -160,16 +160,16 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
     }
 }
 
-// Small square matrices of `side` rows and columns, padded to whole vectors; Vectors is side / 4 where it is known (1
+// Small square matrices of `stride` rows and columns, padded to whole vectors; Vectors is stride / 4 where it is known (1
 // to 4), else 0.
 template <int Vectors>
 struct Small {
-    static int64_t columns(int64_t side) { return Vectors > 0 ? 4 * Vectors : side; }
+    static int64_t columns(int64_t stride) { return Vectors > 0 ? 4 * Vectors : stride; }
 
     // c = a b, with b and c of `Wide` vectors a row, or `width` numbers when Wide is 0.
     template <int Wide = Vectors>
-    static void multiply(const double* a, const double* b, double* c, int64_t side, int64_t width) {
-        const int64_t n = columns(side);
+    static void multiply(const double* a, const double* b, double* c, int64_t stride, int64_t width) {
+        const int64_t n = columns(stride);
         if constexpr (Vectors > 0 && Wide > 0) {
             for (int64_t i = 0; i < n; i += 4) {
                 Four sum[4][Wide] = {};
@@ -197,9 +197,9 @@ struct Small {
         }
     }
 
-    // to (side,) = a from (side,)
-    static void apply(const double* a, const double* from, double* to, int64_t side) {
-        const int64_t n = columns(side);
+    // to (stride,) = a from (stride,)
+    static void apply(const double* a, const double* from, double* to, int64_t stride) {
+        const int64_t n = columns(stride);
         for (int64_t i = 0; i < n; i++) {
             Four sum = {};
             for (int64_t k = 0; k < n; k += 4) sum += load4(a + i * n + k) * load4(from + k);
@@ -209,8 +209,8 @@ struct Small {
 
     // In place: the inverse of a symmetric positive definite matrix, by elimination of one variable after another.
     // False when a pivot is not positive.
-    static bool invert(double* a, int64_t side) {
-        const int64_t n = columns(side);
+    static bool invert(double* a, int64_t stride) {
+        const int64_t n = columns(stride);
         if constexpr (Vectors > 0) {
             for (int64_t k = 0; k < n; k++) {
                 double* pivot = a + k * n;
@@ -254,10 +254,10 @@ struct Small {
 
 inline int64_t padded(int64_t n) { return (n + 3) / 4 * 4; }
 
-// Calls visit(Small<V>{}) with as many vectors as matrices of that side have.
+// Calls visit(Small<V>{}) with as many vectors as matrices of that stride have.
 template <class Visit>
-inline bool with_small(int64_t side, Visit visit) {
-    switch (side / 4) {
+inline bool with_small(int64_t stride, Visit visit) {
+    switch (stride / 4) {
         case 1: return visit(Small<1>{});
         case 2: return visit(Small<2>{});
         case 3: return visit(Small<3>{});
@@ -267,14 +267,14 @@ inline bool with_small(int64_t side, Visit visit) {
 }
 
 // The top left (n, n) of a padded matrix, with ones on the rest of the diagonal.
-inline void pad_matrix(const double* from, int64_t n, int64_t side, double* to) {
-    if (n == side) {
+inline void pad_matrix(const double* from, int64_t n, int64_t stride, double* to) {
+    if (n == stride) {
         std::memcpy(to, from, static_cast<size_t>(n * n) * sizeof(double));
         return;
     }
-    std::memset(to, 0, static_cast<size_t>(side * side) * sizeof(double));
-    for (int64_t i = 0; i < n; i++) std::memcpy(to + i * side, from + i * n, static_cast<size_t>(n) * sizeof(double));
-    for (int64_t i = n; i < side; i++) to[i * side + i] = 1.0;
+    std::memset(to, 0, static_cast<size_t>(stride * stride) * sizeof(double));
+    for (int64_t i = 0; i < n; i++) std::memcpy(to + i * stride, from + i * n, static_cast<size_t>(n) * sizeof(double));
+    for (int64_t i = n; i < stride; i++) to[i * stride + i] = 1.0;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // solves under each prior, smoothing parameters, smooth main effects and tensor-product smoothing of pairs.
 //
 // The reference is ahofm/fit/solvers/variational: the same steps in NumPy, with the formulas. Arrays of the posterior
-// belong to the caller, who reads them between sweeps; row states belong to the engine.
+// belong to the caller and are read between sweeps; row states belong to the engine.
 #pragma once
 
 #include <chrono>
