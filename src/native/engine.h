@@ -67,8 +67,8 @@ struct Tensor {
 
 struct EtaArrays {
     std::vector<ColumnArrays> columns;
-    double* coef = nullptr;  // (q,)
-    double* lam = nullptr;   // (groups of main effects,)
+    double* coef = nullptr;      // (q,)
+    double* lam = nullptr;       // (groups of main effects,)
     double* loadings = nullptr;  // (product factors,), which come last
     double intercept = 0.0, trace = 0.0;
     Tensor tensor;

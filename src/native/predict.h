@@ -156,8 +156,8 @@ void add_products(const CurvePanel& panel, const Cells& cells, int64_t n, double
 // from 0 to 1 of the product over the others of (m + t delta). Gauss-Legendre nodes and weights, enough of them to be
 // exact; nothing is divided.
 template <int Degree>
-void contributions_of_products(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi, CurveVector* after,
-                    double* contributions, int64_t stride) {
+void contributions_of_products(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
+                               CurveVector* after, double* contributions, int64_t stride) {
     constexpr int count = CurveShape::count;
     const int columns = cells.columns, length = columns * count;
     CurveVector weights[count];
@@ -434,8 +434,8 @@ class CurvePass {
         CurveVector* phi = reinterpret_cast<CurveVector*>(phi_.get());
         switch (panel.order) {
             case kProduct:
-                return contributions_of_products<Degree>(panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()),
-                                              contributions, stride);
+                return contributions_of_products<Degree>(
+                    panel, cells, n, phi, reinterpret_cast<CurveVector*>(state_.get()), contributions, stride);
             case 2: return contributions_panel<2, Degree>(panel, cells, n, phi, contributions, stride);
             case 3: return contributions_panel<3, Degree>(panel, cells, n, phi, contributions, stride);
             default:
