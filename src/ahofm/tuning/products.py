@@ -15,9 +15,9 @@ PRODUCTS_BEHIND = 1.0
 """Standard errors of the difference on the validation rows of the first part, from which on a candidate with product
 factors is not fitted to the other parts."""
 
-PRODUCT_COLUMNS, PRODUCT_ROWS = 30, (300, 20_000)
-"""Most columns, fewest and most rows of a default fit with candidates of product factors. Measured on splits 13 to 15,
-after choices on splits 10 and 11: see the changelog."""
+PRODUCT_COLUMNS, PRODUCT_ROWS = 30, 20_000
+"""Most columns and rows of a default fit with candidates of product factors. Measured on splits 13 to 15, after choices
+on splits 10 and 11: see the changelog."""
 
 PRODUCT_START_STD, PRODUCT_START_COLUMNS = 0.5, 8
 """Standard deviation of the functions that product factors start from, beside a constant of one; with more columns than
