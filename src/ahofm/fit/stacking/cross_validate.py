@@ -30,7 +30,7 @@ from ahofm.orders import PRODUCT, Orders
 from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
 from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 from ahofm.tuning.classes import CALIBRATION_BINS
-from ahofm.tuning.products import PRODUCT_RANK, PRODUCTS_BEHIND
+from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
 
 
 @dataclass
@@ -197,17 +197,39 @@ class _Race:
         return self._runner(all_fits, "search")
 
     def _race_products(self, products: Sequence[int], others: Sequence[int]) -> None:
-        """Product factors go on if the validation rows of the first part do not prefer another candidate so far."""
-        self._runner([self._staged_fits[number][0] for number in products])
-        self._predict()
-        own = [parts[0][-1] for parts in self._predicted]
-        response = replace(self._response, family=self._staged_fits[0][0].response.family).take(np.arange(len(own[0])))
-        losses = [response.derivatives(eta).value for eta in own]
-        best = min(others, key=lambda number: response.mean_of(losses[number]))
-        for number in products if self._runner.reason is None else []:
-            mean, error = mean_and_error(losses[number] - losses[best], response.weight)
+        """Drop candidates with product factors that another candidate beats on the validation rows of the first part.
+
+        Where the others leave much of the variance, default candidates with less than all of their partners' variance
+        are not fitted at all.
+        """
+        losses = self._first_losses()
+        best = min(others, key=lambda number: self._first_response.mean_of(losses[number]))
+        noisy = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_NOISE
+        raced = list(products)
+        if noisy and self._problem.settings.interactions == "auto":
+            raced = [number for number in products if self._staged_fits[number][0].tempering(0.0) >= 1.0]
+        for number in products:
+            if number not in raced:
+                self._drop(number)
+        self._runner([self._staged_fits[number][0] for number in raced])
+        if self._runner.reason is not None:
+            return
+        losses = self._first_losses()
+        for number in raced:
+            mean, error = mean_and_error(losses[number] - losses[best], self._first_response.weight)
             if not mean <= PRODUCTS_BEHIND * error:
                 self._drop(number)
+
+    @property
+    def _first_response(self) -> Response:
+        """The validation rows of the first part."""
+        rows = np.arange(len(self._predicted[0][0][0]))
+        return replace(self._response, family=self._staged_fits[0][0].response.family).take(rows)
+
+    def _first_losses(self) -> list[Floats]:
+        """Losses (rows,) of each candidate on the validation rows of the first part, at the highest order so far."""
+        self._predict()
+        return [self._first_response.derivatives(parts[0][-1]).value for parts in self._predicted]
 
     def _drop(self, candidate: int) -> None:
         """A candidate ends with main effects, which are then those of the first one."""
