@@ -40,14 +40,14 @@ def plan_for(n, *, known=300, **settings):
 @pytest.mark.parametrize(
     ("n", "search", "members"),
     [
-        (900, [600] * 9, [900] * 3),  # three folds by three candidates
-        (10_000, [8_000] * 3, [10_000] * 3),
-        (100_000, [8_000] * 3, [100_000]),
-        (1_000_000, [8_000] * 3, [50_000]),  # on a sample
+        (900, [600] * 18, [900] * 3),  # three folds by three candidates, and three with product factors
+        (10_000, [8_000] * 8, [10_000] * 3),  # and two with weighted rows
+        (100_000, [8_000] * 5, [100_000]),  # no product factors
+        (1_000_000, [8_000] * 5, [50_000]),  # on a sample
     ],
 )
 def test_the_plan_knows_all_members(n, search, members):
-    plan = plan_for(n)
+    plan = plan_for(n, known=min(n, 25_000))
     assert [job.n_rows for job in plan.search] == search
     assert [job.n_rows for job in plan.members] == members
     assert bool(plan.passes) == (n == 1_000_000)

@@ -67,7 +67,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         losses on validation rows; below 50 rows it is "spline". From 2,000 rows on, for Gaussian targets whose variance
         differs between rows, splines and random walks with rows weighted by one over their standard deviation are
         candidates too; so are products over all columns, which have interactions of every order, for squared losses, 3
-        to 30 columns and up to 20,000 rows where neither ``order`` nor ``rank`` is given. Main effects are smooth
+        to 30 columns and fewer than 20,000 rows where neither ``order`` nor ``rank`` is given. Main effects are smooth
         functions beside random walks; for two classes, also at ``order=1``, candidates differ in them: smooth in the
         values, smooth in the ranks, random walks alone. A list of ``ahofm.fit.Candidate`` is stacked instead.
     tempering : float or "auto", default "auto"

@@ -226,7 +226,7 @@ class Band:
     def _block(self, theta: Floats, column: int, starts: Sequence[int]) -> Floats:
         """Coordinates of a column's factors: (coordinates, factors)."""
         part = theta[starts[column] + self.mains[column].shape[1] : starts[column + 1]]
-        return part.reshape(self.factors[column].shape[1], -1)
+        return part.reshape(self.factors[column].shape[1], Orders(self.ranks).n_factors)
 
 
 @dataclass(frozen=True)

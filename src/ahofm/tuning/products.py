@@ -22,8 +22,7 @@ PRODUCTS_BEHIND = 1.0
 factors is not fitted to the other parts."""
 
 PRODUCT_COLUMNS, PRODUCT_ROWS = 30, 20_000
-"""Most columns and rows of a default fit with candidates of product factors. Measured on splits 13 to 15, after choices
-on splits 10 and 11: see the changelog."""
+"""Most columns of a default fit with candidates of product factors, and rows below which it has them."""
 
 PRODUCT_START_STD, PRODUCT_START_COLUMNS = 0.5, 8
 """Standard deviation of the functions that product factors start from, beside a constant of one; with more columns than

@@ -189,7 +189,7 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
     """Whether product factors are among the default candidates: no order was asked for, and they are affordable."""
     free = settings.order in (None, "auto") and settings.rank == "auto"
-    few = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.response.n_rows <= PRODUCT_ROWS
+    few = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
     return free and few and problem.response.quadratic and not problem.refined
 
 
