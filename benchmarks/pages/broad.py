@@ -98,8 +98,9 @@ def critical_differences(table: pd.DataFrame, path: Path) -> None:
     critical *= np.sqrt(count * (count + 1) / (6.0 * sets))
     figure, axes = plt.subplots(figsize=(8.0, 0.9 + 0.32 * count))
     for place, (name, rank) in enumerate(ranks.items()):
-        axes.plot([rank, rank], [0.0, place + 1.0], color="0.6", lw=0.8)
-        axes.text(rank + 0.04, place + 1.0, f"{name} ({rank:.2f})", va="center", fontsize=9)
+        height = count - place  # the best has the longest stem: no other one crosses its name
+        axes.plot([rank, rank], [0.0, height], color="0.6", lw=0.8)
+        axes.text(rank + 0.04, height, f"{name} ({rank:.2f})", va="center", fontsize=9)
     for level, (first, last) in enumerate(cliques(ranks.to_numpy(), float(critical))):
         axes.plot([ranks.iloc[first], ranks.iloc[last]], [-0.35 - 0.3 * level] * 2, color="k", lw=3)
     axes.set_xlim(1.0, count + 0.5)

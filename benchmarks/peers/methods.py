@@ -33,7 +33,7 @@ TREES: dict[str, Method] = {
 SMOOTH: dict[str, Method] = {"pyGAM": method(smooth.pygam), "GP": method(smooth.gaussian_process)}
 
 BROAD: dict[str, Method] = {
-    "ahofm": method(partial(own.default, order=3)),
+    "ahofm": method(own.default),
     "ahofm additive": method(partial(own.default, order=1)),
     "CatBoost": method(trees.catboost),
     "LightGBM": TREES["LightGBM"],

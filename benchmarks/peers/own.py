@@ -14,8 +14,8 @@ from benchmarks.peers.task import CLASSES, Predict, Task, probabilities
 from benchmarks.surfaces import NODES, Design, Pair
 
 
-def default(task: Task, order: int) -> Predict:
-    """No settings but the order."""
+def default(task: Task, order: int | None = None) -> Predict:
+    """No settings but the order, or none at all."""
     if task.family in CLASSES:
         classifier = AHOFMClassifier(order=order, random_state=task.seed, n_jobs=1).fit(task.train.X, task.train.y)
         return lambda X: probabilities(classifier, X, task)
