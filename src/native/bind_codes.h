@@ -5,7 +5,7 @@
 
 namespace {
 
-// Code columns and where each one's rows start in the tables.
+// Columns of codes, and the first table row of each.
 struct Table {
     std::vector<ahofm::Column> columns;
     ahofm::Rows rows{};
@@ -37,7 +37,7 @@ struct Table {
 
 // (intercept, main, main_sums or None, [(order, table, loadings, sums or None), ...]) in the form that passes read.
 struct Predictors {
-    std::vector<Doubles> kept;  // what was converted lives as long as the pointers to it
+    std::vector<Doubles> kept;  // owns converted arrays while pointers to them are in use
     std::vector<DoublesOut> written;
     std::vector<std::vector<ahofm::Factors>> factors;
     std::vector<ahofm::Predictor> list;

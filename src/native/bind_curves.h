@@ -5,9 +5,9 @@
 
 namespace {
 
-// One column of numbers or codes, and how its values find their rows of the tables.
+// One column of numbers or codes, and the mapping from its values to table rows.
 struct Places {
-    std::vector<Doubles> kept;  // what was converted lives as long as the pointers to it
+    std::vector<Doubles> kept;  // owns converted arrays while pointers to them are in use
     std::vector<Numbers> numbers;
     std::vector<AnyArray> codes;
     std::vector<ahofm::Place> list;
@@ -43,7 +43,7 @@ struct Places {
         expect_some(numbers.back(), name);
         expect_rows(length(numbers.back(), 0), name);
         ahofm::Place place;
-        static const double none = 0.0;  // no rows: there may be no address either
+        static const double none = 0.0;  // without rows the array's address may be null
         place.numbers = numbers.back().data() != nullptr ? numbers.back().data() : &none;
         place.stride = numbers.back().stride(0);
         const double** const arrays[3] = {&place.breaks, &place.scales, &place.shifts};

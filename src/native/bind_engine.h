@@ -25,7 +25,7 @@ std::vector<double> copied(nb::handle given, const std::vector<int64_t>& shape, 
     return std::vector<double>(array.data(), array.data() + array.size());
 }
 
-// Whole numbers from 0 on, below a bound.
+// Integers from 0 to a bound, exclusive.
 bool is_index(double number, int64_t below) {
     return number >= 0.0 && number < static_cast<double>(below) && number == std::floor(number);
 }
@@ -46,7 +46,7 @@ std::vector<int64_t> indices_of(nb::handle given, int64_t below, const std::stri
     return found;
 }
 
-// Local functions (local_basis.h) of a spline whose coordinates are known.
+// Local functions (local_basis.h) of a spline that has coordinates.
 void read_local_basis(const nb::dict& given, ahofm::Prior& prior) {
     const int64_t codes = prior.task.codes, m = prior.task.m;
     const Doubles transform = doubles(entry(given, "transform"), "transform");
@@ -112,14 +112,14 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
     return prior;
 }
 
-// Memory of a solve; refuses sizes whose squares overflow.
+// Memory of a solve; throws for sizes whose squares overflow.
 int64_t solve_memory(const ahofm::Passes& passes, const ahofm::Prior& prior, int64_t K) {
     within(product(prior.task.m, K, "coefficients of a column"), 0, 1 << 30, "coefficients of a column");
     product(product(prior.task.codes, K + 8, "sums"), 16 * (K + 8), "sums of a column");
     return passes.solve_memory(prior.task, K);
 }
 
-// One solve: outputs are (mean, variance, smooth, rough, edf, form), as SolveTask has them.
+// One solve: outputs are (mean, variance, smooth, rough, edf, form), in the shapes of SolveTask.
 bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram, const Doubles& rhs, const Doubles& lam,
                  const nb::list& outputs) {
     const ahofm::Passes& passes = passes_named(isa);
@@ -147,7 +147,7 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
     return without_gil([&] { return passes.solve_prior(task); });
 }
 
-// The engine with what keeps the caller's arrays alive.
+// The engine, with references that keep the caller's arrays alive.
 class BoundEngine {
   public:
     BoundEngine(const std::string& isa, bool float64, const nb::dict& rows, const nb::list& columns, const Ranks& ranks,
@@ -213,7 +213,7 @@ class BoundEngine {
         engine_->stop = [this] { return asked_to_stop(); };
     }
 
-    // Whether it came to its end: false when it was asked to stop, which leaves no states.
+    // Returns whether it was completed: false after a stop, which leaves no row states.
     bool build(double tempering) {
         return built_ = run([&] { engine_->build(tempering); });
     }
@@ -223,7 +223,7 @@ class BoundEngine {
         return built_ = run([&] { engine_->sweep(learn, learn_mains, backwards, floor); });
     }
 
-    // A function without arguments, asked between columns whether to stop; None for none.
+    // A function without arguments, called between columns, that returns whether to stop; None for none.
     void set_stop(nb::object stop) {
         expect_idle();
         if (!stop.is_none() && !PyCallable_Check(stop.ptr())) refuse_type("stop must be a function or None");
@@ -245,7 +245,7 @@ class BoundEngine {
         return nb::make_tuple(eta.intercept, eta.trace, eta.tensor.edf, eta.tensor.age, solved);
     }
 
-    // What a family's own parameter is from now on; losses are evaluated when states are built.
+    // Sets the family's parameter; losses are evaluated again when states are built.
     void set_loss(nb::object loss) {
         expect_idle();
         if (loss.is_none() != loss_.is_none()) refuse("a loss cannot become quadratic, nor cease to be");
@@ -339,7 +339,7 @@ class BoundEngine {
         return eta;
     }
 
-    // Rows of class numbers are a copy: they are looked up in, and the caller's array may change.
+    // Class numbers are copied: they are used as indices, and the caller's array may change.
     void copy_classes() {
         classes_.assign(rows_.y, rows_.y + n_);
         for (const double y : classes_)
@@ -348,7 +348,7 @@ class BoundEngine {
 
     void set_losses(const nb::object& loss) {
         if (loss.is_none()) return;
-        if (nb::isinstance<nb::tuple>(loss)) {  // (family, parameter) of one that is built in
+        if (nb::isinstance<nb::tuple>(loss)) {  // (family, parameter) of a native loss
             const nb::tuple given = tuple_of(loss, 2, "a loss", "(family, parameter)");
             const auto family = static_cast<ahofm::Family>(within(integer(given[0], "family"), 0, 5, "family"));
             const double parameter = number(given[1], "parameter");
@@ -423,7 +423,7 @@ class BoundEngine {
         std::copy(found.begin(), found.end(), to);
     }
 
-    // Also when Ctrl-C was pressed, which the main thread sees here and not before the engine returns.
+    // Also after Ctrl-C, which the main thread would otherwise notice only when the engine returns.
     bool asked_to_stop() {
         const nb::gil_scoped_acquire acquire;
         try {
@@ -435,7 +435,7 @@ class BoundEngine {
         }
     }
 
-    // Not while it runs: in another thread, or in the function that is its loss.
+    // Throws while the engine runs, in another thread or below a loss function that calls back.
     void expect_idle() const {
         if (busy_) refuse("the engine is running");
     }
@@ -448,7 +448,7 @@ class BoundEngine {
         bool& flag_;
     };
 
-    // Whether the task came to its end.
+    // Returns whether the task was completed.
     template <class Task>
     bool run(Task task) {
         expect_idle();

@@ -1,4 +1,4 @@
-// Bindings of the block solver: row states, and the small solves.
+// Bindings of row states and of the small solves of the variational solver.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ int64_t state_size(const Ranks& ranks, bool float64) {
     return size;
 }
 
-// States of n rows, (blocks of rows, numbers), and how factors lie in them.
+// States of n rows, (blocks of rows, numbers), and the layout of the factors in them.
 struct State {
     using States = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -109,7 +109,7 @@ void swap_columns(const std::string& isa, nb::handle state, int64_t n, const Ran
     raise_if_bad(bad, bad.column == in.moments.column ? in.moments.size : out.moments.size);
 }
 
-// States of zeros get the loadings (rank,) of their product factors.
+// Initialises states of zeros with the loadings (rank,) of product factors.
 void start_state(const std::string& isa, nb::handle state, int64_t n, const Ranks& ranks, const Doubles& loadings) {
     passes_named(isa);
     const State parsed(state, n, ranks);

@@ -2,7 +2,7 @@
 //
 // Random walk: blocks A_b = gram_b + diag(t1 (h_{b-1} + h_b) + t0) on the diagonal and -diag(t1 h_b) beside it. The
 // forward recursion is block Gaussian elimination, the backward one gives the means and those parts of the inverse that
-// are wanted: its diagonal, and the variance of each difference of neighbours.
+// are needed: its diagonal, and the variance of each difference of neighbours.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ inline bool invert(double* a, double* work, int64_t n) {
         for (int64_t j = 0; j < i; j++) {
             double s = 0.0;
             for (int64_t k = j; k < i; k++) s += row[k] * l[k * n + j];
-            a[j] = -s * d;  // a's first row is free: only l is read from here on
+            a[j] = -s * d;  // the first row of a is scratch: only l is read from here on
         }
         for (int64_t j = 0; j < i; j++) row[j] = a[j];
     }

@@ -1,5 +1,5 @@
-// Checks of what Python gives: tuples of the right length, arrays of the right type, shape and alignment, sizes that do
-// not overflow. Bindings see nothing that has not been through here, so that a mistake in Python is an exception.
+// Checks of arguments from Python: tuples of the right length, arrays of the right type, shape and alignment, sizes
+// that do not overflow. Bindings check all arguments here, so that a mistake in Python is an exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -35,7 +35,7 @@ constexpr int64_t kMostRepeats = 1'000'000'000;
 [[noreturn]] void refuse(const std::string& text) { throw nb::value_error(text.c_str()); }
 [[noreturn]] void refuse_type(const std::string& text) { throw nb::type_error(text.c_str()); }
 
-// Sizes that are given are multiplied before anything is compared with them.
+// Products of given sizes are formed before they are compared with array sizes, and must not overflow.
 int64_t product(int64_t a, int64_t b, const std::string& what) {
     int64_t result;
     if (__builtin_mul_overflow(a, b, &result))
@@ -63,7 +63,7 @@ uint32_t code_count(int64_t size, const std::string& what) {
     return static_cast<uint32_t>(size);
 }
 
-// A value of another type in a tuple or list is a TypeError that says which.
+// A value of another type in a tuple or list is a TypeError that names it.
 template <class T>
 T cast(nb::handle given, const std::string& what, const char* expected) {
     T value;
@@ -93,13 +93,13 @@ void expect_any(size_t count, const std::string& what, const std::string& one = 
     if (count == 0) refuse(what + ": at least " + one + " is needed");
 }
 
-// A caster takes None for an array without anything.
+// nanobind's caster converts None to an array without data.
 template <class Array>
 void expect_some(const Array& array, const std::string& what) {
     if (!array.is_valid()) refuse_type(what + " must be an array, got None");
 }
 
-// Whatever its shape: loops that are vectors rely on its address.
+// Alignment, whatever the shape: vectorised loops rely on it.
 template <class Array>
 void expect_array(const Array& array, const std::string& what) {
     expect_some(array, what);
@@ -108,7 +108,7 @@ void expect_array(const Array& array, const std::string& what) {
         refuse(what + " is not aligned: its address is no multiple of " + std::to_string(item) + " bytes; copy it");
 }
 
-// An array to write into, as it is: a converted copy would swallow what is written.
+// An output array, without conversion: results written to a converted copy would be lost.
 template <class Array>
 Array unconverted(nb::handle given, const std::string& what, const char* expected) {
     Array array;
@@ -135,7 +135,7 @@ void expect_shape(const Array& array, const std::vector<int64_t>& shape, const s
     refuse(text + ")");
 }
 
-// Without a look at its address.
+// Without a check of its alignment.
 template <class Array>
 void expect_dimensions_only(const Array& array, size_t count, const std::string& what, const std::string& meaning) {
     static const char* const words[4] = {"no dimension", "one dimension", "two dimensions", "three dimensions"};

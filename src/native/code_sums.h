@@ -1,5 +1,5 @@
 // Sums over the rows of each code that a block of shared curves needs: weighted products of slopes, and slopes times a
-// weighted_response. Rows come in order, so sums do not depend on anything but the rows.
+// weighted_response. Rows are added in order, so that sums depend on the rows only.
 #pragma once
 
 #include "passes.h"
@@ -35,7 +35,7 @@ inline BadCode sum_by_code(const CodeSumsTask& task, const Code* codes) {
     return {};
 }
 
-// Adds to gram and rhs, which come as zeros.
+// Adds to gram and rhs, which are zero initially.
 inline BadCode run_code_sums(const CodeSumsTask& task) {
     if (task.code_bytes == 1) return sum_by_code(task, static_cast<const uint8_t*>(task.codes));
     if (task.code_bytes == 2) return sum_by_code(task, static_cast<const uint16_t*>(task.codes));

@@ -24,14 +24,14 @@ inline BadCode find_bad_code(const Rows& rows, int column, int64_t row) {
     });
 }
 
-constexpr int kGroup = 8;  // columns (and rows) that are turned at a time
+constexpr int kGroup = 8;  // columns (and rows) that are transposed at a time
 
 inline int padded_columns(int columns) { return (columns + kGroup - 1) / kGroup * kGroup; }
 
 using Offsets8 = typename VectorOf<uint32_t, kGroup>::type;
 
 // Table rows of a block of one column; false when a code is outside its table. Rows is the block's size where it is
-// full: loops of known length are vectors throughout.
+// full: loops of known length vectorise without a remainder.
 template <int Rows, class Code>
 bool widen(const Code* codes, const Column& column, int n, uint32_t* out) {
     const int rows = Rows > 0 ? Rows : n;
@@ -47,7 +47,7 @@ bool widen(const Code* codes, const Column& column, int n, uint32_t* out) {
 #define AHOFM_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Offsets8{__VA_ARGS__})
 #endif
 
-// Eight columns by eight rows, turned: one store a row instead of one a cell.
+// Transposes eight columns by eight rows: one store per row instead of one per cell.
 inline void store_turned(const uint32_t (&cells)[kGroup][kBlock], int row, int64_t stride, uint32_t* out) {
     Offsets8 v[kGroup], a[kGroup], b[kGroup];
     for (int k = 0; k < kGroup; k++) __builtin_memcpy(&v[k], &cells[k][row], sizeof(v[k]));

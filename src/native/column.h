@@ -13,7 +13,7 @@ class ColumnPass {
     ColumnPass(const Rows& rows, Predictor& predictor, const ColumnTask& task)
         : rows_(rows), task_(task), own_(rows.columns[task.column]), others_(rows.n_columns - 1),
           with_sums_(task.g_sums != nullptr), width_(width_of(predictor)), padded_((width_ + 7) / 8 * 8),
-          panels_(&predictor, 1, rows.n_codes, 1, false),  // of the others only e_{d-1} is wanted: one order less
+          panels_(&predictor, 1, rows.n_codes, 1, false),  // e_{d-1} of the other columns: one order less
           states_(kBlock * panels_.state_per_row()),
           offsets_(static_cast<int64_t>(kBlock) * padded_columns(rows.n_columns)), own_offsets_(kBlock * kGroup),
           u_(kBlock * padded_), gradient_(bins() * padded_), gram_(bins() * width_ * padded_) {
@@ -24,7 +24,7 @@ class ColumnPass {
     }
 
     BadCode run() {
-        const int64_t between = flush_every(4 * bins());  // a bin of width^2 sums is dearer to empty
+        const int64_t between = flush_every(4 * bins());  // bins of width^2 sums are more expensive to empty
         int64_t since_flush = 0;
         for (int64_t row = 0; row < rows_.n; row += kBlock) {
             const int n = static_cast<int>(rows_.n - row < kBlock ? rows_.n - row : kBlock);

@@ -77,7 +77,7 @@ inline void add_product(const Left& a, int64_t rows, const double* b, int64_t ld
                 double sum = 0.0;
                 for (int64_t k = 0; k < depth; k++) sum += a.data[i * a.row + k] * b[k * ldb + j];
                 c[i * ldc + j] += sign * sum;
-            } else if (i == 0) {  // rows lie stride by stride: all of them at once
+            } else if (i == 0) {  // contiguous rows: all of them at once
                 for (int64_t k = 0; k < depth; k++) {
                     const double factor = sign * b[k * ldb + j], *left = a.data + k * a.column;
                     for (int64_t r = 0; r < rows; r++) c[r * ldc + j] += factor * left[r * a.row];
@@ -105,7 +105,7 @@ inline double dot(const double* a, const double* b, int64_t n) {
 
 constexpr int64_t kDenseBlock = 24;
 
-// In place, upper triangle: A = U'U. The lower triangle is not looked at. False when A is not positive definite.
+// In place, upper triangle: A = U'U. The lower triangle is not read. False when A is not positive definite.
 inline bool factorise(double* a, int64_t n, int64_t ld) {
     for (int64_t first = 0; first < n; first += kDenseBlock) {
         const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
@@ -225,7 +225,7 @@ struct Small {
                     AHOFM_UNROLL_ALL
                     for (int v = 0; v < Vectors; v++)
                         store4(a + i * n + 4 * v, load4(a + i * n + 4 * v) - factor * row[v]);
-                    // A number into a vector just loaded: before it, the load would wait.
+                    // The element is inserted after the load: stored before it, the load would wait for the store.
                     a[i * n + k] = -factor * inverse;
                 }
                 AHOFM_UNROLL_ALL
@@ -254,7 +254,7 @@ struct Small {
 
 inline int64_t padded(int64_t n) { return (n + 3) / 4 * 4; }
 
-// Calls visit(Small<V>{}) with as many vectors as matrices of that stride have.
+// Calls visit(Small<V>{}) with the number of vectors in a row of that stride.
 template <class Visit>
 inline bool with_small(int64_t stride, Visit visit) {
     switch (stride / 4) {

@@ -16,9 +16,9 @@ constexpr double kLeastEdf = 1e-6, kLeastForm = 1e-18, kLargestStep = 5.0;  // o
 constexpr double kJitters[] = {1e-9, 1e-6, 1e-3};
 constexpr double kDampings[] = {0.0, 1.0, 4.0, 16.0, 64.0, 256.0};
 constexpr double kFarthestStep = 3.0;  // of a linear predictor in one block
-constexpr double kFar = 10.0;          // times a function's values, from which on removing it leaves too much rounding
-constexpr double kFarEta = 20.0;       // a linear predictor of that size: curvatures have all but vanished
-constexpr double kFall = 0.7;          // of the dispersion in one sweep, at least, while there is tensor smoothing
+constexpr double kFar = 10.0;          // times a function's values: beyond, removing it leaves large rounding errors
+constexpr double kFarEta = 20.0;       // absolute linear predictor from which on curvatures are nearly zero
+constexpr double kFall = 0.7;          // least ratio of the dispersion after and before a sweep with tensor smoothing
 constexpr double kTensorLow = 1e-3, kTensorHigh = 1e10, kTensorGone = 100.0, kTensorFirstUp = 2.0;
 constexpr int64_t kTensorFirst = 10;
 constexpr double kTensorEdf = 1e-9, kTensorForm = 1e-24, kTensorMost = 0.75;
@@ -30,7 +30,7 @@ double clip(double value, double low, double high) { return std::min(std::max(va
 
 // Several sums at a time: one alone waits for each addition.
 bool all_finite(const double* values, int64_t count) {
-    double sums[8] = {};  // not a number when any of the values is, or is infinite
+    double sums[8] = {};  // NaN if any value is NaN or infinite
     int64_t i = 0;
     for (; i + 8 <= count; i += 8)
         for (int k = 0; k < 8; k++) sums[k] += values[i + k] * 0.0;
@@ -159,7 +159,7 @@ ColumnMoments Engine::moments_of(size_t k, size_t j, const Range& range) {
             etas[k].columns[j].mean, inserted_[k][j].data()};
 }
 
-// Variances as rows are to know them.
+// Variances that row states are to contain.
 void Engine::insert(size_t k, size_t j) {
     const double* variance = etas[k].columns[j].variance;
     std::vector<double>& own = inserted_[k][j];
@@ -223,7 +223,7 @@ void Engine::own_part(size_t k) {
     for (double& own : own_[k]) own += eta.intercept;
 }
 
-// Working weights and responses without the smooth main effects, as the states hold them.
+// Working weights and responses less the smooth main effects, stored in the heads of the states.
 void Engine::set_working(size_t k) {
     const size_t K = etas.size();
     const std::vector<double>& own = own_[k];
@@ -264,7 +264,7 @@ void Engine::build(double tempering) {
     if (!quadratic_) at(true);
 }
 
-// Derivatives at the linear predictors, with majorants in place of curvatures that have all but vanished.
+// Derivatives at the linear predictors, with majorants in place of curvatures that are nearly zero.
 void Engine::at(bool evaluate) {
     if (evaluate && !losses(rows_.eta, rows_.value, rows_.slope, rows_.curvature)) throw Stopped{};
     double farthest = 0.0;
@@ -300,7 +300,7 @@ void Engine::solve(size_t k, size_t j, bool learn, double damping) {
     throw Failed{"a block is not positive definite"};
 }
 
-// The constants of product factors given their functions; rhs is then that of the functions given the constants.
+// Solves for the constants of product factors given their functions; rhs becomes that of the functions given these.
 bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found) {
     const int64_t codes = columns_[j].n_codes - 1, K = width_ - 1, R = products_, first = K - R;
     const size_t size = static_cast<size_t>(R);
@@ -334,7 +334,8 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
     return true;
 }
 
-// Functions of product factors get a root mean square of one, and the loadings the scale; states stay what they are.
+// Scales functions of product factors to a root mean square of one and moves the scale to the loadings; row states do
+// not change.
 void Engine::rescale_products(size_t k) {
     for (int64_t f = 0; f < products_; f++) {
         const int64_t at = width_ - products_ + f, K = width_ - 1;
@@ -464,7 +465,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
                      memory_.data(),
                      static_cast<int64_t>(memory_.size())};
     if (!passes_.solve_prior(task)) return false;
-    if (coupled)  // these smoothing parameters prune, so that partners take the factors as known
+    if (coupled)  // these smoothing parameters prune: row states take the factors as known
         for (int64_t b = 0; b < codes; b++)
             for (int64_t f = 0; f < coupling.rank; f++) variance[b * K + f] = 0.0;
     take_main();
@@ -502,8 +503,8 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     return true;
 }
 
-// No value further from zero than so many times the function's root mean square; what is taken off counts as an effect
-// of the code.
+// Bounds absolute values by a multiple of the function's root mean square; the change is added to the effect of the
+// code.
 void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     const EngineColumn& column = columns_[j];
     const int64_t codes = column.n_codes - 1, K = width_ - 1;
@@ -530,7 +531,7 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
             const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
                          before = mean[b * K + f];
             mean[b * K + f] =
-                clip(before, -limit, limit) + lost[static_cast<size_t>(f)];  // the function's mean stays what it was
+                clip(before, -limit, limit) + lost[static_cast<size_t>(f)];  // the function's mean does not change
             own.rough[b * K + f] += mean[b * K + f] - before;
         }
 }
@@ -600,8 +601,8 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     }
 }
 
-// One block of one linear predictor, with as little damping as sufficient decrease allows. A step that fails is taken
-// with the family's majorants instead, if it has any: those always decrease.
+// One block of one linear predictor, with the least damping that gives sufficient decrease. A step that fails is taken
+// with the family's majorants instead, if it has any: these always decrease the loss.
 void Engine::guarded(size_t k, size_t j, bool learn) {
     const int at_column = static_cast<int>(j);
     set_working(k);
@@ -643,7 +644,7 @@ void Engine::guarded(size_t k, size_t j, bool learn) {
     accept(k, true);
 }
 
-// Evaluates the losses at the states as they are; takes the step when they decrease sufficiently, or when forced.
+// Evaluates the losses at the current states; accepts the step when they decrease sufficiently, or when forced.
 bool Engine::accept(size_t k, bool forced) {
     const size_t K = etas.size(), n = static_cast<size_t>(n_);
     fitted(k);
@@ -688,8 +689,7 @@ bool Engine::decreases(size_t k) {
     return excess <= allowed + 1e-12 * std::fabs(before);
 }
 
-// Removes a column whose solve was rejected. To remove is to subtract: after values far too large, states are built
-// anew.
+// Removes a column whose solve was rejected. Removing subtracts: after very large values, states are built again.
 void Engine::take_back(size_t k, size_t j) {
     const int64_t codes = columns_[j].n_codes;
     const ColumnArrays& own = etas[k].columns[j];
@@ -706,7 +706,7 @@ void Engine::take_back(size_t k, size_t j) {
     clear(k);
     for (size_t other = 0; other < columns_.size(); other++)
         if (other != j) swap(k, static_cast<int>(other), -1, false);
-    set_working(k);  // cleared too, and sums are taken again when a next step is rejected
+    set_working(k);  // also cleared; sums are computed again if the next step is rejected
 }
 
 void Engine::keep(size_t k, size_t j) {
@@ -739,7 +739,7 @@ void Engine::restore(size_t k, size_t j) {
     std::copy(kept_.constants.begin(), kept_.constants.end(), own.constants);
 }
 
-// As it was solved last: functions that never were are zero.
+// Ends with the last solve; functions that have never been solved become zero.
 void Engine::rest(size_t k, size_t j) {
     ColumnArrays& own = etas[k].columns[j];
     const int64_t first = std::max<int64_t>(own.solved, 1), K = width_ - 1;
@@ -755,8 +755,8 @@ void Engine::rest(size_t k, size_t j) {
 
 // ---- smooth main effects of all columns together
 
-// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own, under which the design is
-// centred.
+// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own weights, under which the
+// design is centred.
 bool Engine::solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept,
                          std::vector<double>& coef, std::vector<double>& lam, double& trace) {
     const EtaArrays& eta = etas[k];
@@ -836,7 +836,7 @@ void Engine::move_mains(size_t k, bool learn) {
         response_[i] = working_weight_[i] * (rows_.eta[at] - blocks[i]) - rows_.weight[i] * rows_.slope[at];
         weights += working_weight_[i];
     }
-    if (!(weights > std::numeric_limits<double>::min())) return;  // losses are flat, far from the targets
+    if (!(weights > std::numeric_limits<double>::min())) return;  // losses are flat far from the targets
     double intercept = 0.0, trace = 0.0;
     std::vector<double> coef, lam;
     solve_mains(k, working_weight_.data(), response_.data(), learn, intercept, coef, lam, trace);
@@ -907,7 +907,7 @@ const TensorMargin& Engine::margin(size_t k, size_t j) {
     return *known;
 }
 
-// New smoothing parameters of all pairs, with the variances that coefficients would have were the columns independent.
+// New smoothing parameters of all pairs, with variances of coefficients computed as if columns were independent.
 void Engine::learn_tensor(size_t k, double information) {
     Tensor& tensor = etas[k].tensor;
     const int64_t p = static_cast<int64_t>(columns_.size()), R = ranks_.front().second;

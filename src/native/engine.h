@@ -15,7 +15,7 @@
 
 namespace ahofm {
 
-// A prior with memory of its own for what solves need again and again.
+// A prior, with its own copies of the arrays that every solve needs.
 struct Prior {
     PriorTask task{};
     std::vector<double> values, products, weight, rough, mass, edges, roughness, low, high;
@@ -37,7 +37,7 @@ struct EngineColumn {
     Prior main, factors;
 };
 
-// What is known of one column of one linear predictor: memory of the caller.
+// Posterior and smoothing parameters of one column of one linear predictor: memory of the caller.
 struct ColumnArrays {
     double *mean, *variance;           // (n_codes, width)
     double* main_lam;                  // (smoothing parameters of the main effect,)
@@ -45,8 +45,8 @@ struct ColumnArrays {
     double *main_smooth, *main_rough;  // (m,), (n_codes - 1,)
     double *smooth, *rough;            // (m, width - 1), (n_codes - 1, width - 1)
     double* edf;                       // (smoothing parameters of the factors, width - 1)
-    double* constants;                 // (product factors,): beside their functions, and in mean
-    int64_t solved;                    // functions that have been solved since they are there
+    double* constants;                 // (product factors,): constants added to their functions, included in mean
+    int64_t solved;                    // number of functions that have been solved at least once
 };
 
 struct MainEffects {
@@ -58,7 +58,7 @@ struct MainEffects {
     std::vector<double> gram;  // (q, q), with the rows' own weights
 };
 
-// Strengths of tensor-product penalties of pairs; absent when along is nullptr.
+// Smoothing parameters of tensor-product penalties of pairs; absent when along is nullptr.
 struct Tensor {
     double *along = nullptr, *plain = nullptr;  // (p, p)
     double edf = 0.0;
@@ -80,7 +80,7 @@ struct RowArrays {  // (n,) or (n, K)
     double *eta = nullptr, *value = nullptr, *slope = nullptr, *curvature = nullptr, *variance = nullptr;
 };
 
-// Losses of all rows at linear predictors; false when an exception is on its way.
+// Losses of all rows at linear predictors; false when the callback has raised an exception.
 using LossFunction = std::function<bool(const double* eta, double* value, double* slope, double* curvature)>;
 // Curvatures of majorants; false when the family has none.
 using MajorantFunction = std::function<bool(const double* eta, const double* variance, double* curvature)>;
@@ -99,8 +99,8 @@ struct Stopped {};  // thrown: a callback has raised an exception, or asked to s
 // One column as a margin of the tensor products of its pairs, in coordinates that are orthonormal under the rows.
 struct TensorMargin {
     std::vector<double> coef;                  // (coordinates, rank)
-    std::vector<double> rough;                 // (coordinates,): penalty of each, 0 of those that have none
-    std::vector<double> square, stiff, plain;  // (rank, rank): B'B, B' diag(rough) B, B'B of what has no penalty
+    std::vector<double> rough;                 // (coordinates,): penalties, 0 where there is none
+    std::vector<double> square, stiff, plain;  // (rank, rank): B'B, B' diag(rough) B, B'B of unpenalised coordinates
 };
 
 class Engine {
@@ -112,7 +112,7 @@ class Engine {
     std::vector<EtaArrays> etas;
     LossFunction losses;
     MajorantFunction majorant;
-    // Asked between columns, a few times a second, whether to stop. What columns have then is complete, states are not.
+    // Called between columns, a few times a second: whether to stop. Columns are then consistent, row states are not.
     std::function<bool()> stop;
     double noise = 1.0;
     bool use_majorant = false;  // majorants replace curvatures
@@ -124,7 +124,7 @@ class Engine {
     void build(double tempering);
     // All columns once, smooth main effects jointly, tensor smoothing; the dispersion where losses are quadratic.
     void sweep(bool learn, bool learn_mains, bool backwards, double floor);
-    // Losses and derivatives at the linear predictors as they are.
+    // Losses and derivatives at the current linear predictors.
     void evaluate() { at(true); }
     double largest() const;
 
@@ -180,7 +180,7 @@ class Engine {
     double total_ = 0.0, tempering_ = 0.0;
     std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     std::vector<std::vector<char>> states_;                   // one per linear predictor
-    std::vector<std::vector<std::vector<double>>> inserted_;  // variances as rows know them: (eta, column)
+    std::vector<std::vector<std::vector<double>>> inserted_;  // variances that are in the row states: (eta, column)
     std::vector<std::vector<double>> own_;                    // intercept and smooth main effects of all rows
     std::vector<std::vector<std::unique_ptr<TensorMargin>>> margins_;
     std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, work_, response_;

@@ -1,8 +1,8 @@
 // One pass over a chunk for all linear predictors: eta, then a loss's g or a given one, then sums per code.
 //
-// Tables and bins of many columns or factors outgrow the second-level cache. Columns are then cut into tiles of which
-// one panel fits it, and a batch of rows visits one panel of one tile after another: every table row is used several
-// times while it is near. Where all fits, a batch is one block, whose state never leaves the first-level cache.
+// Tables and bins of many columns or factors are larger than the second-level cache. Columns are then cut into tiles of
+// which one panel fits it, and a batch of rows is processed one panel of one tile at a time: every table row is used
+// several times while it is cached. Otherwise a batch is one block, whose state stays in the first-level cache.
 #pragma once
 
 #include "codes.h"
@@ -69,7 +69,7 @@ class PredictorPass {
         return lanes * static_cast<int64_t>(sizeof(T)) * (with_sums_ ? 2 : 1);
     }
 
-    // Consecutive columns of a tile share kTileBytes per panel; a panel whose removal cancels needs all columns at once.
+    // Consecutive columns of a tile share kTileBytes per panel; a panel whose removal cancels needs all columns.
     int cut_tiles() {
         bool cancels = false;
         if (with_sums_)
@@ -119,7 +119,7 @@ class PredictorPass {
         return cells;
     }
 
-    // Table rows of a tile's cells in one block of the batch; forward fills them, backward finds them.
+    // Table rows of a tile's cells in one block of the batch; forward fills them, backward reads them.
     uint32_t* offsets_of(int tile, int block) const {
         return offsets_.get() +
                kBlock * (padded_cells(tile) * blocks_ + static_cast<int64_t>(padded_columns(columns_of(tile))) * block);
@@ -245,7 +245,7 @@ class PredictorPass {
     Panels<T> panels_;
     Buffer<T> main_, main_bins_;  // (linear predictors, codes): in the rows' precision, to spare the first-level cache
     Buffer<int> tiles_;           // first column of each tile, and the end
-    Buffer<int> main_panel_;      // of each linear predictor, the panel that takes its main effects along; -1: none can
+    Buffer<int> main_panel_;      // of each linear predictor, the panel that sums its main effects; -1: none can
     Buffer<Forward<T>> forward_;
     Buffer<Backward<T>> backward_;
     const int n_tiles_;

@@ -1,9 +1,10 @@
 // Values of a spline's coordinates at the codes, dense or by local functions.
 //
-// A spline has few functions that are not zero at a code. With B (codes, functions) their values, `nonzero` of them at each code,
-// and T (functions, m), the coordinates' values are V = B T, and sums over codes need `nonzero` numbers of each instead of m:
+// A spline basis has few functions that are not zero at a code. With B (codes, functions) their values, `nonzero` of
+// them at each code, and T (functions, m), the coordinates' values are V = B T, and sums over codes need `nonzero`
+// numbers of each instead of m:
 //
-//     V'X = T' (B'X)        V C = B (T C)        V' diag(g) V = T' (B' diag(g) B) T        diag(V C V') = diag(B (T C T') B')
+//     V'X = T' (B'X)      V C = B (T C)      V' diag(g) V = T' (B' diag(g) B) T      diag(V C V') = diag(B (T C T') B')
 #pragma once
 
 #include "dense.h"
@@ -11,7 +12,7 @@
 namespace ahofm {
 namespace {
 
-// Memory for one solve, given out piece by piece.
+// Memory of one solve, allocated once and handed out in pieces.
 class Arena {
   public:
     Arena(double* memory, int64_t size) : next_(memory), end_(memory + size) {}
@@ -94,7 +95,8 @@ inline void at_pairs(const PriorTask& prior, const double* from, int64_t width, 
     }
 }
 
-// out (codes, width): sum over pairs a <= c of V_ba V_bc own (pairs, width), those off the diagonal counted twice in `own`
+// out (codes, width): sum over pairs a <= c of V_ba V_bc own (pairs, width), those off the diagonal counted twice in
+// `own`
 inline void pairs_at_codes(const PriorTask& prior, const double* own, int64_t width, double* out, Arena& arena) {
     const int64_t m = prior.m, n = prior.functions, pairs = m * (m + 1) / 2;
     std::memset(out, 0, static_cast<size_t>(prior.codes * width) * sizeof(double));
@@ -122,7 +124,7 @@ inline void pairs_at_codes(const PriorTask& prior, const double* own, int64_t wi
     }
 }
 
-// Numbers of memory that these take at most, for `width` numbers at each code or pair.
+// Upper bound of the doubles that these need, for `width` numbers at each code or pair.
 inline int64_t local_memory(const PriorTask& prior, int64_t width) {
     const int64_t n = prior.functions;
     return 64 + (n * n + n * prior.m + n + prior.m * prior.m) * width;

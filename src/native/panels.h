@@ -1,4 +1,4 @@
-// Factors as the steps see them: panels of 8 or 16 lanes, padded with zeros, in the precision of the rows.
+// Storage of factors in the passes: panels of 8 or 16 lanes, padded with zeros, in the precision of the rows.
 #pragma once
 
 #include <cstring>
@@ -155,11 +155,11 @@ bool removal_cancels(const Panel<T>& panel, const Rows& rows) {
     for (int j = 0; j < rows.n_columns; j++)
         for (int f = 0; f < panel.used; f++) {
             const double own = squares[static_cast<int64_t>(j) * panel.lanes + f];
-            if (own < 0.5 * all[f]) continue;  // no larger than the others together
-            double others = 0.0;               // summed afresh: all - own would cancel just where it matters
+            if (own < 0.5 * all[f]) continue;  // not larger than the others together
+            double others = 0.0;               // summed again: all - own would cancel where own dominates
             for (int i = 0; i < rows.n_columns; i++)
                 others += i == j ? 0.0 : squares[static_cast<int64_t>(i) * panel.lanes + f];
-            if (others <= 0.0) continue;  // nothing but this column: no interaction, whatever the digits
+            if (others <= 0.0) continue;  // only this column is not zero: there is no interaction
             double loss_of_digits = 1.0;
             for (int t = 1; t < panel.order; t++) loss_of_digits *= own / others;
             if (loss_of_digits > limit * limit) return true;
@@ -189,8 +189,8 @@ void flush(const Panel<T>& panel, int64_t n_codes) {
     std::memset(panel.bins, 0, static_cast<size_t>(n_codes * panel.lanes) * sizeof(T));
 }
 
-// Rows between two emptyings of the bins: few enough that a float32 bin loses nothing that matters, and in proportion
-// to the codes, so that emptying stays a small part of the work.
+// Rows between two emptyings of the bins: few enough that rounding in float32 bins is negligible, and proportional to
+// the number of codes, so that emptying takes a small part of the time.
 inline int64_t flush_every(int64_t n_codes) { return 4 * n_codes > 512 ? 4 * n_codes : 512; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a pass over one chunk of rows reads and writes. Plain data, no Python, no STL:
+// Inputs and outputs of the passes over one chunk of rows. Plain data, no Python, no STL:
 // this header is compiled once per instruction set, and an inline STL function emitted with
 // AVX instructions could be picked by the linker for a machine that has none.
 #pragma once
@@ -92,8 +92,9 @@ struct ColumnTask {
 // A panel of curves: this many functions side by side, one cache line.
 constexpr int kCurveLanes = 8;
 
-// One column at true values. A value finds its piece (or has a code), and the piece is `degree + 1` rows of every
-// table: coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for missing values.
+// One column at true values. A value lies in one piece of a piecewise polynomial (or has a code), which is `degree + 1`
+// rows of every table: coefficients of t^0, t^1, ... with t = x * scale - shift. After the pieces comes one more, for
+// missing values.
 struct Place {
     const double* numbers = nullptr;  // every `stride`-th; nullptr: codes
     int64_t stride = 1;
@@ -104,7 +105,7 @@ struct Place {
     const double* scales = nullptr;  // (n_breaks + 1,)
     const double* shifts = nullptr;  // (n_breaks + 1,)
     double period = 0.0;             // 0: none
-    double phase = 0.0;              // where a turn begins, in [0, period)
+    double phase = 0.0;              // where a period begins, in [0, period)
     int degree = 0;
     uint32_t start = 0;  // first row of every table
     uint32_t size = 0;   // number of codes
@@ -130,19 +131,19 @@ struct CurveTask {
     const double* const* mains;  // one table (rows of all columns,) per linear predictor
     const CurvePanel* panels;
     int n_panels;
-    double* eta;  // out, (n, linear predictors); nullptr: contributions are asked for
+    double* eta;  // out, (n, linear predictors); nullptr: contributions are computed
     double*
         contributions;  // out, (n, linear predictors, columns): main effect, weight * phi * e_{order - 1} of the others
 };
 
-// The block solver's state of a row: a head (mean and variance of the main effects' sum, weight, weighted target), then
-// per panel of factors their moments (block.h), lane by lane; all in one precision.
+// State of a row in the variational solver: a head (mean and variance of the main effects' sum, weight, weighted
+// target), then per panel of factors their moments (row_states.h), lane by lane; all in one precision.
 template <class T>
 constexpr int state_lanes = 32 / static_cast<int>(sizeof(T));
 constexpr int kStateHead = 8;
 constexpr int kMaxStateOrder = 8;
 
-// In the place of an order: factors that are products over all columns (ahofm.orders.PRODUCT).
+// The order that stands for product factors, products over all columns (ahofm.orders.PRODUCT).
 constexpr int kProduct = 10000;
 
 // Means of e_1 .. e_order and their covariances; of a product its mean and its mean square.
@@ -154,7 +155,7 @@ struct StatePanel {
     int64_t used;   // lanes that are factors, not padding
 };
 
-// What is believed of one column's functions at its codes; mean == nullptr: no column.
+// Posterior means and variances of one column's functions at its codes; mean == nullptr: no column.
 struct ColumnMoments {
     int column = -1;
     const void* codes = nullptr;
@@ -191,7 +192,7 @@ struct ChainTask {
     double* differences;           // out, (width,): sum over edges of weight * variance of the difference
 };
 
-// The Gaussian prior of a column's functions (priors.h); what a kind of prior does not have is nullptr or 0.
+// The Gaussian prior of a column's functions (priors.h); fields that a kind of prior does not use are nullptr or 0.
 enum class PriorKind : int { spline, random_walk, iid, spline_iid };
 
 struct PriorTask {

@@ -1,4 +1,4 @@
-// Threads of the module: one pool, made when first needed, shared by all calls, and made anew after a fork.
+// Threads of the module: one pool, created at first use, shared by all calls, and created again after a fork.
 #pragma once
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace ahofm {
 class Pool {
   public:
     // Calls task(0) .. task(count - 1) on at most `threads` threads, the caller's among them, and waits for all.
-    // Of the exceptions that tasks throw, one is thrown on.
+    // If tasks throw exceptions, one of them is rethrown.
     static void run(int count, int threads, const std::function<void(int)>& task) {
         const int helpers = std::min(threads, count) - 1;
         if (helpers <= 0) {
@@ -43,7 +43,7 @@ class Pool {
         static Pool* pool = nullptr;
         static pid_t owner = 0;
         const std::lock_guard<std::mutex> lock(guard);
-        // Threads do not survive a fork: what is left of the old pool is not touched.
+        // Threads do not survive a fork: the memory of the old pool is left alone.
         if (pool == nullptr || owner != getpid()) {
             pool = new Pool();
             owner = getpid();

@@ -4,8 +4,8 @@
 // runs through the rows with e_1 .. e_d in registers: Horner's rule for phi, a_t += phi * a_{t-1} (t = d..1). Batches
 // are long enough that a panel's table, once in the first cache, is read many times.
 //
-// Contributions of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns: at
-// orders 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
+// Contributions of the columns (Shapley values) take a second round over a row's phi, for e_{d-1} of the other columns:
+// at orders 2 and 3 by e_q(others) = e_q - phi * e_{q-1}(others).
 #pragma once
 
 #include "panels.h"
@@ -25,7 +25,7 @@ struct Cells {
     int columns;
 };
 
-// Share of a turn that has passed at x, in [0, 1); ahofm.columns.pieces.turn says the same.
+// Position of x within its period, in [0, 1); the same as ahofm.columns.pieces.turn.
 inline double turn(double x, double phase, double period) {
     double part = __builtin_fabs(x) < period ? x : __builtin_fmod(x, period);
     part += part < 0.0 ? period : 0.0;
@@ -34,7 +34,7 @@ inline double turn(double x, double phase, double period) {
     return fraction >= 1.0 ? 0.0 : fraction;
 }
 
-// Number of breaks at or below each x; 0 for NaN. Few breaks are compared one and all; many are searched by halves,
+// Number of breaks at or below each x; 0 for NaN. Few breaks are all compared; many are searched by bisection,
 // without branches, all rows of the block taking the same steps, so that one waits for memory while the others go on.
 inline void count_breaks(const double* breaks, int64_t n, const double* x, int64_t* count) {
     constexpr int64_t kFew = 32;
@@ -200,8 +200,8 @@ void contributions_of_products(const CurvePanel& panel, const Cells& cells, int6
     }
 }
 
-// Orders 2 and 3. A column is removed again, which costs digits where it dwarfs the others, the more the higher the
-// order.
+// Orders 2 and 3. A column is removed again, which loses digits where it is much larger than the others, the more the
+// higher the order.
 template <int Order, int Degree>
 void contributions_panel(const CurvePanel& panel, const Cells& cells, int64_t n, CurveVector* phi,
                          double* contributions, int64_t stride) {
@@ -319,7 +319,7 @@ class CurvePass {
 
   private:
     static int64_t blocks_of_a_batch(int columns) {
-        // Cells of a batch stay in the second cache; 1024 rows were as fast as it gets (32: 1.3 times slower).
+        // Cells of a batch stay in the second-level cache; 1024 rows were fastest (32: 1.3 times slower).
         constexpr int64_t kCellBytes = int64_t(1) << 18, kMost = 32;
         const int64_t fit = kCellBytes / (static_cast<int64_t>(sizeof(uint32_t) + sizeof(double)) * kBlock * columns);
         return fit < 1 ? 1 : fit > kMost ? kMost : fit;
@@ -369,7 +369,7 @@ class CurvePass {
     }
 
     static void place_numbers(const Place& place, int64_t row, int n, uint32_t* at, double* t) {
-        double x[kBlock] = {};  // rows after the last are zeros, which every table has a place for
+        double x[kBlock] = {};  // rows after the last are zeros, which are valid for every table
         int64_t piece[kBlock];
         for (int r = 0; r < n; r++)  // at any address
             __builtin_memcpy(&x[r],

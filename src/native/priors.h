@@ -14,9 +14,9 @@
 namespace ahofm {
 namespace {
 
-// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes, stride,
-// stride) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean and U
-// (C'U)^-1 U' from the covariance. Padding of U must be zero.
+// Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes,
+// stride, stride) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean
+// and U (C'U)^-1 U' from the covariance. Padding of U must be zero.
 class Centring {
   public:
     Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t stride, Arena& arena)
@@ -36,7 +36,7 @@ class Centring {
 
     bool sound() const { return sound_; }
 
-    // Multipliers (stride,) of U that take away the means of values (codes, K).
+    // Multipliers (stride,) of U that remove the means of values (codes, K).
     void shift(const double* values, double* out) const {
         for (int64_t f = 0; f < stride_; f++) row_[f] = 0.0;
         for (int64_t b = 0; b < codes_; b++)
@@ -66,7 +66,7 @@ class Centring {
         });
     }
 
-    // What conditioning takes from the variances of the differences of neighbours, by function, times their weights.
+    // Decrease by conditioning of the weighted sum of variances of differences of neighbours, by function.
     void condition_differences(const double* edges, double* differences, Arena& arena) const {
         double* apart = arena.take(stride_ * stride_);
         with_small(stride_, [&](auto small) {
@@ -235,7 +235,7 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
     return true;
 }
 
-// ---- random walk: differences of neighbouring codes, and a little the values themselves; a chain of small problems
+// ---- random walk: penalty of differences of neighbouring codes plus a small ridge; a chain of small problems
 
 struct Walk {
     double* mean;         // (codes, K)
@@ -324,7 +324,7 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
     return true;
 }
 
-// The same for one function: numbers in the place of matrices, and the means taken off on the way.
+// The same for one function: scalars in place of matrices, and centring in the same loops.
 inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, const double* rhs, const double* lam,
                                    const Walk& out, double* spread, Arena& arena) {
     const int64_t codes = prior.codes;
@@ -483,7 +483,7 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
         std::memcpy(rough + b * K * count, found, static_cast<size_t>(K * count) * sizeof(double));
         for (int64_t f = 0; f < K; f++) {
             double answer_part = 0.0, total = 0.0;
-            for (int64_t g = 0; g < K; g++) {  // effects answer to the spline by (S + t)^-1 S
+            for (int64_t g = 0; g < K; g++) {  // derivative of the effects by the spline: (S + t)^-1 S
                 const double scaled = own[f * stride + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled,
                              variance = smooth_variance[b * K + g];
                 answer_part += answer * answer * variance;
@@ -561,7 +561,7 @@ bool solve_prior(const SolveTask& task) {
     }
 }
 
-// Numbers of memory that a solve of K functions takes at most.
+// Upper bound of the doubles that a solve of K functions needs.
 int64_t solve_memory(const PriorTask& prior, int64_t K) {
     const int64_t codes = prior.codes, stride = padded(K), m = prior.m, N = m * K, count = stride + 4;
     int64_t size = 2048 + 64 * stride + 16 * stride * (stride + 4) + 2 * codes * stride * stride + 3 * codes * stride;

@@ -1,11 +1,11 @@
-// How row states of product factors begin: without any column, the product is the loading.
+// Initial row states of product factors: without any column, the product is the loading.
 #pragma once
 
 #include "passes.h"
 
 namespace ahofm {
 
-// loadings: (factors of all product panels,); lanes of the padding stay zero, whatever is put in.
+// loadings: (factors of all product panels,); padding lanes stay zero.
 template <class T>
 void start_products_of(const BlockTask& task, const double* loadings) {
     constexpr int lanes = state_lanes<T>;

@@ -1,4 +1,4 @@
-// Losses of rows with slope and curvature by each linear predictor, for the families that are built in.
+// Losses of rows with slope and curvature by each linear predictor, for families with native losses.
 // Values are negative log-likelihoods up to terms free of eta; the same formulas in NumPy are in ahofm/families.
 #pragma once
 
@@ -111,16 +111,16 @@ void multinomial_losses(const LossTask& task) {
     }
 }
 
-// Curvature of the quadratic majorant of log(1 + exp(xi)) that is equal to it at +-xi, from xi^2 (Jaakkola and Jordan 2000):
-// tanh(xi / 2) / (2 xi).
+// Curvature tanh(xi / 2) / (2 xi) of the quadratic majorant of the logistic loss that touches it at +-xi, from xi^2
+// (Jaakkola and Jordan 2000).
 inline double logistic_majorant(double square) {
     const double half = 0.5 * __builtin_sqrt(square), safe = half < 1e-4 ? 1e-4 : half;
     const double z = exp_of(-2.0 * safe);
     return half < 1e-4 ? 0.25 : 0.25 * (1.0 - z) / ((1.0 + z) * safe);
 }
 
-// Of the logistic loss, and of the multinomial one by each linear predictor given the others: a logistic loss in its distance
-// to the logarithm of the sum of their exponentials.
+// Curvatures of majorants of the logistic loss, and of the multinomial loss by each linear predictor given the others:
+// a logistic loss of its difference to the logarithm of the sum of their exponentials.
 bool run_majorants(const LossTask& task, const double* variance) {
     const int64_t K = task.K;
     if (task.family == Family::bernoulli) {

@@ -1,21 +1,21 @@
-// One step of the block solver over a chunk of rows.
+// One step of coordinate ascent over a chunk of rows.
 //
 // A row's state holds, for every factor f of order d, the means E[e_a] and the covariances Cov(e_a, e_b) of the
 // elementary symmetric polynomials of its columns' values, 1 <= b <= a <= d. The values are taken as independent, with
-// known means m and variances s. Columns enter and leave one at a time, and nothing is divided; with L the state
-// without the column,
+// known means m and variances s. Columns are added and removed one at a time, without divisions; with L the
+// state without the column,
 //
 //     E[e_a]        = L_a + m L_{a-1}
 //     Cov(e_a, e_b) = L_{a,b} + m (L_{a-1,b} + L_{a,b-1}) + (m^2 + s) L_{a-1,b-1} + s L_{a-1} L_{b-1}.
 //
-// Covariances rather than means of products: what is small then has digits of its own.
+// Covariances rather than means of products: small covariances would otherwise be lost in rounding.
 //
-// A step puts one column back and takes the next one out in a single visit to each row. What remains are the moments
-// that the second column's ridge problem needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are
+// A step adds one column and removes the next in a single visit to each row. That leaves the moments that the second
+// column's penalised regression needs: g = E[e_{d-1}], its variance, and c = Cov(e_d, e_{d-1}). They are
 // summed per code of that column.
 //
 // Of a product over all columns the state is its mean and its mean square. Columns are multiplied in and divided out,
-// which costs no digits; means keep away from zero by what no prediction shows.
+// which loses no digits; absolute means are at least kLeastFactor, too small to change predictions.
 #pragma once
 
 #include "codes.h"
@@ -68,7 +68,7 @@ struct Moments {
         return b == 0 ? broadcast<Vector>(T(0)) : a >= b ? t[place(a, b)] : t[place(b, a)];
     }
 
-    // What the column adds to Cov(e_a, e_b); b <= a.
+    // Change of Cov(e_a, e_b) by adding the column; b <= a.
     Vector change(int a, int b, Vector m, Vector s) const {
         Vector sum = s * (mean(a - 1) * mean(b - 1));
         if (b > 1) sum += m * (covariance(a - 1, b) + covariance(a, b - 1)) + (m * m + s) * covariance(a - 1, b - 1);
@@ -107,8 +107,8 @@ template <class T>
 struct PanelStep {
     T* state;  // of the block's first row, at this panel
     int n;
-    const T* in;   // (codes, 2, lanes): means and variances; nullptr: none goes in
-    const T* out;  // nullptr: none comes out
+    const T* in;   // (codes, 2, lanes): means and variances; nullptr: no column is added
+    const T* out;  // nullptr: no column is removed
     const uint32_t* in_rows;
     const uint32_t* out_rows;
     SlopeMoments<T>* slopes;  // (rows, panels), here at this panel
@@ -181,7 +181,7 @@ PanelStepOf<T> panel_step_of(int order) {
     return order == kProduct ? product_step<T> : steps[order - 2];
 }
 
-// Means and variances of a column as rows read them: in their precision, panels of lanes padded with zeros.
+// Means and variances of a column in the precision of the rows, in panels of lanes padded with zeros.
 template <class T>
 class MomentTables {
   public:
@@ -366,7 +366,7 @@ class BlockPass {
     Lanes<T> fitted_[kBlock];
 };
 
-// Mean and variance of each row's linear predictor, from the columns that are in.
+// Mean and variance of each row's linear predictor, from the columns in the state.
 template <class T>
 void read_state_of(const BlockTask& task, double* mean, double* variance) {
     constexpr int lanes = state_lanes<T>;

@@ -8,9 +8,9 @@
 //              whatever the order, where moments need d - 1 and prefixes need d - 1 stores (measured in one run, rank
 //              16, Mrows/s at orders 2 / 3 / 4 with 256-bit vectors: moments 22.5 / 17.6 / 12.7,
 //              removal 19.8 / 17.5 / 17.9, prefixes 14.8 / 8.3 / 8.0).
-// Both subtract phi_j again and lose digits where one column dwarfs the others. A panel in which that would cost more
-// than 1e-5 has prefixes and suffixes instead, as have orders above 5: e_{d-1} from what comes before and what comes after j, nothing
-// subtracted.
+// Both subtract phi_j again and lose digits where one column is much larger than the others. A panel whose relative
+// error would exceed 1e-5, and orders above 5, use prefixes and suffixes instead: e_{d-1} from the polynomials of the
+// columns before and after j, without subtraction.
 #pragma once
 
 #include "panels.h"
@@ -29,8 +29,8 @@ struct Block {
     bool first_tile, last_tile;
 };
 
-// e_1 .. e_Order of one row, kept in registers: adds the given columns. Returns their main effects when asked to: the
-// first panel takes them along, since it looks at every cell anyway.
+// e_1 .. e_Order of one row, kept in registers: adds the given columns. Can also return the sum of their main
+// effects: the first panel computes it, since it visits every cell in any case.
 template <class T, int Lanes, int Order, bool WithMain>
 inline T add_columns(const T* table, const uint32_t* offsets, int columns, const T* main,
                      typename Shape<T, Lanes>::Vector (&e)[Order + 1][Shape<T, Lanes>::count]) {
@@ -49,7 +49,7 @@ inline T add_columns(const T* table, const uint32_t* offsets, int columns, const
     return sum;
 }
 
-// State takes in the tile's columns; after the last tile eta gets e_Order times the loadings, summed over factors.
+// Adds the tile's columns to the state; after the last tile eta gets e_Order times the loadings, summed over factors.
 template <class T, int Lanes, int Order, bool WithMain>
 void forward(const Panel<T>& panel, const Block& block, const T* main, double* eta) {
     using S = Shape<T, Lanes>;
@@ -232,7 +232,7 @@ void backward_product(const Panel<T>& panel, const Block& block, const double* g
     }
 }
 
-// The moment form's last step, with phi and loadings as the rows saw them (rounded to T).
+// Last step of the moment form, with phi and loadings rounded to T as in the rows.
 template <class T>
 void remove_own_moment(const Panel<T>& panel, int64_t n_codes, const double* g_per_code) {
     double* sums = panel.group->sums + panel.first;
@@ -286,7 +286,7 @@ Backward<T> backward_of(const Panel<T>& panel, bool with_main) {
     return with_main ? backward_of_width<T, 16, true>(panel.order) : backward_of_width<T, 16, false>(panel.order);
 }
 
-// A panel that can take the main effects along.
+// A panel whose step can also sum the main effects.
 template <class T>
 bool takes_main(const Panel<T>& panel) {
     return panel.order <= 5 && !panel.cancels;

@@ -1,4 +1,4 @@
-"""A linear predictor as a sum of terms that do not overlap, with what explaining needs of it."""
+"""A linear predictor as a sum of pure terms, with the moments that explanations need."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ahofm.orders import PRODUCT, Orders, main_of
 
 @dataclass(frozen=True)
 class TermFactors:
-    """The factors that have terms of some number of columns.
+    """The factors that have terms of a given number of columns.
 
     The term of a set S of columns is ``sum_f loadings[f] prod_{j in S} phi_jf prod_{j not in S} means[j, f]``.
 
     Attributes
     ----------
     which : array of shape (F,)
-        Their places among the functions of a column.
+        Indices of these factors among the functions of a column.
     loadings : array of shape (F,)
     means : array of shape (columns, F)
         Constants of product factors; one for the others.
@@ -47,7 +47,7 @@ class TermFactors:
 
 @dataclass(frozen=True)
 class Pure:
-    """One linear predictor in pure terms, and the columns it is of.
+    """One linear predictor in pure terms, and the codebooks of its columns.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Pure:
 
     @property
     def orders(self) -> Orders:
-        """Which functions of a column are its main effect and its factors of each order."""
+        """Positions of the main effect and of the factors of each order among a column's functions."""
         return self.linear_predictor.orders
 
     @property
@@ -81,7 +81,7 @@ class Pure:
 
     @property
     def term_orders(self) -> tuple[int, ...]:
-        """Numbers of columns that terms have, ascending; product factors have terms of all."""
+        """Orders of the terms, ascending; product factors have terms of every order."""
         every = range(2, len(self.active) + 1) if PRODUCT in self.orders else ()
         return tuple(sorted({1, *self.orders.symmetric, *every}))
 

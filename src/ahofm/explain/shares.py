@@ -1,9 +1,9 @@
-"""Who carries the variance: orders, columns, and the strongest interactions.
+"""Shares of the variance of orders and columns, and the strongest interactions.
 
-Everything is under the product of the columns' own distributions in training, where pure terms are uncorrelated: with
+Moments are under the product of the columns' own distributions in training, where pure terms are uncorrelated: with
 G_j = E[phi_j phi_j'], M_j = m_j m_j' of product factors and M_j = 1 of others, a set S of columns has variance
 ``w' (prod_{j in S} G_j prod_{j not in S} M_j) w`` (elementwise). All sets of k columns together have the coefficient of
-t^k in ``prod_j (M_j + t G_j)`` in place of the product: no enumeration.
+t^k in ``prod_j (M_j + t G_j)`` in place of the product, so that sets are not enumerated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class VarianceShares(Framed):
     main : array of shape (columns,)
         Share of each main effect.
     each : array of shape (columns,)
-        Share of everything that a column is in: an interaction counts for all its columns.
+        Share of all terms that contain a column: an interaction counts for each of its columns.
     """
 
     columns: tuple[str, ...]
@@ -123,7 +123,7 @@ def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> Variance
 
 
 def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
-    """Variance of each order, of each main effect, and of all that each column is in."""
+    """Variance of each order, of each main effect, and of all terms that contain each column."""
     main = np.ascontiguousarray(pure.moments[:, MAIN, MAIN])
     orders = {1: float(main.sum())} | dict.fromkeys(pure.term_orders[1:], 0.0)
     if PRODUCT in pure.orders:
@@ -137,7 +137,7 @@ def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
 
 
 def _of_columns(pure: Pure, *, divided: bool = False) -> Floats:
-    """Variance of all terms that a column is in, each over the number of its columns if ``divided``: (columns,)."""
+    """Variance (columns,) of all terms that contain a column, each divided by its number of columns if ``divided``."""
     found = np.array(pure.moments[:, MAIN, MAIN])
     if PRODUCT in pure.orders:
         own, constants, loading = _pairs(pure, PRODUCT)
@@ -162,7 +162,7 @@ def _of_columns(pure: Pure, *, divided: bool = False) -> Floats:
 def _pairs(pure: Pure, order: int) -> tuple[Floats, Floats, Floats]:
     """G and M (columns, F, F) of the factors with terms of an order, and products of loadings (F, F).
 
-    With ``PRODUCT`` those of product factors alone; with an order, pairs of these do not count.
+    With ``PRODUCT``, product factors alone; with an order, products of two product factors have loading zero.
     """
     factors = pure.factors_of(order)
     own = pure.moments[:, factors.which][:, :, factors.which]
@@ -205,17 +205,17 @@ def top_interactions(
 ) -> TopInteractions:
     """Find the interactions with the largest variance.
 
-    A search from the best bound on: sets are built column by column, and a set whose completions cannot reach the k-th
-    best so far is not followed. The result is that of looking at all of them.
+    Best-first branch and bound: sets are built column by column, and a set whose completions cannot exceed the k-th
+    best so far is not extended. The result is the same as that of an enumeration.
 
     Parameters
     ----------
     fitted : estimator or model
         Fitted.
     k : int, default 10
-        How many.
+        Number of interactions.
     order : int, optional
-        Of how many columns; all orders by default.
+        Number of columns of the interactions; all orders by default.
     linear_predictor : int or class, optional
         Which linear predictor, for families with several.
 
@@ -256,7 +256,7 @@ def _search(
     factors, columns = pure.factors_of(order), pure.active
     if order > len(columns):
         return best
-    rows, cols = np.triu_indices(len(factors.which))  # symmetric: half of it, off the diagonal twice
+    rows, cols = np.triu_indices(len(factors.which))  # symmetric: the upper triangle, off-diagonal entries count twice
     own = pure.moments[columns][:, factors.which[rows], factors.which[cols]]
     constants = factors.means[columns][:, rows] * factors.means[columns][:, cols]
     idle = factors.outside(columns)  # columns that do not vary
@@ -292,9 +292,9 @@ def _search(
 
 
 def _reach(own: Floats, constants: Floats, most: int) -> list[Floats]:
-    """The largest product over the columns from each on, r of them in a set: (columns + 1, pairs) for r = 0 ... most.
+    """Bounds (columns + 1, pairs), for r = 0 ... most: the largest product over columns j, j + 1, ..., r in the set.
 
-    Entry by entry, of G where a column is in the set and of M where it is not.
+    Elementwise; a column contributes G if it is in the set, else M.
     """
     count, pairs = own.shape
     found = [np.zeros((count + 1, pairs)) for _ in range(most + 1)]

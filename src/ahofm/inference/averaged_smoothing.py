@@ -1,19 +1,19 @@
-"""Penalties of a band: Gaussian priors, averaged over what the data leave open about them.
+"""Penalties of a band: Gaussian priors, averaged over the posterior of their smoothing parameters.
 
 Near the fit the log-likelihood is a quadratic ``slope' theta - theta' H theta / 2``, so the marginal likelihood of a
-smoothing parameter lambda is known. With the other parameters as they are, c_i the information about coordinate i of a
-group, q_i its slope at zero, and w_i its penalty,
+smoothing parameter lambda has a closed form. Given the other parameters, with c_i the information about coordinate i of
+a group, q_i the slope of the log-likelihood at zero, and w_i the penalty of the coordinate,
 
     2 log p(data | lambda, r) = sum_i q_i^2 / (c_i + lambda w_i^r) - log(1 + c_i / (lambda w_i^r))
 
-A half-Cauchy prior of the functions' standard deviation makes it a posterior, on a grid of log lambda. The power r is
-how smooth functions are thought to be: 1 is the penalty of the fit, larger ones are those of smoother classes. A class
-that is too rough gives bands that hold smooth curves too often, so main effects are averaged over r as well.
+With a half-Cauchy prior of the functions' standard deviation this gives a posterior on a grid of log lambda. The power
+r is the smoothness class of the functions: 1 is the penalty of the fit, larger values are smoother classes. A class
+that is too rough gives bands that cover smooth curves too often, so main effects are averaged over r as well.
 
-The posterior of a coordinate is then a mixture of Gaussians with means ``q_i / (c_i + lambda w_i^r)``. Its mean, and
-its variance (the mean of the variances, and the variance of the means: what Wood, Pya and Saefken 2016 call the
-uncertainty of smoothing parameters) are those under two penalties, one of the mean and one of the variance, which leave
-the correlations of coordinates to the data.
+The posterior of a coordinate is then a mixture of Gaussians with means ``q_i / (c_i + lambda w_i^r)``. It is summarised
+by two penalties: under one the coordinate has the mean of the mixture, under the other its variance. That variance is
+the mean of the variances plus the variance of the means (the uncertainty of smoothing parameters of Wood, Pya and
+Saefken 2016). Correlations of coordinates come from the information alone.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ STIFFEST = 1e10
 """Upper bound of smoothing parameters, in the units that fits are made in."""
 
 _SEEN = 1e-9
-"""Of the largest information about a group's coefficients: those with less do not count as determined by data."""
+"""Fraction of the largest information about a group's coordinates below which a coordinate is left out of the group."""
 
 _ROUNDS = 3
-"""Each group given the others, all at once. 2 and 4 gave the same coverage on the designs of benchmarks.bands."""
+"""Rounds of updates, each of all groups given the others. 2 and 4 gave the same coverage on benchmarks.bands."""
 
 _LEAST_FRACTION = 1e-3
-"""Of a degree of freedom, left to functions that have next to none."""
+"""Lower bound of the effective degrees of freedom of a function."""
 
 _RIDGE = 1e-3
-"""Of the information about each coordinate, where columns repeat each other."""
+"""Added to the diagonal of the correlation matrix of coordinates, which is singular where columns repeat each other."""
 
 _GRID = np.arange(-18.0, 18.5, 0.75)
-"""Of log lambda, around the centre of its prior."""
+"""Grid of log lambda, relative to the centre of its prior."""
 
 _WIDEST, _BISECTIONS = 60.0, 48
-"""Of log lambda around the mean log ratio of information to penalty, and halvings of it, to 1e-12."""
+"""Half-width of the bisection in log lambda around the mean log ratio of information to penalty; number of halvings."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +62,25 @@ class Penalties:
 
 @dataclass(frozen=True)
 class _Part:
-    """One group: what does not change from round to round. Groups of equal length are arrays with a leading axis.
+    """The constants of one group of m coordinates. Groups of equal length are stacked along a leading axis.
 
     Attributes
     ----------
     at : array of int of shape (m,)
         Coordinates.
     weight : array of shape (m,)
-        Penalties, the smallest of a group 1.
+        Penalties, divided by the smallest of the group.
     size : float
-        Penalised square of the fit.
+        Quadratic form of the penalty at the fit, ``sum_i weight_i theta_i^2``.
     centre : float
-        Degrees of freedom at the scale of the prior.
+        Effective degrees of freedom at the scale of the prior.
     own : float
-        How far the data tell the group's function from those of other columns, between 0 and 1.
+        Tolerance of the group's function, between 0 (a function of other columns) and 1 (see ``_tolerance``).
     between : float
-        Whether the variance of the means counts: 1 for main effects. Smoothing parameters of factors are uncertain
+        1 if the variance of the means is added (main effects), else 0. Smoothing parameters of factors are uncertain
         mostly in how a term is divided among its factors, which does not change the term.
     shaped : bool
-        Whether there are several shapes of the penalty: in main effects that bend.
+        Whether the power of the penalty is averaged over: for main effects with penalties that differ.
     """
 
     at: NDArray[np.intp]
@@ -100,7 +100,7 @@ def averaged(
     Parameters
     ----------
     information : Information
-        With a matrix for all coordinates of main effects.
+        Its matrix includes all coordinates of main effects.
     slope : array of shape (P,)
         Of the quadratic log-likelihood at zero: information times the fit, plus the score.
     theta : array of shape (P,)
@@ -108,7 +108,7 @@ def averaged(
     stiffness : array of shape (P,)
         Penalties of the coordinates, of which only ratios within a group matter.
     groups : sequence of Group
-        Coordinates with one smoothing parameter each. Others keep their penalty.
+        Groups of coordinates with one smoothing parameter each. Coordinates in no group keep their penalty.
     """
     known = information.diagonal
     batches = _batches(known, theta, stiffness, groups, _tolerance(information, groups))
@@ -122,16 +122,16 @@ def averaged(
 
 
 def fractions(known: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]) -> Floats:
-    """Degrees of freedom (P,) of each coordinate, as if the data about others were other data.
+    """Effective degrees of freedom (P,) of each coordinate, from the diagonal of the information alone.
 
-    Information about the coordinates (P,), the other arguments as those of :func:`averaged`.
+    ``known`` (P,) is that diagonal; the other arguments are those of :func:`averaged`.
     """
     lam = _first(known, stiffness, _batches(known, theta, stiffness, groups, np.ones_like(known)))
     return np.asarray(known / np.maximum(known + lam, np.finfo(float).tiny))
 
 
 def _first(known: Floats, stiffness: Floats, batches: Sequence[_Part]) -> Floats:
-    """Penalties (P,) to start from: those that the sizes of the functions imply, up to the centres of the priors."""
+    """Penalties (P,) to start from: those that the functions' sizes imply, at most those at the priors' centres."""
     found = stiffness.copy()
     for batch in batches:
         most = smoothing_parameters(batch.weight / known[batch.at], batch.centre)
@@ -143,7 +143,7 @@ def _first(known: Floats, stiffness: Floats, batches: Sequence[_Part]) -> Floats
 def _batches(
     known: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group], tolerance: Floats
 ) -> list[_Part]:
-    """Groups with the same number of coordinates together, each array with a leading axis."""
+    """Groups with the same number of coordinates, stacked: each array has a leading axis."""
     found = defaultdict[tuple[int, bool], list[_Part]](list)
     for group in groups:
         at = group.at[known[group.at] > _SEEN * known[group.at].max()]
@@ -171,7 +171,7 @@ def _updated(batch: _Part, variances: Floats, estimate: Floats, mean: Floats) ->
     c = np.maximum(precision - present, _SEEN * precision)
     inner, between = _mixture(c, precision * estimate[batch.at], batch)
     edf = np.maximum((1.0 - present / precision).sum(axis=1), _LEAST_FRACTION)
-    # Where the data do not say which column has an effect, the fit does: Fellner and Schall's step with its function
+    # Where columns are nearly collinear (own near 0), the penalty is that of a Fellner-Schall step from the fit
     largest = batch.weight * (edf / batch.size)[:, np.newaxis]
     own = batch.own[:, np.newaxis]
 
@@ -183,7 +183,7 @@ def _updated(batch: _Part, variances: Floats, estimate: Floats, mean: Floats) ->
 
 
 def _mixture(c: Floats, q: Floats, batch: _Part) -> tuple[Floats, Floats]:
-    """Mean of the variances and variance of the means, (groups, m) each, over smoothing parameters and shapes.
+    """Mean of the variances and variance of the means, (groups, m) each, over smoothing parameters and powers r.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
     Parameters
     ----------
     ratios : array of shape (groups, m)
-        Of penalty to information, positive.
+        Ratios of penalty to information, positive.
     edf : array of shape (groups,)
         Between 0 and m.
     """
@@ -229,8 +229,9 @@ def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
 
 
 def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:
-    """Root of the share of the information about a coordinate of main effects that the others do not have, over the one
-    that is enough, between 0 and 1: (P,). Near 0 the data do not say which column has an effect, and the fit decides.
+    """Tolerance (P,) of the coordinates of main effects: root of 1 - R^2 of each on all others, divided by
+    ``TOLD_APART`` and clipped to [0, 1]; 1 for all other coordinates. Near 0 columns are collinear: the effects of
+    single columns are then not determined by the data, and penalties are those of the fit.
     """
     out = np.ones(len(information.diagonal))
     at = np.concatenate([group.at for group in groups if group.main] or [np.zeros(0, dtype=np.intp)])

@@ -9,7 +9,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 
 _LEAST_EFFECT = 0.01
-"""Smaller main effects, by their share of all main effects, are not worth sharing."""
+"""Main effects with a smaller share of the variation of all main effects get a concurvity of zero."""
 
 
 def concurvity_of(information: Floats, theta: Floats, at: Sequence[slice]) -> Floats:
@@ -18,11 +18,11 @@ def concurvity_of(information: Floats, theta: Floats, at: Sequence[slice]) -> Fl
     Parameters
     ----------
     information : array of shape (P, P)
-        Weighted sums over the rows of products of derivatives.
+        ``J' diag(curvature) J`` of the rows' Jacobian.
     theta : array of shape (P,)
         Coordinates of the fit.
     at : sequence of slices
-        Where each column's main effect is among them.
+        Coordinates of each column's main effect.
     """
     sizes = np.array([float(theta[own] @ information[own, own] @ theta[own]) for own in at])
     found = np.zeros((len(at), len(at)))

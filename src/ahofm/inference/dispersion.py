@@ -1,4 +1,4 @@
-"""Whether targets vary as their family says: Pearson's statistic, after a fit that takes the dispersion as known."""
+"""Overdispersion and underdispersion: Pearson's statistic after a fit of a family with known dispersion."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERS
 
 
 class DispersionWarning(UserWarning):
-    """Targets vary much more, or less, than the family says: intervals and p-values are wrong."""
+    """Targets vary much more, or less, than the family implies: intervals and p-values are wrong."""
 
 
 def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
-    """The model with Pearson's statistic per row; warns where it is far from 1.
+    """The model with the mean of Pearson's statistic over the rows; warns where it is far from 1.
 
-    The statistic is that of the smooth part of the fit. A value per code follows the noise of its rows, the more the
-    less noise the family knows of, and would hide what is looked for. But where the fit itself leaves no more than the
-    family says, it may be the truth that is rough, and there is no warning.
+    The statistic is that of the smooth part of the fit: functions with one value per code follow the noise of
+    overdispersed rows and would hide it. A truth that is rough has a large statistic as well, so there is a warning of
+    overdispersion only if the statistic of the whole fit is clearly above 1 too.
 
-    Rows of one trial have a statistic of about 1 whatever the model: there is nothing to see, and None is kept. Shares
-    of successes count as one observation each, whatever their numbers of trials.
+    With one trial per row the statistic is about 1 for every model: none is stored. Fractions of successes count as one
+    observation each, whatever their numbers of trials.
     """
     family = model.family
     remedy = family.if_overdispersed
@@ -62,7 +62,7 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
 
 
 def _told(model: Model, found: float, said: str, remedy: str) -> Model:
-    """With the statistic, and a warning now and wherever the model is summarised."""
+    """The model with the statistic and a choice that summaries print; emits the warning."""
     warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=4)
     choice = Choice("dispersion", said, remedy)
     return replace(model, pearson_dispersion=found, choices=(*model.choices, choice))
@@ -76,7 +76,7 @@ def _mean(squares: Floats, weight: Floats) -> tuple[float, float]:
 
 
 def smooth_tables(model: Model) -> list[Tables]:
-    """Each linear predictor at the codes, functions of numbers in the smooth coordinates of their columns."""
+    """Each linear predictor at the codes, functions of numeric columns projected on their smooth coordinates."""
     found = []
     books = model.encoder.codebooks
     starts = np.cumsum([0, *(book.n_codes for book in books)])
@@ -95,11 +95,11 @@ def smooth_tables(model: Model) -> list[Tables]:
 
 
 def _residual_fraction(used: float, rows: float) -> float:
-    """Residual degrees of freedom by rows where so many are used, at least a fifth."""
+    """Residual degrees of freedom divided by the number of rows, ``1 - used / rows``, at least 0.2."""
     return max(1.0 - used / rows, 0.2)
 
 
 def _most_edf(model: Model) -> float:
-    """More degrees of freedom than the fit has used, without a band to count them."""
+    """Upper bound of the effective degrees of freedom of the fit, computed without a band."""
     sizes = np.array([min(book.n_codes, COLUMN_DF) for book in model.encoder.codebooks if book.size])
     return float(sizes.sum() * model.ranks.width)

@@ -1,4 +1,4 @@
-"""A fit in the coordinates of its band: coefficients, and the smoothing parameters that their sizes imply."""
+"""Projection of a fit on the coordinates of its band: coefficients, and the smoothing parameters they imply."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ahofm.kernels import Tables
 from ahofm.priors.column import ColumnPriors
 
 SOFTEST = 1e-3
-"""Lowest smoothing parameter, in the units that fits are made in."""
+"""Lower bound of smoothing parameters, in the units that fits are made in."""
 
 
 def smoothest(column: ColumnPriors) -> NDArray[np.intp]:
-    """The order of a column's coordinates, those with the least penalty first."""
+    """Permutation of a column's coordinates by increasing penalty."""
     return np.argsort(column.stiffness, kind="stable")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Coordinates that share a smoothing parameter: of one function, those that bend or those that do not.
+    """Coordinates that share a smoothing parameter: those of one function with a penalty, or those without.
 
     Attributes
     ----------
     at : array of int
-        Which coordinates.
+        Indices of the coordinates.
     main : bool
         Whether the function is a main effect.
     line : bool
-        Whether they are those of a smooth main effect that do not bend.
+        Whether they are the unpenalised (linear) coordinates of a smooth main effect.
     portion : float
-        One divided by the number of factors of the column and order.
+        One divided by the number of factors of the order; 1 for main effects.
     """
 
     at: NDArray[np.intp]
@@ -53,8 +53,8 @@ def at_fit(
     ranks: Mapping[int, int],
     most: float,
 ) -> tuple[Floats, Floats, list[Group]]:
-    """Coordinates of the fitted functions, the smoothing parameters that functions of their size would have, up to a
-    bound, and the groups of coordinates that have one smoothing parameter each.
+    """Coordinates theta (P,) of the fitted functions, the penalties (P,) that functions of their size imply, at most
+    ``most`` times a relative penalty, and the groups of coordinates that have one smoothing parameter each.
     """
     theta, lam, groups = [np.array([tables.intercept])], [np.zeros(1)], []
     starts, place = list(accumulate((len(main) for main in mains), initial=0)), 1
@@ -80,7 +80,7 @@ def at_fit(
 
 
 def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list[Group]:
-    """Of K functions whose coordinates have numbers (m, K)."""
+    """Groups of K functions whose coordinates have indices ``numbers`` (m, K)."""
     bends = stiffness[: len(numbers)] > 0.0
     line = main and (bool(bends.any()) or len(numbers) == 1)
     return [
@@ -94,8 +94,8 @@ def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list
 def _projected(
     values: Floats, functions: Floats, mass: Floats, stiffness: Floats, most: float
 ) -> tuple[Floats, Floats]:
-    """Coordinates (m, K) of K functions, and smoothing parameters (m, K) shared by them: of what bends, and of the
-    rest.
+    """Coordinates (m, K) of K functions, and their penalties (m, K): one smoothing parameter for all penalised
+    coordinates, one for the others.
     """
     roots = np.sqrt(mass)[:, np.newaxis]
     coef: Floats = np.linalg.lstsq(roots * known_codes(values), roots * known_codes(functions), rcond=None)[0].astype(

@@ -12,24 +12,24 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 
 _LEAST_PENALTY = 1e-6
-"""Of the information, for coordinates without a penalty, where priors must be proper."""
+"""Fraction of the information: penalty of unpenalised coordinates in Woodbury's formula, which needs proper priors."""
 
 
 @dataclass(frozen=True)
 class Information:
-    """Information about P coordinates: a matrix for some of them, a diagonal for the others, of which data say little.
+    """Information about P coordinates: a matrix for Q of them, a diagonal for the others, about which it is small.
 
-    Where rows are few they say how all coordinates go together.
+    With few rows, their Jacobian gives the information about all coordinates jointly.
 
     Attributes
     ----------
     matrix : array of shape (Q, Q)
     at : array of int of shape (Q,)
-        Which coordinates it is of, in increasing order.
+        Coordinates of the matrix, in increasing order.
     diagonal : array of shape (P,)
-        Of all coordinates.
+        Diagonal of the information about all coordinates.
     rows : array of shape (n, P) or None
-        Jacobian, times the roots of the rows' curvatures.
+        Jacobian, each row times the root of its curvature.
     """
 
     matrix: Floats
@@ -39,7 +39,7 @@ class Information:
 
     @classmethod
     def whole(cls, matrix: Floats) -> Information:
-        """A matrix for all coordinates."""
+        """With a matrix for all coordinates."""
         return cls(matrix, np.arange(len(matrix)), np.diag(matrix).copy())
 
     def times(self, theta: Floats) -> Floats:
@@ -73,7 +73,7 @@ class Information:
         return root_of(0.5 * (inverse + inverse.T), np.zeros(len(scale))) / scale[:, np.newaxis]
 
     def _by_rows(self, penalty: Floats) -> tuple[Floats, Floats]:
-        """Variances (P,) of the prior, and U (n, P) with U'U what the rows take from them: Woodbury's formula."""
+        """Prior variances D (P,), and U (n, P) with posterior covariance ``diag(D) - U'U``: Woodbury's formula."""
         if self.rows is None:
             raise ValueError("there are no rows")
         prior = 1.0 / np.maximum(penalty, _LEAST_PENALTY * np.maximum(self.diagonal, np.finfo(float).tiny))
@@ -96,6 +96,6 @@ def root_of(information: Floats, penalty: Floats) -> Floats:
 
 
 def variances(root: Floats) -> Floats:
-    """Diagonal (P,) of ``(L L')^-1``, of a lower triangle L: squares of the columns of its inverse, added up."""
+    """Diagonal (P,) of ``(L L')^-1``, L lower triangular: sums of squares of the columns of its inverse."""
     inverse, _ = lapack.dtrtri(root, lower=1)
     return np.asarray(np.einsum("ij,ij->j", inverse, inverse))

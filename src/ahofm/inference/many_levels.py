@@ -1,10 +1,10 @@
-"""Effective degrees of freedom of columns with more levels than a band looks at: a stochastic trace, on all levels.
+"""Effective degrees of freedom of columns with more levels than a band has coordinates: a stochastic trace estimate.
 
-With A the additive model of all columns, levels as indicators, and S its penalties,
+With A the design matrix of the main effects of all columns, levels as indicators, W the curvatures and S the penalties,
 
     edf = tr((A' W A + S)^-1 A' W A)        by column:  E[z_j' u_j]  with  (A' W A + S) u = A' W A z
 
-for z of independent signs (Hutchinson 1990). The systems are solved by conjugate gradients, whose steps are sparse.
+for z of independent signs (Hutchinson 1990). Systems are solved by conjugate gradients with sparse products.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 
 _PROBES, _TOLERANCE, _STEPS = 8, 1e-4, 200
+"""Number of vectors z; relative tolerance and largest number of steps of conjugate gradients."""
 
 
 def level_edf(
     codes: Codes, curvature: Floats, mains: Sequence[Floats], penalties: Sequence[Floats], levels: Mapping[int, float]
 ) -> dict[int, float]:
-    """Degrees of freedom of the main effects of some columns of levels.
+    """Effective degrees of freedom, by column, of the main effects of the columns in ``levels``.
 
     Parameters
     ----------
     codes : Codes
     curvature : array of shape (n,)
-        Of each row's loss, in units of the dispersion.
+        Second derivative of each row's loss, divided by the dispersion.
     mains : sequence of arrays of shape (codes, coordinates)
-        Coordinates of the main effects of all columns, for those that are not among the levels.
+        Values of the coordinates of every column's main effect; not used for columns in ``levels``.
     penalties : sequence of arrays of shape (coordinates,)
-        Theirs.
+        Penalties of these coordinates.
     levels : dict of column to float
         Columns of levels, and the inverse variances of their effects.
     """

@@ -1,15 +1,15 @@
-"""P-values of main effects: is there one at all? After Wood (2013, Biometrika 100, 221-228 and 1005-1010).
+"""P-values of main effects, of the hypothesis f_j = 0. After Wood (2013, Biometrika 100, 221-228 and 1005-1010).
 
 One Gauss-Newton step from the fit, without the penalties of smooth main effects, gives estimates b whose covariance C
-is known: without bias, they are normal around zero where a column has no main effect. With K the inverse of a column's
-part of C and ``lambda W`` a penalty that leaves as many degrees of freedom as the fit has used, the statistic
+is known: they are unbiased, and normal with mean zero where a column has no main effect. With K the inverse of a
+column's block of C and ``lambda W`` a penalty with as many effective degrees of freedom as the fit, the statistic
 
     T = b' K (K + lambda W)^-1 K b
 
 weights directions as the fit does. It is a weighted sum of independent chi-square variables, ``sum_i d_i chi2_1``, and
-``sum_i d_i`` are the degrees of freedom. A straight line alone is the t-test of its slope, independent levels that the
-fit has shrunk away are the score test of a variance component, and in between the least wiggly directions count most.
-The rank of Wood's pseudo-inverse is the sharp version of these weights.
+``sum_i d_i`` are the degrees of freedom. For a straight line it is the t-test of the slope, for independent levels that
+the fit has shrunk to zero the score test of a variance component; otherwise the least wiggly directions have the
+largest weights. Wood's pseudo-inverse of rank edf has weights of 1 and 0 instead.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from scipy import optimize, stats
 from ahofm.columns.basis import Floats
 
 _LEAST_WIGGLY = 0.5
-"""Degrees of freedom, at least, of what is not a line: a curve that the fit has shrunk away must be able to show."""
+"""Least degrees of freedom of the penalised part: without them a curve that was shrunk to zero could not be tested."""
 
 _SEEN = 1e-6
-"""Of the largest information about a column's coordinates: directions with less are no functions."""
+"""Fraction of the largest eigenvalue of a column's information below which a direction is dropped."""
 
 _RIDGE = 1e-7
-"""Of the mean information, for columns that repeat each other: which of them has the effect is then quite uncertain."""
+"""Fraction of the mean information, added to the diagonal: columns that repeat each other get large variances."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A weighted sum of chi-square variables of one degree of freedom each, and its value."""
+    """Value of a test statistic, and its null distribution: a weighted sum of chi-square variables with 1 df each."""
 
     value: float
     weights: Floats
@@ -60,11 +60,11 @@ def main_statistics(
     theta : array of shape (P,)
         Coordinates of the fit.
     penalty : array of shape (P,)
-        Of what stays penalised: factors and levels. Smooth main effects do not.
+        Penalties of the coordinates. Those of smooth main effects are set to zero; factors and levels keep theirs.
     at : sequence of slices
-        Where each column's main effect is.
+        Coordinates of each column's main effect.
     stiffness : sequence of arrays
-        Of the coordinates of each; all zero for levels and lines.
+        Relative penalties of the coordinates of each main effect; all zero for levels and lines.
     edf : array of shape (columns,)
         Effective degrees of freedom of the fitted main effects.
     """
@@ -89,7 +89,7 @@ def main_statistics(
         start = part.stop
         if len(stiff):
             sizes, directions = np.linalg.eigh(information[own, own])
-            functions = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels add up to nothing
+            functions = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels are dependent
             weight = stiff / stiff[stiff > 0.0].mean() if stiff.any() else np.full(len(stiff), float(len(stiff) > 1))
             penalised = functions.T @ (weight[:, np.newaxis] * functions)
             found[j] = _statistic(
@@ -102,7 +102,7 @@ def main_statistics(
 
 
 def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float) -> Statistic:
-    """``b' K (K + lambda W)^-1 K b`` and its weights under the hypothesis that there is no effect."""
+    """``b' K (K + lambda W)^-1 K b`` and its weights under the null hypothesis."""
     values, vectors = np.linalg.eigh(covariance)
     std = np.sqrt(np.maximum(values, np.finfo(float).eps * values.max()))
     unit = (vectors.T @ estimate) / std
@@ -120,7 +120,7 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
 
 
 def smoothing_parameter(ratios: Floats, edf: float) -> float:
-    """Lambda that leaves so many effective degrees of freedom, ``sum 1 / (1 + lambda ratio)``.
+    """Lambda with ``sum_i 1 / (1 + lambda ratio_i) = edf``.
 
     Ratios are those of penalties to information, all positive.
     """
@@ -133,7 +133,7 @@ def smoothing_parameter(ratios: Floats, edf: float) -> float:
 
 
 def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
-    """Of the sum of independent statistics; with an estimated dispersion, of so many residual degrees of freedom."""
+    """P-value of the sum of independent statistics; ``residual``: degrees of freedom of an estimated dispersion."""
     value = sum(one.value for one in statistics)
     weights = np.concatenate([one.weights for one in statistics])
     if not value > 0.0:
@@ -146,7 +146,7 @@ def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
 def weighted_chi2_tail(weights: Floats, dfs: Floats, value: float) -> float:
     """``P(sum_i weights_i chi2_{dfs_i} > value)`` by the saddlepoint approximation (Kuonen 1999).
 
-    Weights of one size, all positive, are a chi-square distribution, and exact.
+    If all weights are equal and positive, the chi-square distribution is exact and used instead.
     """
     if np.ptp(weights) <= 1e-9 * np.abs(weights).max() and weights[0] > 0.0:
         return float(stats.chi2.sf(value / weights[0], dfs.sum()))

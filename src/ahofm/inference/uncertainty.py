@@ -2,13 +2,14 @@
 
     V = (H + S)^-1        shift = (H + R)^-1 (J' score - R theta)        H = sum omega J'J
 
-The penalties S and R are averages over what the data leave open about them, S for variances and R for means
-(:mod:`ahofm.inference.averaged_smoothing`). Averaged over a function's points, V holds the variance of the best fit
-under such penalties and its squared bias (Nychka 1988). The shift is the way from the fit to that one, so that
-``V + shift^2`` is the mean squared error of the fit.
+J are the derivatives of the linear predictor by the coordinates theta, omega the curvatures of the rows' losses. The
+penalties S and R are averages over the posterior of smoothing parameters, S for variances and R for means
+(:mod:`ahofm.inference.averaged_smoothing`). Averaged over a function's points, V is the variance of the best fit under
+such penalties plus its squared bias (Nychka 1988). The shift is the step from the fit to the best fit, so that
+``V + shift^2`` estimates the mean squared error of the fit.
 
-Main effects have the shift that they have given the factors, and rows that of all coordinates together: a term of
-factors is no linear function of them, and what their step takes from main effects is no estimate of anything.
+The shift of main effects is the step with factors held fixed; the shift of rows is the joint step of all coordinates. A
+term is not linear in its factors, so the changes that a joint step makes to main effects do not estimate their bias.
 """
 
 from __future__ import annotations
@@ -40,29 +41,30 @@ from ahofm.training.settings import ESTIMATING
 from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED
 
 MOST_ROWS = 20_000
-"""Rows whose curvature is looked at: more are sampled. Slopes are those of all rows: a sample's would move the centre
-of the band by the sample's noise."""
+"""Most rows that H is computed from; more are sampled. Slopes are those of all rows: with those of a sample, the shift
+would contain the sample's noise."""
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
-"""Of all columns together, the most frequent ones of each: main effects of the others count as known. A column of very
-many levels has fewer, which are kept at all its codes.
+"""Most levels of all columns together that have coordinates, the most frequent of each column: main effects of other
+levels count as known. A column has at most ``_MOST_VALUES / codes`` of them, or ``_FEWEST_LEVELS`` if that is more,
+which bounds the size of its (codes, levels) array.
 """
 
 
 @dataclass(frozen=True)
 class _Working:
-    """Rows as a linear predictor sees them, its scale divided out.
+    """Derivatives of the rows' losses by one linear predictor, in units of its scale.
 
     Attributes
     ----------
     codes : Codes
         Of all n rows.
     slope, curvature : arrays of shape (n,)
-        Of the rows' losses by the linear predictor, over the dispersion.
+        First and second derivatives of the rows' losses by the linear predictor, divided by the dispersion.
     seen : array of int of shape (m,)
-        Rows whose curvature is looked at.
+        The sample of rows that H is computed from.
     seen_curvature : array of shape (m,)
-        Theirs, for all rows together.
+        Curvatures of the sample, scaled up to the weight of all rows.
     """
 
     codes: Codes
@@ -74,7 +76,7 @@ class _Working:
 
 @dataclass(frozen=True)
 class _Functions:
-    """Coordinates of all columns: values at the codes of main effects and factors, and what penalises them."""
+    """Coordinates of all columns: values at the codes of main effects and factors, and their priors."""
 
     mains: Sequence[Floats]
     factors: Sequence[Floats]
@@ -210,7 +212,7 @@ def _linear_predictor(
 
 
 def _step(information: Floats, slope: Floats, penalty: Floats, moving: NDArray[np.intp]) -> Floats:
-    """Step (Q,) of some coordinates given the others, which have none."""
+    """Step (Q,) of the coordinates ``moving`` given the others, whose entries are zero."""
     root = root_of(information[np.ix_(moving, moving)], penalty[moving])
     found = np.zeros(len(penalty))
     found[moving] = scipy.linalg.cho_solve((root, True), slope[moving])
@@ -218,7 +220,7 @@ def _step(information: Floats, slope: Floats, penalty: Floats, moving: NDArray[n
 
 
 def _correlated(edf: Floats, functions: _Functions) -> NDArray[np.intp]:
-    """Coordinates with a matrix: intercept, main effects and, of factors, those with most degrees of freedom."""
+    """Coordinates with a covariance matrix: intercept, main effects, and those of factors with the largest edf."""
     places = places_of(functions.mains, functions.factors, functions.ranks)
     rank = edf.copy()
     rank[0] = np.inf
@@ -243,14 +245,14 @@ def _information(
         stop = min(start + 1_000, codes.n_rows)
         J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, places)
         times = J * roots[start:stop, np.newaxis]
-        total = total + (times.T @ times if convex else J.T @ times)  # a matrix by itself is half the work
+        total = total + (times.T @ times if convex else J.T @ times)  # X'X is symmetric: half the operations
     return total
 
 
 def _units(scale: float, mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> Floats:
-    """Factors from the coordinates of a linear predictor divided by a number, with balanced loadings, to its own."""
+    """Multipliers (P,) from the coordinates of ``eta / scale`` with balanced loadings to those of ``eta``."""
     orders = factors_of(Orders(ranks).of_each)
-    roots = np.where(orders == PRODUCT, 1.0, scale ** (1.0 / orders))  # products have the scale in their loadings
+    roots = np.where(orders == PRODUCT, 1.0, scale ** (1.0 / orders))  # loadings of products contain the scale
     parts = [np.array([scale])]
     for main, factor in zip(mains, factors, strict=True):
         parts += [np.full(main.shape[1], scale), np.tile(roots, factor.shape[1])]
@@ -266,7 +268,7 @@ def _dispersion(model: Model, y: Floats, eta: Floats, weight: Floats) -> float:
 
 
 def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
-    """Smooth, or with more of its levels than factors start from; None for a constant."""
+    """Priors of each column: splines for numbers, the most frequent levels for categories; None for a constant."""
     counts = [book.n_codes - 1 for book in books if book.size and isinstance(book.kind, Categorical)]
     most = max((m for m in range(1, MOST_LEVELS + 1) if sum(min(n, m) for n in counts) <= MOST_LEVELS), default=1)
     found: list[ColumnPriors | None] = []
@@ -280,12 +282,12 @@ def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
 
 
 def _coordinates(columns: Sequence[ColumnPriors | None], model: Model) -> _Functions:
-    """Values at the codes: all coordinates for main effects, the smoothest ones for factors if there are many."""
+    """Values at the codes: all coordinates for main effects; for factors the smoothest, within ``MOST_COORDINATES``."""
     sizes, rank, n_eta = [0 if one is None else one.start.shape[1] for one in columns], model.ranks.n_factors, 1
     if model.family.n_eta > 2:
-        n_eta = model.family.n_eta  # shared curves are many, and every class has a covariance
+        n_eta = model.family.n_eta  # with shared curves factors are many, and every class has a covariance
     spare = int(MOST_COORDINATES / np.sqrt(n_eta)) - 1 - sum(sizes)
-    # Curves of several classes without room count as known
+    # Without room for coordinates, the curves of several classes count as known
     most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), 0 if n_eta > 1 else 2)
     mains, factors = [], []
     for book, column in zip(model.encoder.codebooks, columns, strict=True):
@@ -300,7 +302,7 @@ def _coordinates(columns: Sequence[ColumnPriors | None], model: Model) -> _Funct
 def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
     """Columns with more levels than coordinates, and the inverse variances of their effects.
 
-    Where smoothing parameters were given, they count in units of the dispersion.
+    Smoothing parameters that were given, not estimated, are converted to units of the dispersion.
     """
     unit = 1.0 if model.trace.solver in ESTIMATING else unit
     return {
@@ -311,7 +313,7 @@ def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, f
 
 
 def _edf(information: Floats, lam: Floats, places: Places, ranks: Orders) -> dict[int, Floats]:
-    """Effective degrees of freedom by order and column: the diagonal of (H + S)^-1 H, added up."""
+    """Effective degrees of freedom by order and column: sums over the diagonal of ``(H + S)^-1 H``."""
     root = root_of(information, lam)
     penalty = np.einsum("ij,ij->i", root, root) - np.diag(information)
     diagonal = 1.0 - penalty * variances(root)

@@ -1,10 +1,11 @@
 """Uncertainty of the linear predictors: a Gaussian approximation around the fit, in a few coordinates of every
 function.
 
-A linear predictor is affine in all functions of one column, so its derivatives by the coordinates of a function are the
-coordinates' values times what the other columns make of it. With V the covariance of all coordinates, a quantity with
-derivatives J has variance J V J'. Derivatives are those of the fit as the coordinates see it: what is rough in a factor
-has followed the noise of its rows, and would find it again in their residuals.
+A linear predictor is affine in all functions of one column, so its derivative by a coordinate of a function is the
+value of the coordinate times the derivative by the function, which depends on the other columns only. With V the
+covariance of all coordinates, a quantity with derivatives J has variance J V J'. Derivatives are those of the fit
+projected on the coordinates: the rough part of a factor is correlated with the noise of the rows it was fitted to, and
+the step towards the data would be too large.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ahofm.orders import PRODUCT, Orders, factors_of, main_of
 from ahofm.rows import ArraySource, SerialExecutor
 
 _ROWS = 2_000
-"""At a time: derivatives take memory."""
+"""Rows whose derivatives (rows, Q) are in memory at a time."""
 
 _DRAWS = 2_000
-"""For bands that hold everywhere at once."""
+"""Draws for simultaneous bands."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +49,28 @@ class Band:
     roots : tuple of arrays of shape (Q, Q), one per linear predictor
         Lower triangles L with ``V = (L L')^-1``, of the Q coordinates that have correlations.
     shifts : tuple of arrays of shape (Q,)
-        One Gauss–Newton step from the fit towards the data: an estimate of the fit's bias, with its sign turned. Of
-        main effects it is the step given the factors.
+        One Gauss–Newton step from the fit towards the data: minus an estimate of the fit's bias. For main effects it is
+        the step with factors held fixed.
     edf : tuple of dicts of order to array of shape (columns,)
         Effective degrees of freedom of each linear predictor.
     concurvity : tuple of arrays of shape (columns, columns)
-        Share of the variation of main effect j, at the rows of training, that a function of column i reproduces, as
-        entry (i, j) for each linear predictor: mgcv's estimate of pairwise concurvity. Empty in files of version 1.
+        Entry (i, j), for each linear predictor: share of the variation of main effect j at the training rows that a
+        function of column i reproduces, mgcv's estimate of pairwise concurvity. Empty in files of version 1.
     tests : dict of column to float
         P-values of main effects (:mod:`ahofm.inference.tests_of_effects`). Empty in files of version 1.
     widths : tuple of float
-        What multiplies the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
+        Multipliers of the standard errors of rows, in files that earlier versions wrote. Empty otherwise.
     loadings : tuple of dicts of order to array of shape (rank,), one per linear predictor
-        Weights of the factors' terms; they are certain. Empty: ones, as in files before version 4.
+        Weights of the factors' terms, treated as known. Empty: ones, as in files before version 4.
     correlated : tuple of tuples of Q int, one per linear predictor
-        Which coordinates have correlations, in increasing order: the intercept, all of main effects, and those of
-        factors that data say something about. Empty: all P of them, as in files before version 5.
+        Coordinates with correlations, in increasing order: the intercept, all of main effects, and those of factors
+        with the largest effective degrees of freedom. Empty: all P of them, as in files before version 5.
     loose : tuple of arrays of shape (P,) or (0,), one per linear predictor
-        Variances of the other coordinates, of factors that data say little about; 0 for those with correlations.
+        Variances of the other coordinates, all of factors; 0 for those with correlations.
     row_shifts : tuple of arrays of shape (Q,)
-        The step of all coordinates together, for rows. Empty: ``shifts``, as in files before version 5.
+        The joint step of all coordinates, used for rows. Empty: ``shifts``, as in files before version 5.
     product_means : tuple of arrays of shape (columns, rank of product factors), one per linear predictor
-        Constants of product factors; they are certain. Empty where there are none.
+        Constants of product factors, treated as known. Empty where there are none.
     """
 
     mains: tuple[Floats, ...]
@@ -90,7 +91,7 @@ class Band:
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
-        """Standard errors of each row's linear predictors, with the step of all coordinates: (n, linear predictors)."""
+        """Standard errors (n, linear predictors) of each row's linear predictors; the bias is the joint step."""
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             loadings, means = self.loadings_of(k), self.means_of(k)
@@ -113,11 +114,11 @@ class Band:
         return self.product_means[k] if self.product_means else None
 
     def _interacts(self, order: int) -> bool:
-        """Whether there are interactions of so many columns."""
+        """Whether the model has interactions of ``order`` columns."""
         return order > 1 and (order in self.ranks or PRODUCT in self.ranks)
 
     def _places(self, k: int) -> Places:
-        """Where the coordinates with correlations are."""
+        """Positions of the coordinates with correlations."""
         return places_of(self.mains, self.factors, self.ranks, self.correlated[k] if self.correlated else None)
 
     def _loose(self, k: int) -> list[Floats]:
@@ -137,41 +138,41 @@ class Band:
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of quantities with derivatives (n, Q) by the coordinates with correlations.
 
-        The root of the mean squared error: the variance, and the squared bias as one step towards the data shows it.
+        The root of the mean squared error: variance plus squared bias, estimated by one step towards the data.
         """
         bias, std = self.of(derivatives, k)
         return np.asarray(np.hypot(bias, std))
 
     @one_blas_thread()
     def of(self, derivatives: Floats, k: int = 0) -> tuple[Floats, Floats]:
-        """Estimated bias, with its sign turned, and standard deviation of quantities with such derivatives."""
+        """Minus the estimated bias (n,), and standard deviation (n,), of quantities with derivatives (n, Q)."""
         half = self._half(derivatives, k)
         return derivatives @ self.shifts[k], np.sqrt(np.einsum("ij,ij->j", half, half))
 
     @one_blas_thread()
     def reach(self, derivatives: Floats, level: float, k: int = 0) -> float:
-        """How many standard errors hold all of these quantities at once with a probability, by simulation."""
+        """Multiple of the standard errors that covers all quantities at once with probability ``level`` (simulated)."""
         half = self._half(derivatives, k)
         std = np.sqrt(np.einsum("ij,ij->j", half, half))
         half = half[:, std > 0.0] / std[std > 0.0]
         if not half.size:
             return 0.0
-        if half.shape[1] < len(half):  # as many dimensions as there are quantities are enough
+        if half.shape[1] < len(half):  # n quantities have a covariance of rank n at most
             values, vectors = np.linalg.eigh(half.T @ half)
             half = (vectors * np.sqrt(np.maximum(values, 0.0))).T
         draws = np.random.default_rng(0).normal(size=(_DRAWS, len(half)))
         return float(np.quantile(np.abs(draws @ half).max(axis=1), level))
 
     def _half(self, derivatives: Floats, k: int) -> Floats:
-        """A matrix M with ``M'M = J V J'``: ``L^-1 J'`` or, where few coordinates count, as many rows as there are.
+        """A matrix M with ``M'M = J V J'``: ``L^-1 J'`` or, where J has fewer nonzero columns than rows, one row each.
 
-        A term has derivatives by the coordinates of its own columns only, and a figure or a page asks for many points
-        of it: the coordinates are solved for, not the points.
+        A term has derivatives by the coordinates of its own columns only, and figures evaluate it at many points: it is
+        then cheaper to solve for these coordinates than for the points.
         """
         used = np.flatnonzero(derivatives.any(axis=0))
         if len(used) == 0:
             return np.zeros((1, len(derivatives)))
-        root = self.roots[k][used[0] :, used[0] :]  # what comes before stays zero
+        root = self.roots[k][used[0] :, used[0] :]  # entries before the first nonzero one stay zero
         if len(used) >= len(derivatives):
             return _solved(root, derivatives[:, used[0] :].T)
         units = np.zeros((len(root), len(used)))
@@ -180,7 +181,7 @@ class Band:
 
     @one_blas_thread()
     def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
-        """Derivatives (n, Q) of the term of some columns at codes (n,) of each: a main effect, an interaction."""
+        """Derivatives (n, Q) of a main effect or an interaction of ``columns``, at codes (n,) of each of them."""
         places = self._places(k)
         out = np.zeros((len(codes[0]), places.starts[-1]))
         if len(columns) == 1:
@@ -213,7 +214,7 @@ class Band:
         weights = np.zeros(orders.n_factors)
         if len(columns) in orders:
             weights[orders.factor_slices[len(columns)]] = loadings[len(columns)]
-        if means is not None:  # columns outside the set count with their constants
+        if means is not None:  # columns outside the set contribute their constants
             outside = np.delete(means, list(columns), axis=0).prod(axis=0)
             weights[orders.factor_slices[PRODUCT]] = loadings[PRODUCT] * outside
         starts = starts_of(self.mains, self.factors, self.ranks)
@@ -231,16 +232,16 @@ class Band:
 
 @dataclass(frozen=True)
 class Places:
-    """Where coordinates with correlations are among themselves: the intercept, then by column main effect and factors.
+    """Positions among the Q coordinates with correlations: the intercept, then by column main effect and factors.
 
     Attributes
     ----------
     starts : tuple of int
-        First of every column, and their number Q.
+        First position of every column, and Q.
     sizes : tuple of int
-        How many of a column are those of its main effect.
+        Number of coordinates of each column's main effect.
     coordinate, factor : tuples of arrays of int
-        Of each of these coordinates of a column's factors: which function of the column, and of which factor.
+        For each coordinate of a column's factors: the index of its function of the column, and that of its factor.
     """
 
     starts: tuple[int, ...]
@@ -249,11 +250,11 @@ class Places:
     factor: tuple[NDArray[np.intp], ...]
 
     def main(self, j: int) -> slice:
-        """Those of a column's main effect."""
+        """Positions of a column's main effect."""
         return slice(self.starts[j], self.starts[j] + self.sizes[j])
 
     def factors(self, j: int) -> slice:
-        """Those of a column's factors."""
+        """Positions of a column's factors."""
         return slice(self.starts[j] + self.sizes[j], self.starts[j + 1])
 
 
@@ -263,7 +264,7 @@ def places_of(
     ranks: Mapping[int, int],
     correlated: Sequence[int] | None = None,
 ) -> Places:
-    """Where coordinates are: all of main effects, and of factors all or those among the numbers given."""
+    """Positions of all coordinates of main effects and, of factors, of all or of those in ``correlated``."""
     rank, ends = Orders(ranks).n_factors, starts_of(mains, factors, ranks)
     sizes = tuple(main.shape[1] for main in mains)
     numbers = np.arange(ends[-1]) if correlated is None else np.asarray(correlated, dtype=np.intp)
@@ -280,7 +281,7 @@ def _solved(root: Floats, right: Floats) -> Floats:
 
 
 def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> list[int]:
-    """First coordinate of every column, and their number; 0 is the intercept."""
+    """First coordinate of every column, and the number P of all; coordinate 0 is the intercept."""
     rank = Orders(ranks).n_factors
     sizes = (main.shape[1] + factor.shape[1] * rank for main, factor in zip(mains, factors, strict=True))
     return list(accumulate(sizes, initial=1))
@@ -294,7 +295,7 @@ def tables_at(
     loadings: Mapping[int, Floats] | None = None,
     means: Floats | None = None,
 ) -> Tables:
-    """The linear predictor with those coordinates, at the codes; ``means`` are constants of product factors."""
+    """The linear predictor with coordinates ``theta``, at the codes; ``means`` are constants of product factors."""
     starts, orders = starts_of(mains, factors, ranks), Orders(ranks)
     found = []
     for main_values, values, start, end in zip(mains, factors, starts[:-1], starts[1:], strict=True):
@@ -302,7 +303,7 @@ def tables_at(
         rest = values @ theta[middle:end].reshape(values.shape[1], orders.n_factors)
         found.append(np.column_stack([main_values @ theta[start:middle], rest]))
     intercept = float(theta[0])
-    if means is not None and loadings is not None:  # whole products, without what they say of single columns
+    if means is not None and loadings is not None:  # whole products; their constant and main effects are subtracted
         part, loading = orders.slices[PRODUCT], loadings[PRODUCT]
         intercept -= float(means.prod(axis=0) @ loading)
         for own, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
@@ -314,8 +315,8 @@ def tables_at(
 def jacobian(
     chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], places: Places | None = None
 ) -> Floats:
-    """Derivatives (n, Q) of linear predictors by coordinates: intercept, then main effect and factors by
-    column. All coordinates where no places are given.
+    """Derivatives (n, Q) of linear predictors by coordinates: intercept, then main effect and factors by column; by all
+    P coordinates where ``places`` is None.
     """
     at = places_of(mains, factors, tables.orders) if places is None else places
     rows = _rows(chunk)
@@ -347,7 +348,7 @@ def diagonal(
 
 
 def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
-    """``J' g`` of the rows' Jacobian (n, P) and numbers (n,), by sums per code: in one pass, without J."""
+    """``J' g`` (P,) of the rows' Jacobian (n, P) and g (n,), by sums per code: in one pass, without J."""
     (slopes,) = _rows(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
     starts = list(accumulate(map(len, mains), initial=0))
     parts = [np.array([slopes.intercept])]
@@ -365,7 +366,7 @@ def _slopes(rows: Rows, tables: Tables, j: int) -> Floats:
 
 
 def _alone(tables: Tables, j: int) -> Floats:
-    """Weights (factors,) of a column's factors in what whole products say of it alone, which is in its main effect."""
+    """Weights (factors,) of a column's factors in the main effects of whole products; zero for other factors."""
     found = np.zeros(tables.orders.n_factors)
     if tables.means is not None:
         found[tables.orders.factor_slices[PRODUCT]] = of_one_column(tables.means, tables.loading(PRODUCT))[j]
@@ -373,5 +374,5 @@ def _alone(tables: Tables, j: int) -> Floats:
 
 
 def _rows(chunk: Chunk) -> Rows:
-    """In one piece: chunks of other sizes add up in another order."""
+    """The rows as one chunk: sums over chunks of other sizes would round differently."""
     return backend_of().load(ArraySource(chunk.codes, chunk_rows=max(chunk.n_rows, 1)), SerialExecutor())

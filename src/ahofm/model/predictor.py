@@ -1,4 +1,4 @@
-"""A linear predictor: all functions of all columns, in the columns' own bases. Knows no rows.
+"""A linear predictor: all functions of all columns, in the columns' own bases. Independent of rows.
 
     eta = intercept + sum_j f_j(x_j) + sum_d sum_f c_df e_d(phi_1f(x_1), ..., phi_pf(x_p)) + sum_f c_f T_f(x)
 
@@ -11,10 +11,10 @@ T_f is a product factor, with constants m_jf beside its functions: all terms of 
     T_f = sum_{S, |S| >= 2} prod_{j in S} phi_jf prod_{j not in S} m_jf
         = prod_j (m_jf + phi_jf) - prod_j m_jf - sum_j phi_jf prod_{k != j} m_kf
 
-What the product says of no column and of single ones is in the intercept and in the main effects.
+The constant of the product and its terms of single columns are in the intercept and in the main effects.
 
-**Pure terms.** Functions of mean zero over the columns' own distributions in training, so that no term hides a part of
-another. A model fitted with ``center=True`` is of this form; how others are brought into it is in ``terms.py``.
+**Pure terms.** Functions have mean zero over the columns' own distributions in training, so that no term contains a
+part of another. A model fitted with ``center=True`` has this form; ``pure`` brings others into it (``terms.py``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CENTRED = 1e-8
 """Means below this fraction of a function's root mean square are rounding."""
 
 _LEAST_CONSTANT = 1e-15
-"""Constants of product factors below it count as it where a product is cut off at an order."""
+"""Least absolute value of the constants of product factors where a product is truncated at an order."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Predictor:
     ----------
     intercept : float
     coef : tuple of arrays of shape (functions of the column's basis, width)
-        One per column: its main effect and its factors, where :class:`~ahofm.orders.Orders` says.
+        One per column: its main effect and its factors, in the layout of :class:`~ahofm.orders.Orders`.
     centring : tuple of arrays of shape (width,)
         Added at every value but unseen ones: the centring of functions that lack the constant.
     loadings : dict of order (>= 2) to array of shape (rank,)
         Weight of each factor's term; their lengths are the ranks.
     neutral : tuple of arrays of shape (width,), or None
-        The functions at the neutral code, where unseen levels are; None: zero, as in every fitted model.
+        The functions at the neutral code, which unseen levels have; None: zero, as in every fitted model.
     product_means : array of shape (columns, rank of product factors), or None
         The constants m of product factors; None where there are none of these.
     """
@@ -103,7 +103,7 @@ class Predictor:
         return Orders({order: len(own) for order, own in self.loadings.items()})
 
     def __getstate__(self) -> dict[str, object]:
-        """The fields: what follows from them is computed again."""
+        """The fields; cached properties are left out and computed again."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def check(self, books: Sequence[Codebook]) -> None:
@@ -130,7 +130,7 @@ class Predictor:
         """The linear predictor ``shift + factor * eta``; factors keep their functions, loadings change."""
         stretch = np.where(self.orders.of_each == 1, factor, 1.0)
         loadings = {order: factor * own for order, own in self.loadings.items()}
-        with quiet():  # coefficients of tiny values may overflow, which a fit refuses
+        with quiet():  # coefficients of columns of tiny values may overflow; fits raise an error then
             scaled = self._changed(lambda functions: functions * stretch)
         return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings)
 
@@ -215,7 +215,7 @@ class Predictor:
         """Without terms of more columns than ``highest``; product factors leave factors of orders up to it.
 
         The terms of k columns of a product are those of a factor of order k, with functions phi / m and the product of
-        all m for a loading. Constants that are next to zero count as tiny ones: no digit of a term is lost by that.
+        all m for a loading. Constants near zero are replaced by ``_LEAST_CONSTANT``, which changes no digit of a term.
         """
         lower = self.at_orders([order for order in self.orders if order <= highest])
         if self.product_means is None or highest < 2:
@@ -262,7 +262,8 @@ class Predictor:
     def centred(self, books: Sequence[Codebook]) -> Predictor:
         """With main effects of mean zero over the codes' weights, and their means in the intercept.
 
-        The same at all known values. Where functions are zero at unseen levels they stay so: these get the means.
+        The same at all known values. Functions that are zero at unseen levels stay zero, so that the predictions of
+        these change by the means.
         """
         intercept, centring = self.intercept, []
         neutral = None if self.neutral is None else [own.copy() for own in self.neutral]
@@ -295,7 +296,7 @@ class Predictor:
         product_means = self.product_means
         for order, part in self.orders.slices.items():
             own, loading = factor_means[order], self.loadings[order]
-            if product_means is not None and order == PRODUCT:  # constants take the means; what is of one column moves
+            if product_means is not None and order == PRODUCT:  # constants get the means; terms of one column move
                 before, product_means = product_means, product_means + own
                 new, old = of_one_column(product_means, loading), of_one_column(before, loading)
                 to_main[:, part] = new - old
@@ -348,7 +349,7 @@ class Predictor:
 
     @property
     def _whole(self) -> Predictor:
-        """With functions ``m + phi`` in the place of phi, without what whole products then say of single columns."""
+        """With functions ``m + phi`` in place of phi, less the constant and main effects of the whole products."""
         means = self.product_means
         if means is None:
             return self
@@ -364,7 +365,7 @@ class Predictor:
         return replace(moved, centring=shifted(moved.centring), neutral=shifted(neutral))
 
     def _moved(self, sign: float) -> Predictor:
-        """With what whole products say of no column and of single ones added to intercept and main effects."""
+        """With ``sign`` times the constant and main effects of whole products added to intercept and main effects."""
         assert self.product_means is not None
         part, loading = self.orders.slices[PRODUCT], self.loadings[PRODUCT]
         weights = sign * of_one_column(self.product_means, loading)
@@ -384,7 +385,7 @@ class Predictor:
         )
 
     def _changed(self, change: Callable[[Floats], Floats]) -> Predictor:
-        """With a change of all functions, in the last axis of each array."""
+        """With ``change`` applied to all functions, which are the last axis of each array."""
         coef, centring = tuple(map(change, self.coef)), tuple(map(change, self.centring))
         neutral = None if self.neutral is None else tuple(map(change, self.neutral))
         return replace(self, coef=coef, centring=centring, neutral=neutral)

@@ -1,4 +1,4 @@
-"""Factors that all linear predictors of a model have in common, once in a file.
+"""Model files: factors that all linear predictors have in common are stored once.
 
 The classes of a model share their curves: coefficients of a column, (functions, 1 + factors), then differ between
 linear predictors in their first column, the main effect. A file holds the others for the first linear predictor only.
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from ahofm.orders import FACTORS, MAIN
 
 _KIND = {"type": "main effect"}
-"""What stands in the JSON for coefficients whose factors are those of the first linear predictor."""
+"""JSON entry of coefficients whose factors are those of the first linear predictor."""
 
 
 def share(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
-    """Take factors that are those of the first linear predictor out of the tensors of a packed model."""
+    """Remove factors equal to those of the first linear predictor from the tensors of a packed model."""
     for parts, j, place, first in _later(model, "model"):
         own, other = tensors[place], tensors[first]
         if own.shape == other.shape and own.shape[1] > 1 and np.array_equal(own[:, FACTORS], other[:, FACTORS]):
@@ -28,7 +28,7 @@ def share(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
 
 
 def restore(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
-    """Put them back, before a model is unpacked. Raises ValueError where parts do not fit together."""
+    """Undo :func:`share` before a model is unpacked. Raises ValueError where tensors do not match."""
     for parts, j, place, first in _later(model, "model"):
         if parts[j] == _KIND:
             own, other = tensors.get(place), tensors.get(first)
@@ -45,9 +45,10 @@ def restore(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
 
 
 def _later(model: Any, where: str) -> Iterator[tuple[list[Any], int, str, str]]:
-    """Coefficients of all linear predictors but the first: the JSON they stand in, where in it, and tensors' names.
+    """Coefficients of all linear predictors but the first, also of models of lower orders.
 
-    The name of the tensor, and that of the first linear predictor. Also of models of lower orders.
+    Yields the JSON list of a linear predictor's coefficients, the index of the column, the name of its tensor, and the
+    name of the same tensor of the first linear predictor.
     """
     predictors = model.get("linear_predictors") if isinstance(model, dict) else None
     for k, predictor in enumerate(predictors if isinstance(predictors, list) else []):

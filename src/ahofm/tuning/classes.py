@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 LEAST_CLASS_WEIGHT, MOST_CLASS_WEIGHT = 0.05, 0.5
-"""Limits of a row's weight; the second is the bound of the second derivatives."""
+"""Bounds of a row's weight; the upper one is the bound of the second derivatives."""
 
 CLASS_MAIN_LAM = 3.0, 1.0
-"""First smoothing parameters of main effects: of what is wiggly, and of lines and levels."""
+"""Initial smoothing parameters of main effects: of penalised coordinates, and of lines and levels."""
 
 SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM = 1e-3, 1e6
-"""Of main effects."""
+"""Bounds of the smoothing parameters of main effects."""
 
 FARTHEST_CLASS_VALUE = 3.0
 """Bounds of shared curves, in units of their root mean square."""
 
 LOADING_LAM = 1.0
-"""Penalty of squared loadings. The scale of curves against loadings is free, and their smoothing parameters are not."""
+"""Penalty of squared loadings: it fixes the scale of loadings against that of curves, which the likelihood does not."""
 
 MAIN_CLASS_STEPS, LEARNING_FROM, MAIN_CLASS_TOL = 30, 3, 2e-4
 """Steps of main effects before factors, at most; from which of them on smoothing parameters are learned; they end when
@@ -26,19 +26,19 @@ SHARED_WARM_SWEEPS, SHARED_TOL = 5, 2e-3
 the loss by less than that fraction."""
 
 LOADING_RIDGE = 0.05
-"""Of the first loadings, relative to the mean squares of the terms. Not varied."""
+"""Ridge of the initial loadings, relative to the mean squares of the terms. Not varied."""
 
 LEAST_LOADING = 0.02
-"""Root mean square of a factor's loadings at the start, at least."""
+"""Least root mean square of a factor's initial loadings."""
 
 LEAST_TEMPERING_LOSS = 1e-9
-"""Of constants, to compare the loss of main effects with."""
+"""Lower bound of the loss of constants, by which the loss of main effects is divided."""
 
 LEAST_CLASS_LOSS = 0.02
-"""Mean loss that changes are compared with, where classes separate and losses go to zero."""
+"""Lower bound of the mean loss that changes are relative to, where classes separate and losses go to zero."""
 
 RISE = 1.1
-"""Times the loss before a sweep: after a larger one rows are weighted by the bound, with which losses cannot rise."""
+"""Ratio of the losses after and before a sweep above which rows get the weight of the bound, which cannot raise it."""
 
 # Candidates, and how validation rows choose between them
 
@@ -55,22 +55,22 @@ SWEEPS_JUDGED = (1, 2, 3, 4, 6, 8, 10, 12)
 """Numbers of sweeps after which validation rows are predicted."""
 
 PATIENCE = 2
-"""Sweeps go on to so many times the number that was best, and one more: a mean of several starts wants more of them
-than each of these does."""
+"""Sweeps end at ``PATIENCE`` times the best number so far, plus one: the mean of several starts is best after more
+sweeps than a single start."""
 
 SEARCH_STARTS, FIXED_STARTS, LEARNED_STARTS = 2, 4, 2
 """Starts of a candidate in the search, and of those with weight in the fit to all rows, whose mean is the model."""
 
 CLASS_FOLDS, CLASS_FOLDED_ROWS = 3, 3_000
-"""Folds up to so many rows; beyond, one part of the rows is fitted and another one predicted."""
+"""Number of folds, up to so many rows; beyond, there is one part to fit and one to validate."""
 
 CLASS_SEARCH_ROWS, CLASS_VALIDATION_ROWS = 8_000, 20_000
 """Rows that candidates are fitted to, and validation rows, at most, where there are no folds."""
 
 OUT_OF_RACE, OTHER_SCALE = 1.15, 1.1
 """Times the least loss on the first validation rows. Candidates that have more than the first are not fitted again; a
-scale whose best candidate has more than the second is not tried with dearer ones. A difference within its standard
-error is none."""
+scale whose best candidate has more than the second is not tried with more expensive ones. Differences within a standard
+error do not count."""
 
 EQUAL_CLASS_WEIGHTS_ROWS = 1.0
 """Prior for equal weights of all candidates, in units of rows."""
@@ -86,7 +86,7 @@ LIKELY_CLASS_SWEEPS = 0.7
 """Fraction of the most sweeps that fits usually make."""
 
 RARE_CLASS_ROWS = 5
-"""Rows of a class below which a fit warns: one in each fold, and hardly any to tell a curve from."""
+"""Rows of a class below which a fit warns: about one in each fold, too few to estimate a curve."""
 
 # Two classes, and other losses than squares
 
@@ -96,9 +96,10 @@ what was asked for. Measured on splits 200 to 205 of 12 sets of two classes: log
 up to 308, differs by .0001 +- .0002; where smooth parts and random walks share an effect, sweeps can be hundreds."""
 
 TELLING_FOLDED_ROWS = 8_000
-"""The same where a row tells less than a measurement: some hundred validation rows of two classes hardly tell
-candidates apart. Measured on splits 200 to 205 of ada (3,317 rows) and adult (5,000 of them): log-loss .3086 to .3052
-and .2899 to .2861, better in 12 of 12, at 1.5 to 1.9 times the processor time."""
+"""Most rows of a fit with folds, for families without dispersion: a label contains less information than a measurement,
+and some hundred validation rows of two classes hardly distinguish candidates. Measured on splits 200 to 205 of ada
+(3,317 rows) and adult (5,000 of them): log-loss .3086 to .3052 and .2899 to .2861, better in 12 of 12, at 1.5 to 1.9
+times the processor time."""
 
 CALIBRATION_BINS = 10
-"""Of the expected calibration error: the usual number, of a tenth of the rows each."""
+"""Bins of the expected calibration error, each of a tenth of the rows: the usual number."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Candidate:
     """Priors and tempering of a candidate fit; stacking weights of candidates come from their validation losses.
 
-    A class of one's own overrides ``priors``; estimators take candidates as ``interactions=[...]``.
+    Subclasses may override ``priors``; estimators take candidates as ``interactions=[...]``.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Candidate:
     times : int
         Factor by which the rank is multiplied.
     product : bool
-        Whether interactions are product factors, all orders at once, in the place of factors of orders 2, 3, ... Their
-        tempering is the same however many rows there are, and follows the noise where it is 0.
+        Whether interactions are product factors, all orders at once, in place of factors of orders 2, 3, ... Their
+        tempering does not depend on the number of rows; 0 stands for ``with_noise``.
     """
 
     interactions: Interactions
@@ -81,7 +81,7 @@ class Candidate:
         return f"{prefix}{self.interactions}{main if self.joint else ' (main effects random walks)'}"
 
     def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
-        """Orders and ranks of its fits, where those of all candidates are given."""
+        """Orders and ranks of this candidate's fits, from those of all candidates."""
         own = {order: rank for order, rank in ranks.items() if (order == PRODUCT) == self.product}
         return {order: self.times * rank for order, rank in own.items()}
 
@@ -113,7 +113,7 @@ class Candidate:
         )
 
     def joint_coordinates(self, column: ColumnPriors) -> SmoothCoordinates | None:
-        """Coordinates of a column in the joint solve of smooth main effects; None where it has no part in it."""
+        """Coordinates of a column in the joint solve of smooth main effects; None for columns that are not in it."""
         return column.main_smooth if self.joint or not isinstance(column.book.kind, SplineIID) else None
 
 
@@ -128,13 +128,14 @@ BERNOULLI_CANDIDATES = (
     Candidate("spline", *SPLINE_TEMPERING),
     Candidate("random_walk", *RANDOM_WALK_TEMPERING, scale="ranks"),
 )
-"""The same with a kind of main effects each: random walks, smooth in the values, smooth in their ranks.
+"""The same priors of factors, with different main effects: random walks, smooth in the values, smooth in the ranks.
 
-A probability tells little about the far ends of a long-tailed column, where a smooth function of the values is free.
+Labels of two classes contain little information about the tails of a long-tailed column, where a smooth function of the
+values is hardly restricted.
 Measured in log-loss on splits 200 to 205 of 12 sets of two classes (72 set-splits), interactions included: -.0071 +-
 .0014 against ``CANDIDATES``; any other assignment of the kinds -.0066 to -.0074; random walks in one candidate and
 nothing on ranks -.0039 +- .0011; all nine combinations -.0075. Of single fits random walks with main effects on ranks
-are best. Gaussian targets prefer the values, Poisson and gamma ones do not care.
+are best. Gaussian targets are fitted best on the values; for Poisson and gamma targets there is no difference.
 """
 
 WEIGHTED = (
@@ -149,8 +150,8 @@ PRODUCTS = tuple(Candidate("spline", tempering, tempering, product=True) for tem
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
     """Candidates of a fit: one when interactions are given or no column is automatic; weighted ones last.
 
-    ``effort="fast"`` tries one, ``"best"`` also those with more factors. Main effects alone leave a choice where
-    candidates differ in them.
+    ``effort="fast"`` has one, ``"best"`` also those with more factors. With main effects alone there are several where
+    candidates differ in their main effects.
     """
     found = zip(problem.automatic, problem.books, strict=True)
     open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
@@ -178,16 +179,16 @@ def _with(candidates: Sequence[Candidate], interactions: str) -> list[Candidate]
 
 
 def random_stream(candidates: Sequence[Candidate], number: int) -> int:
-    """Number of the random stream of a candidate: its own, without those with product factors, which have others.
+    """Number of the random stream of a candidate; candidates with product factors are counted separately.
 
-    So the starts of the other candidates are the same whether product factors are tried or not.
+    So the starts of the other candidates do not depend on whether there are candidates with product factors.
     """
     product = candidates[number].product
     return sum(own.product == product for own in candidates[:number]) + (PRODUCT if product else 0)
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
-    """Whether product factors are among the default candidates: no order was asked for, and they are affordable."""
+    """Whether product factors are among the default candidates: no order was given, and the table is small enough."""
     free = settings.order in (None, "auto") and settings.rank == "auto"
     few = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
     return free and few and problem.response.quadratic and not problem.refined

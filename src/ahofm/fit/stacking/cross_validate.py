@@ -1,9 +1,9 @@
 """Cross-validation of candidate fits: each is fitted to a part of the rows and predicts the validation rows.
 
-Errors on validation rows also give a variance model. Least squares take all rows for equally noisy. Where they are not,
-random walks follow the noisiest of them, unless much tempering is used, which blurs the rest. With rows weighted by one
-over the standard deviation, the root of the precision, fits need less of it. All of the precision would be efficient
-for the means of precise rows, but errors are counted where rows are noisy too.
+Errors on validation rows also give a variance model. Least squares assumes equal variances. Where variances differ,
+random walks follow the noise of the noisiest rows unless tempering is strong, which oversmooths the others. With rows
+weighted by one over the standard deviation, the root of the precision, less tempering is needed. Weights equal to the
+precision would be efficient for the means of precise rows, but the loss is averaged over noisy rows as well.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class CrossValidation:
     problem : TrainingProblem
         All rows with the weights of weighted candidates: precisions, where these differ between rows.
     scores : Scores or None
-        Predictions of validation rows. None when the fit was stopped, or when all targets but one are equal: the
-        rows without that one have nothing to fit. There are none of weighted candidates where rows are equally precise.
+        Predictions of validation rows. None when the fit was stopped, or when all targets but one are equal, so that
+        a part without that row is constant. Without weighted candidates where rows are equally precise.
     fits : list of lists of Fit
-        Of plain candidates, to the rows to fit of the first part.
+        Fits of unweighted candidates to the first part of the rows, by candidate and order.
     skipped : bool
         Whether cross-validation was left out for lack of time.
     """
@@ -66,7 +66,7 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     candidates : sequence of Candidate
         Weighted ones last: precisions of rows are estimated from errors of the others.
     runner : StagedRunner
-        Its ``reason`` says whether the fit is to stop; the fits so far are kept then.
+        Its ``reason`` is not None if the fit is to stop; the fits so far are kept then.
     """
     found = CrossValidation(problem)
     with runner.interruptible():
@@ -77,7 +77,7 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
 
 
 def _parts(problem: TrainingProblem) -> list[Split] | None:
-    """Rows to fit and validation rows, by chance or, if need be, stratified; None if neither lets effects be judged."""
+    """Rows to fit and validation rows, at random or, if necessary, stratified; None if a part has equal targets."""
     response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
     told = {"dispersed": response.family.dispersed, "rare": response.rare}
     parts = validation_split(response.n_rows, seed, **told, n_folds=count)
@@ -93,7 +93,7 @@ def _cross_validate(
     runner: StagedRunner,
     found: CrossValidation,
 ) -> None:
-    """Fit plain candidates, then weighted ones; complete results are stored in ``found``."""
+    """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
@@ -115,7 +115,7 @@ def _cross_validate(
 def _staged_fits(
     problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Split]
 ) -> list[StagedFit]:
-    """One staged fit per part of the rows and candidate, of those with these numbers."""
+    """One staged fit per part of the rows and candidate in ``numbers``, ordered by part."""
     response, found = problem.response, []
     shorter = [
         search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
@@ -130,16 +130,16 @@ def _staged_fits(
 
 
 class _Race:
-    """A race of candidate fits: only those not clearly behind at ``RACED_ORDER`` are fitted at higher orders.
+    """Early elimination of candidates: only those not clearly worse at ``RACED_ORDER`` are fitted at higher orders.
 
-    Candidates with product factors have no lower order to be compared at: they are fitted to all parts of the rows only
-    if their fit to the first part is not behind.
+    Candidates with product factors have no lower order to compare: they are fitted to all parts of the rows only if
+    their fit to the first part is not worse by more than ``PRODUCTS_BEHIND`` standard errors.
     """
 
     def __init__(
         self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: StagedRunner
     ) -> None:
-        """Without any fits. The response is of the validation rows."""
+        """Start without fits; ``response`` is that of the validation rows."""
         self._problem, self._response, self._runner = problem, response, runner
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
@@ -197,9 +197,9 @@ class _Race:
         return self._runner(all_fits, "search")
 
     def _race_products(self, products: Sequence[int], others: Sequence[int]) -> None:
-        """Drop candidates with product factors that another candidate beats on the validation rows of the first part.
+        """Drop candidates with product factors that are worse than the best other on the first part's validation rows.
 
-        Where the others leave much of the variance, default candidates with less than all of their partners' variance
+        Where the others leave more than ``PRODUCT_NOISE`` of the variance, default candidates with a tempering below 1
         are not fitted at all.
         """
         losses = self._first_losses()
@@ -232,7 +232,7 @@ class _Race:
         return [self._first_response.derivatives(parts[0][-1]).value for parts in self._predicted]
 
     def _drop(self, candidate: int) -> None:
-        """A candidate ends with main effects, which are then those of the first one."""
+        """Eliminate a candidate: it keeps main effects only, with the predictions of the first candidate's."""
         for staged in self._staged_fits[candidate]:
             self._runner.expect(-staged.job.total)
             staged.forget()
@@ -255,8 +255,9 @@ def weighted(
 ) -> TrainingProblem | None:
     """The same rows, each weighted by one over its standard deviation.
 
-    Errors at some of the rows are a gamma variable whose mean is a product of functions of the columns. None if rows
-    are about equally precise, if errors cannot be fitted, or if the fit is to stop.
+    Standard deviations come from a gamma model of absolute errors with logarithmic link and additive effects, fitted to
+    at most ``VARIANCE_ROWS`` rows. None if rows are about equally precise, if the model cannot be fitted, or if the
+    fit is to stop.
     """
     seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
     some, response = problem.take(rows[seen]), scores.response.take(seen)
@@ -273,7 +274,7 @@ def weighted(
     if runner.reason is not None:
         return None
     log_std = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
-    if not np.std(log_std) >= EQUALLY_PRECISE:  # nor if it is not a number
+    if not np.std(log_std) >= EQUALLY_PRECISE:  # also if it is NaN
         return None
     weight = np.exp(-log_std)
     weight = np.clip(weight / np.median(weight), 1.0 / FARTHEST_WEIGHT, FARTHEST_WEIGHT)
@@ -292,7 +293,7 @@ def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: Traini
 
 
 def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[Any, ...] | None) -> Validated | None:
-    """Scores of the predictions that stacking weights make of candidate fits; None where none were cross-validated."""
+    """Scores of the stacked predictions of validation rows; None without cross-validation."""
     if scores is None:
         return None
     data, response = problem.data, scores.response
@@ -316,7 +317,7 @@ def _of_numbers(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
 
 
 def _of_classes(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
-    """Fraction of rows whose class is right, mean loss, calibration error, and the area under the ROC curve.
+    """Accuracy, log-loss, expected calibration error, and the area under the ROC curve.
 
     The expected calibration error of several classes is the mean of that of each class; the area is for two.
     """
@@ -346,9 +347,9 @@ def calibration_error(happened: NDArray[np.bool_], probability: Floats, weight: 
     Parameters
     ----------
     happened : array of shape (n,)
-        Whether the event was there.
+        Whether the event was observed.
     probability, weight : arrays of shape (n,)
-        Predicted probabilities, and what rows count.
+        Predicted probabilities and weights of the rows.
 
     Returns
     -------

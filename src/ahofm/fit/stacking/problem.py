@@ -56,9 +56,10 @@ from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SE
 class TrainingProblem:
     """Rows to fit, in the units of the standardised target, and the priors to fit them with.
 
-    ``columns`` are the places in the table of those that vary, in the order of everything that has an entry per column.
-    ``n_rows`` counts all rows by what they tell, and decides on tempering and sweeps: also for a part of the rows.
-    ``counts`` are the rows of each code where weights do not count them.
+    ``columns``: indices in the table of the columns that vary; sequences with one entry per column are in this order.
+    ``n_rows``: effective number of rows of the whole fit (``Response.information``). It determines tempering and
+    sweeps, also in fits to a part of the rows.
+    ``counts``: number of rows of each code, where weights do not count rows.
     ``refined``: whether fits are refined on more rows than they are made to; pairs then have no smoothing parameters of
     their own, and no candidate is weighted.
     """
@@ -79,7 +80,7 @@ class TrainingProblem:
 
     @classmethod
     def of(cls, data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
-        """The raw sample, and the columns that vary."""
+        """The problem of the raw sample, with the columns that vary."""
         books = data.encoder.codebooks
         requested = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j in data.columns if books[j].size > 0]
@@ -97,7 +98,7 @@ class TrainingProblem:
         return cls(data, ranks, settings, varying, automatic, own, table, codes, response, n_rows, counts)
 
     def of_candidates(self, candidates: Sequence[Candidate]) -> TrainingProblem:
-        """With product factors, behind all orders, if a candidate has them; without the others if all have."""
+        """With product factors, after all orders, if a candidate has them; without other factors if all do."""
         if not self.ranks or not any(candidate.product for candidate in candidates):
             return self
         if self.refined:
@@ -135,12 +136,12 @@ class TrainingProblem:
 
     @cached_property
     def _additive(self) -> dict[tuple[Scale, tuple[bool, ...]], AdditiveDesign]:
-        """By their scale and the columns that take part."""
+        """Additive designs by scale and by the columns in them."""
         return {}
 
     @property
     def dispersion_unit(self) -> float:
-        """The dispersion of the target as it is, for one of 1 of the standardised target."""
+        """Dispersion in the units of the target that corresponds to a dispersion of 1 of the standardised target."""
         data, response = self.data, self.response
         if response.quadratic:
             return data.units.scale**2
@@ -152,11 +153,11 @@ class TrainingProblem:
 
     @cached_property
     def _main_stages(self) -> dict[tuple[Tempering, Precision, bool, Scale, type], MainStage]:
-        """Main effects before interactions, which fits of these rows with the same tempering and priors share."""
+        """Stages of main effects, shared by fits to these rows with the same tempering and priors."""
         return {}
 
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
-        """Priors of all columns, the same for all parts of the rows: made once."""
+        """Priors of all columns, the same for all parts of the rows; cached."""
         key = type(candidate), candidate.scale, candidate.interactions
         if key not in self._priors:
             alike = (own for (_, scale, _), own in self._priors.items() if scale == candidate.scale)
@@ -245,7 +246,7 @@ def member_count(settings: Settings, n_rows: int) -> int:
 
 
 def fold_count(settings: Settings) -> int:
-    """Folds of cross-validation, where all rows are validation rows once."""
+    """Number of folds of cross-validation."""
     return BEST_FOLDS if settings.effort == "best" else FOLDS
 
 
@@ -263,8 +264,8 @@ class Plan:
     search : tuple of Job
         One per fold and candidate.
     members : tuple of Job
-    passes : dict of order to number
-        That refine an ensemble member on all rows, likely.
+    passes : dict of order to float
+        Expected number of passes that refine an ensemble member on all rows.
     n_rows : int
     """
 
@@ -313,7 +314,7 @@ class Plan:
         return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
 
     def spared(self, tops: Sequence[int]) -> float:
-        """Cost that is saved where the ensemble members are these, each up to an order."""
+        """Cost that is saved if the ensemble members have highest orders ``tops``."""
         return len(self.members) * self._member(self._highest) - sum(self._member(top) for top in tops)
 
     @property
@@ -321,7 +322,7 @@ class Plan:
         return max(self.members[0].ranks, default=1)
 
     def _member(self, top: int) -> float:
-        """Cost of an ensemble member that ends at an order, with its passes."""
+        """Cost of an ensemble member up to order ``top``, with its passes."""
         ranks = Orders(self.members[0].ranks).up_to(top)
         numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
         passes = sum(number * pass_cost(self.n_rows, ranks, order) for order, number in numbers.items())

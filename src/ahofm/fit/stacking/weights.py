@@ -29,7 +29,7 @@ from ahofm.tuning import (
 )
 
 StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
-"""Of (candidate, order), in a weighted mean; what they lack to 1 is the weight of a constant."""
+"""Weights of (candidate, order) in a weighted mean; one minus their sum is the weight of a constant."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Scores:
     response : Response
         Targets, weights and losses of the validation rows.
     fitted : tuple of tuples of int, optional
-        Orders that each candidate has been fitted at, where these are not all: predictions at others are those at the
-        last one below, and have no weight.
+        Orders that each candidate has been fitted at; None: all. Predictions at other orders are those at the highest
+        fitted order below, and have no weight.
     """
 
     orders: tuple[int, ...]
@@ -54,7 +54,7 @@ class Scores:
     fitted: tuple[tuple[int, ...], ...] | None = None
 
     def losses(self) -> Floats:
-        """Mean losses above their floor, (candidates, orders)."""
+        """Mean losses minus their lower bound, (candidates, orders)."""
         candidates, orders = self.predicted.shape[2:]
         values = [[self._mean_loss(self.predicted[:, :, r, d]) for d in range(orders)] for r in range(candidates)]
         return np.array(values) - (self.response.floor or 0.0)
@@ -66,11 +66,11 @@ class Scores:
         return np.asarray(self.predicted[:, :, candidate, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
-        """This order, or 1 unless interactions up to it likely predict better than main effects."""
+        """``order`` if interactions up to it beat main effects by ``LIKELY_GAIN`` standard errors, else 1."""
         return order if any(self._gain(1, d) > LIKELY_GAIN for d in self.orders[1:] if d <= order) else 1
 
     def pruned(self, order: int) -> int:
-        """The highest order up to this one that surely predicts better than those below."""
+        """The highest order up to ``order`` that is better than those below by ``SURE_GAIN`` standard errors."""
         best = 1
         for higher in self.orders[1:]:
             if higher <= order and self._gain(best, higher) > SURE_GAIN:
@@ -80,16 +80,16 @@ class Scores:
     def stacking_weights(self, order: int) -> dict[tuple[int, int], float]:
         """Stacking weights of (candidate, order), up to the highest order that is supported.
 
-        What they lack to 1 is the weight of a constant: where columns say little, their effects are shrunk.
+        One minus their sum is the weight of a constant, which shrinks effects where columns predict little.
         """
         return self._mixture(self.supported(order))
 
     def worth_going_on(self, count: int) -> set[int]:
         """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
 
-        Where interactions are not supported so far, the best candidate alone: triples may have no pairs. Otherwise
-        those that are not surely behind the best and, where there are to be several members, those with stacking
-        weight: it is chance which of candidates that are as good at pairs finds the triples.
+        Where interactions are not supported so far, the best candidate alone: there may be triples without pairs.
+        Otherwise those not behind the best by more than ``SURELY_BEHIND`` standard errors and, with several members,
+        those with stacking weight: among candidates with equally good pairs, any may find the triples.
         """
         order = max(self.orders)
         best = int(self.losses()[:, -1].argmin())
@@ -150,7 +150,7 @@ class Scores:
         return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST_WEIGHT}
 
     def _members(self, order: int) -> list[tuple[int, int]]:
-        """Every (candidate, order) up to one that predicts on its own; main effects that are the same count once."""
+        """Every fitted (candidate, order) up to ``order``; main effects that several candidates share count once."""
         count = self.predicted.shape[2]
         fitted = self.fitted or (self.orders,) * count
         kinds = self.main_effects
@@ -163,7 +163,7 @@ class Scores:
 
     @cached_property
     def main_effects(self) -> list[int]:
-        """For each candidate the first one that has the same main effects."""
+        """For each candidate, the number of the first candidate with the same main effects."""
         own = [self._of(candidate, 1) for candidate in range(self.predicted.shape[2])]
         return [next(k for k, other in enumerate(own) if np.array_equal(one, other)) for one in own]
 
@@ -197,10 +197,10 @@ def stacking_weights(
         Of candidate fits on validation rows; None where there are none.
     orders : sequence of int
     count : int
-        Ensemble members; with one of them the weight goes to the best candidate alone.
+        Number of ensemble members; with one, the best candidate has all the weight.
     fitted : int
-        Without scores: so many candidates have been fitted to a part of the rows, and count alike. If none, targets
-        differ in a single row, and the model has main effects that are shrunk as far as any are.
+        Without scores: number of candidates that have been fitted to a part of the rows, which get equal weights. If 0,
+        targets differ in a single row, and main effects get the weight ``LEAST_WEIGHT``.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def stacking_weights(
 
 
 def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
-    """Move the weight of main effects that are the same for several candidates to one that is fitted anyway."""
+    """Move the weight of main effects that several candidates share to one that is fitted in any case."""
     top, kinds = weights[max(weights)], scores.main_effects
     own = {k: sum(weight for (other, _), weight in top.items() if other == k) for k in range(len(kinds))}
     highest = {k: max((d for other, d in top if other == k), default=1) for k in range(len(kinds))}
@@ -230,12 +230,12 @@ def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, S
 
 
 def _weights_at(scores: Scores | None, order: int, count: int, fitted: int) -> StackingWeights:
-    """Stacking weights at an order: one candidate when there is to be one ensemble member, else their best mixture."""
-    if scores is None and not fitted:  # a single event: main effects, shrunk as far as any are
+    """Stacking weights at an order: the best candidate for one ensemble member, else the best mixture."""
+    if scores is None and not fitted:  # a single event: main effects with the least weight
         return {(0, 1): LEAST_WEIGHT}
     if scores is None:
         return {(candidate, order): 1.0 / fitted for candidate in range(fitted)}
-    if count == 1:  # the same for all orders: an ensemble member has them all
+    if count == 1:  # one candidate for all orders: they are stages of one fit
         losses = scores.losses()
         candidate = int(losses.min(axis=1).argmin())
         below = int(losses[candidate, : scores.orders.index(scores.supported(order)) + 1].argmin())
@@ -266,7 +266,7 @@ def _least_squares(columns: Floats, prior_weights: Floats, response: Response, d
 def predict(
     fit: Fit, books: Sequence[Codebook], columns: Sequence[NDArray[Any]], backend: Backend | None = None
 ) -> Floats:
-    """Linear predictors at raw values, as the final model will see them: a code stands for many of them."""
+    """Linear predictors (n, K) at raw values, as the final model evaluates them; a code may stand for many values."""
     return predict_at(fit, books, [book.places(column) for book, column in zip(books, columns, strict=True)], backend)
 
 
@@ -278,7 +278,7 @@ def predict_at(
 
 
 def copies_of(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
-    """Ensemble members of each candidate, at least one: more where the weight of each is larger."""
+    """Number of ensemble members of each candidate: at least one, the rest in proportion to the stacking weights."""
     total = {
         candidate: sum(weight for (other, _), weight in weights.items() if other == candidate) for candidate in wanted
     }

@@ -1,4 +1,4 @@
-"""Where product factors start: near constants, with loadings from a regression of the residual on the products."""
+"""Initial values of product factors: nearly constant functions, loadings by a regression of the residual on them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ def add_products(
     *,
     reweighted: bool,
 ) -> None:
-    """Product factors for all linear predictors.
+    """Add product factors to all linear predictors of a state.
 
     Parameters
     ----------
     state : VariationalState
     columns : sequence of p ColumnPriors
     codes : Codes
-        Of the rows.
+        Codes of the rows.
     rank : int
+        Number of product factors.
     rng : Generator
     reweighted : bool
-        Whether loadings start from randomly reweighted rows.
+        Whether rows are randomly reweighted in the regression for the loadings.
     """
     state.end()
     response = state.response
@@ -61,7 +62,7 @@ def add_products(
 
 
 def _functions(columns: Sequence[ColumnPriors], rank: int, rng: np.random.Generator) -> tuple[list[Floats], Floats]:
-    """Smooth random functions (codes, rank) of each column and constants (p, rank), with root mean squares of one."""
+    """Smooth random functions (codes, rank) of each column and constants (p, rank); sums have root mean square 1."""
     std = PRODUCT_START_STD * min(1.0, np.sqrt(PRODUCT_START_COLUMNS / len(columns)))
     functions, constants = [], []
     for column, start in zip(columns, random_factors(columns, rank, 1.0 / START_STD, rng), strict=True):
@@ -74,7 +75,7 @@ def _functions(columns: Sequence[ColumnPriors], rank: int, rng: np.random.Genera
 
 
 def _loadings(products: Floats, gradient: Floats, weight: Floats, least: float) -> Floats:
-    """Ridge regression of the residual on products (n, rank), no loading smaller than ``least``."""
+    """Loadings (rank,): ridge regression of the residual on products (n, rank), absolute values at least ``least``."""
     centred = products - weight @ products
     gram = centred.T @ (weight[:, np.newaxis] * centred)
     variance = np.diag(gram) + np.finfo(float).tiny
@@ -85,7 +86,7 @@ def _loadings(products: Floats, gradient: Floats, weight: Floats, least: float) 
 def _harmless(
     state: VariationalState, k: int, functions: Sequence[Floats], constants: Floats, loadings: Floats
 ) -> Floats:
-    """Loadings that raise the loss by a twentieth at most."""
+    """Loadings, halved until the relative loss rises by 0.05 at most."""
     values = [own + constant for own, constant in zip(functions, constants, strict=True)]
     values[0] = values[0] * loadings
     loss, response, scale = state.rows.loss_along(k, PRODUCT, values), state.response, 1.0
