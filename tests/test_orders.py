@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from ahofm.orders import FACTORS, MAIN, Orders, factors_of, main_of
+from ahofm.orders import FACTORS, MAIN, PRODUCT, Orders, factors_of, main_of
 
 ORDERS = Orders({2: 2, 4: 3})
 
@@ -65,3 +65,9 @@ def test_bad_orders(ranks):
         Orders(ranks)
     with pytest.raises(ValueError, match=r"expected .*6"):
         ORDERS.split(np.zeros((2, 5)))
+
+
+def test_orders_print_as_they_are_made():
+    found = Orders({2: 4, 3: 1, PRODUCT: 16})
+    assert repr(found) == "Orders({2: 4, 3: 1, PRODUCT: 16})"
+    assert eval(repr(found)) == found

@@ -76,7 +76,8 @@ class Orders(Mapping[int, int]):
 
     def __repr__(self) -> str:
         """As it is made."""
-        return f"Orders({self._ranks})"
+        ranks = ", ".join(f"{'PRODUCT' if order == PRODUCT else order}: {rank}" for order, rank in self._ranks.items())
+        return f"Orders({{{ranks}}})"
 
     @property
     def n_factors(self) -> int:

@@ -326,7 +326,7 @@ def test_single_precision_is_enough(opened, monkeypatch):
     given = [cells(X, i) for i in range(3)]
     found = np.array([row["etas"] for row in one.evaluate("rows => rows.map(row => ahofm.predict(row))", given)])
     expected = model.eta(X)
-    assert np.abs(found - expected).max() <= 1e-6 * np.abs(expected).max()
+    assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()  # 20 columns of 24 factors
 
 
 @pytest.mark.slow
