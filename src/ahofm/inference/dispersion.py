@@ -9,7 +9,6 @@ import numpy as np
 
 from ahofm.backends import backend_of
 from ahofm.columns import Categorical
-from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Bernoulli
 from ahofm.kernels import Tables
@@ -17,6 +16,7 @@ from ahofm.model import Choice, Model
 from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.training.data import Rows
+from ahofm.training.validation import mean_and_error
 from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
 
 
@@ -46,8 +46,8 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     if not np.isfinite(fitted).all():  # a mean of zero, of which the fit warns
         return model
     weight = np.ones_like(rows.weight) if trials else rows.weight
-    found, error = _mean(rows.weight * fitted[0] if trials else fitted[0], weight)
-    closest, its_error = _mean(rows.weight * fitted[1] if trials else fitted[1], weight)
+    found, error = mean_and_error(rows.weight * fitted[0] if trials else fitted[0], weight)
+    closest, its_error = mean_and_error(rows.weight * fitted[1] if trials else fitted[1], weight)
     left = _residual_fraction(_most_edf(model), float(weight.sum()))
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
     closest, its_error = np.array([closest, its_error]) / _residual_fraction(codes, float(weight.sum()))
@@ -66,13 +66,6 @@ def _told(model: Model, found: float, said: str, remedy: str) -> Model:
     warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=4)
     choice = Choice("dispersion", said, remedy)
     return replace(model, pearson_dispersion=found, choices=(*model.choices, choice))
-
-
-def _mean(squares: Floats, weight: Floats) -> tuple[float, float]:
-    """A weighted mean and its standard error."""
-    mean = float(np.average(squares, weights=weight))
-    variance = float(np.average((squares - mean) ** 2, weights=weight))
-    return mean, float(np.sqrt(variance * (weight @ weight))) / float(weight.sum())
 
 
 def smooth_tables(model: Model) -> list[Tables]:
