@@ -58,7 +58,7 @@ def shapley() -> list[Row]:
 
 def search() -> list[Row]:
     """200 columns: 1.3 million triples."""
-    model, _ = fitted(3_000, 200, rank=8, interactions="spline", n_members=1, max_iter=10)
+    model, _ = fitted(3_000, 200, rank=8, factor_prior="spline", n_members=1, max_iter=10)
     seconds = fastest(lambda: top_interactions(model, 20, 3), 3)
     return [require("200 columns, the 20 strongest triples", seconds, "s", most=5.0)]
 

@@ -31,7 +31,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     folds = StratifiedKFold(2 if quick else 5, shuffle=True, random_state=0)
     settings = AHOFMClassifier(order=2, n_members=1, random_state=0)
     if quick:
-        settings.set_params(interactions="spline")
+        settings.set_params(factor_prior="spline")
     probability = cross_val_predict(settings, X, y, cv=folds, method="predict_proba")[:, 1]
     area = roc_auc_score(y == "malignant", probability)
     loss = log_loss(y == "malignant", probability)

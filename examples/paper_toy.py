@@ -68,7 +68,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     signal = truth({name: X[name].to_numpy() for name in NAMES}, coefficients)
     model = AHOFMRegressor(order=3, random_state=0)
     if quick:
-        model.set_params(interactions="spline", n_members=1)
+        model.set_params(factor_prior="spline", n_members=1)
     model.fit(X, signal + NOISE * rng.normal(size=ROWS))
     fresh = pd.DataFrame(rng.uniform(size=(ROWS, 4)), columns=NAMES)
     wanted = truth({name: fresh[name].to_numpy() for name in NAMES}, coefficients)

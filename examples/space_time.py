@@ -44,7 +44,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     y = truth(*X.to_numpy().T) + NOISE * rng.normal(size=len(X))
     model = AHOFMRegressor(order=3, columns={"hour": Cyclic(period=24)}, random_state=0)
     if quick:
-        model.set_params(interactions="spline", n_members=1)
+        model.set_params(factor_prior="spline", n_members=1)
     model.fit(X, y)
 
     fresh = sample(10_000, rng)

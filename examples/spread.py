@@ -41,7 +41,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     X, _, _, y = simulate(5_000, rng)
     fresh, _, spread, new = simulate(20_000, rng)
     kinds = {"columns": {"hour": Cyclic(period=24)}, "order": 2, "random_state": 0}
-    kinds |= {"interactions": "spline", "n_members": 1} if quick else {}
+    kinds |= {"factor_prior": "spline", "n_members": 1} if quick else {}
     plain = AHOFMRegressor(**kinds).fit(X, y)
     varying = AHOFMRegressor(family="gaussian_location_scale", **kinds).fit(X, y)
     low, high = (AHOFMRegressor(family=Quantile(level), **kinds).fit(X, y) for level in (0.05, 0.95))

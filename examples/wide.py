@@ -36,7 +36,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     X, fresh = (pd.DataFrame(rng.uniform(-1, 1, (size, COLUMNS)), columns=names) for size in (2_000, 20_000))
     y, wanted = truth(X) + NOISE * rng.normal(size=len(X)), truth(fresh)
 
-    model = AHOFMRegressor(order=2, interactions="spline" if quick else "auto", n_members=1, random_state=0).fit(X, y)
+    model = AHOFMRegressor(order=2, factor_prior="spline" if quick else "auto", n_members=1, random_state=0).fit(X, y)
     boosted = HistGradientBoostingRegressor(random_state=0).fit(X, y)
     errors = {
         "constant": np.full(len(fresh), y.mean()),

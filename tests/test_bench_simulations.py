@@ -28,7 +28,7 @@ def test_simulated_effects_have_mean_zero():
 
 @pytest.mark.slow
 def test_a_fit_of_many_rows_at_small_size(monkeypatch):
-    own = many_rows.estimator("ahofm").set_params(interactions="spline")  # the search for it takes seconds
+    own = many_rows.estimator("ahofm").set_params(factor_prior="spline")  # the search for it takes seconds
     monkeypatch.setattr(many_rows, "estimator", lambda name: clone(own))
     found = many_rows.child("ahofm", 2_000)
     assert set(found) == {"seconds", "error", "megabytes", "passes"}

@@ -58,7 +58,7 @@ def newcomer():
         loaded = importlib.import_module(module)
         names |= {name: getattr(loaded, name) for name in loaded.__all__}
     for name in ("AHOFMRegressor", "AHOFMClassifier"):  # no search for the kind of interactions: it takes seconds
-        names[name] = partial(names[name], interactions="spline")
+        names[name] = partial(names[name], factor_prior="spline")
     return names | {"model": names["AHOFMRegressor"](order=2, random_state=0).fit(X, names["y"])}
 
 

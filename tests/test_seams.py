@@ -106,7 +106,7 @@ def test_a_prior_that_the_package_does_not_know():
 class Firm(Candidate):
     """Factors as splines whose smoothing parameters are never below one."""
 
-    interactions: str = "spline"
+    factor_prior: str = "spline"
     tempering: float = 0.7
     with_many: float = 0.7
 
@@ -121,7 +121,7 @@ class Firm(Candidate):
 
 def test_a_candidate(irregular):
     X, y, _ = irregular
-    model = AHOFMRegressor(order=2, interactions=[Candidate("random_walk", 0.7, 1.0), Firm()], random_state=0)
+    model = AHOFMRegressor(order=2, factor_prior=[Candidate("random_walk", 0.7, 1.0), Firm()], random_state=0)
     model.fit(X, y + X[:, 0] / 100.0 * X[:, 1])
     (choice,) = [one for one in model.model_.choices if one.name == "interactions"]
     assert "firm" in choice.reason
@@ -131,8 +131,8 @@ def test_a_candidate(irregular):
 
 @pytest.mark.parametrize("value", [7, [], [3], None])
 def test_candidates_that_are_none(value):
-    with pytest.raises((TypeError, ValueError), match="interactions must be"):
-        AHOFMRegressor(interactions=value).fit(np.arange(20.0)[:, np.newaxis], np.arange(20.0))
+    with pytest.raises((TypeError, ValueError), match="factor_prior must be"):
+        AHOFMRegressor(factor_prior=value).fit(np.arange(20.0)[:, np.newaxis], np.arange(20.0))
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ MEANINGS = {
 }
 
 RETIRED_VALUES = re.compile(
-    r"(?:interactions|solver)=([\"'])(?:smooth|walk|mixed|block|newton)\1|\"(?:walk|mixed|block|newton)\""
+    r"(?:interactions|factor_prior|solver)=([\"'])(?:smooth|walk|mixed|block|newton)\1|\"(?:walk|mixed|block|newton)\""
 )
 WORDS = re.compile("|".join(rf"(?P<w{k}>\b(?:{word})\b)" for k, word in enumerate(RETIRED)), re.IGNORECASE)
 
@@ -132,9 +132,9 @@ def test_pages(page):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"interactions": "walk"}, "interactions='walk' is now 'random_walk'"),
-        ({"interactions": "mixed"}, "interactions='mixed' is now 'spline_iid'"),
-        ({"interactions": "smooth"}, "interactions='smooth' is now 'spline'"),
+        ({"factor_prior": "walk"}, "factor_prior='walk' is now 'random_walk'"),
+        ({"factor_prior": "mixed"}, "factor_prior='mixed' is now 'spline_iid'"),
+        ({"factor_prior": "smooth"}, "factor_prior='smooth' is now 'spline'"),
         ({"solver": "block"}, "solver='block' is now 'variational'"),
         ({"solver": "newton"}, "solver='newton' is now 'subsample'"),
     ],

@@ -109,7 +109,7 @@ def test_a_backend_of_ones_own_from_end_to_end(solver):
     X = rng.uniform(-1, 1, size=(80, 2))
     y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=80)
     backend = Counting()
-    settings = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0, "max_iter": 8}
+    settings = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0, "max_iter": 8}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few iterations
         own = AHOFMRegressor(device=backend, solver=solver, **settings).fit(X, y)

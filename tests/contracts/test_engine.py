@@ -97,19 +97,19 @@ FAMILIES = {
 }
 
 
-def fit_of(family, interactions, order, n=400, threads=1, kinds=KINDS):
+def fit_of(family, factor_prior, order, n=400, threads=1, kinds=KINDS):
     """A fit that has not begun, in double precision."""
     family, targets = FAMILIES[family]
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 4, n), rng.integers(0, 9, n), rng.normal(size=(n, 2)).round(1)])
     y = targets(0.5 * np.sin(X[:, 1]) * X[:, 2] + 0.3 * X[:, 3], rng)
-    settings = Settings(columns=kinds, interactions=interactions, solver="variational", n_threads=1)
+    settings = Settings(columns=kinds, factor_prior=factor_prior, solver="variational", n_threads=1)
     table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
     encoder = Encoder.learn(table, kinds, default=SplineIID(n_basis=6), max_codes=30)
     data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
     ranks = {PRODUCT: 5} if order == PRODUCT else {2: 2, 3: 1} if order > 2 else {2: 5}
     problem = TrainingProblem.of(data, ranks, settings)
-    fit = problem.staged_fit(Candidate(interactions, 0.7, 0.7, product=order == PRODUCT), 0, 0)
+    fit = problem.staged_fit(Candidate(factor_prior, 0.7, 0.7, product=order == PRODUCT), 0, 0)
     return replace(fit, precision="float64", executor=ThreadExecutor(threads))
 
 
@@ -149,11 +149,11 @@ def assert_same(found, expected, within):
 
 
 @pytest.mark.parametrize("order", [2, 3, PRODUCT])
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_sweeps(family, interactions, order):
+def test_sweeps(family, factor_prior, order):
     for sweeps in (1, 3):
-        states = [swept(fit_of(family, interactions, order), sweeps, engine) for engine in (True, False)]
+        states = [swept(fit_of(family, factor_prior, order), sweeps, engine) for engine in (True, False)]
         assert_same(*states, 1e-7)
 
 

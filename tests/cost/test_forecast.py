@@ -54,7 +54,7 @@ def test_the_plan_knows_all_members(n, search, members):
 
 
 def test_nothing_is_searched_for_when_all_is_given():
-    plan = plan_for(900, interactions="spline", n_members=2, order=2)
+    plan = plan_for(900, factor_prior="spline", n_members=2, order=2)
     assert not plan.search
     assert len(plan.members) == 2
     assert [order for order, _ in plan.members[0].stages] == [1, 2]
@@ -62,7 +62,7 @@ def test_nothing_is_searched_for_when_all_is_given():
 
 @pytest.mark.parametrize("n", [9_000, 1_000_000])
 def test_work_of_orders_that_do_not_count_is_spared(n):
-    plans = [plan_for(n, order=order, rank=4, interactions="spline", n_members=2) for order in (1, 2, 3)]
+    plans = [plan_for(n, order=order, rank=4, factor_prior="spline", n_members=2) for order in (1, 2, 3)]
     first, second, third = (plan.total / len(plan.members) for plan in plans)  # main effects have one member
     assert plans[2].spared([3, 3]) == 0.0
     assert plans[2].spared([2, 2]) == pytest.approx(2 * (third - second))
@@ -111,7 +111,7 @@ def test_memory_is_traced():
 def test_a_forecast_grows_with_the_rows(monkeypatch):
     lines = {1: Line(0.0, 1e-5), 2: Line(0.1, 2e-5)}  # seconds of a sweep, in the place of measured ones
     monkeypatch.setattr(Speed, "of", lambda *_, **__: Speed(lines, lines))
-    given = {"order": 2, "n_members": 1, "interactions": "spline", "n_jobs": 2}
+    given = {"order": 2, "n_members": 1, "factor_prior": "spline", "n_jobs": 2}
     costs = [ahofm.forecast(draw(n)[0], **given) for n in (2_000, 40_000)]
     for cost, threads in zip(costs, (1, 2), strict=True):  # few rows are not shared out
         sweeps = {1: 8, 2: 0.85 * 30}

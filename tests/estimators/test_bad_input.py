@@ -191,7 +191,7 @@ def test_classes_that_columns_separate_are_named():
     x = np.random.default_rng(0).normal(size=(400, 3))
     labels = np.where(x[:, 0] > 0, "above", "below")
     with pytest.warns(RuntimeWarning, match=r"beyond 20 in \d+ row\(s\) of training \(class 'above' in \d+"):
-        model = AHOFMClassifier(order=1, interactions="spline", random_state=0).fit(x, labels)
+        model = AHOFMClassifier(order=1, factor_prior="spline", random_state=0).fit(x, labels)
     assert model.score(x, labels) > 0.98
 
 

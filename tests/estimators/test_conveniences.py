@@ -11,7 +11,7 @@ from ahofm.explain import variance_shares
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.uniform(-1, 1, size=(300, 3)), columns=["wind", "rain", "sun"])
 Y = np.sin(3 * X.wind) + 2 * X.rain * X.sun + 0.1 * RNG.normal(size=300)
-FAST = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
+FAST = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 RARE = np.where(Y + 0.5 * RNG.normal(size=300) > 1.2, "rare", "usual")
 
 

@@ -118,7 +118,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(500_000, 6))
 y = np.sin(X[:, 0]) * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=len(X))
 say = lambda record: print("sweep", record.iteration, flush=True)
-model = AHOFMRegressor(solver="variational", interactions="spline", n_jobs={n_jobs}, callbacks=[say], random_state=0)
+model = AHOFMRegressor(solver="variational", factor_prior="spline", n_jobs={n_jobs}, callbacks=[say], random_state=0)
 try:
     model.fit(X, y)
 except KeyboardInterrupt:

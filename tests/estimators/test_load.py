@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.uniform(-1, 1, size=(200, 3)), columns=["wind", "rain", "sun"])
 X["town"] = RNG.choice(["Aachen", "Bonn"], 200)
 Y = np.sin(3 * X.wind) + 2 * X.rain * X.sun + (X.town == "Bonn") + 0.1 * RNG.normal(size=200)
-FAST = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
+FAST = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def there_and_back(estimator, folder, **settings):
@@ -84,7 +84,7 @@ def test_it_can_be_fitted_again(tmp_path):
     back = there_and_back(AHOFMRegressor(**FAST).fit(X, Y), tmp_path)
     with pytest.raises(ValueError, match="rows of the earlier fit are not here any more"):
         back.partial_fit(X, Y)
-    back.set_params(n_members=1, interactions="spline").fit(X[["sun", "wind"]], Y)
+    back.set_params(n_members=1, factor_prior="spline").fit(X[["sun", "wind"]], Y)
     assert back.feature_names_in_.tolist() == ["sun", "wind"]
 
 

@@ -85,7 +85,7 @@ def test_linear_columns_are_factorization_machines(order):
 
 
 def test_centred_factors_have_no_mean():
-    settings = {"order": 3, "interactions": "spline", "random_state": 0}
+    settings = {"order": 3, "factor_prior": "spline", "random_state": 0}
     model = AHOFMRegressor(columns={3: Linear()}, **settings).fit(X, Y).model_
     (tables,) = model.tables()
     start = 0
@@ -156,7 +156,7 @@ def vars_of(model):
 @quiet
 def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(town=list("xyz") * 100)
-    settings = {"order": 3, "interactions": "spline", "random_state": 0, "max_iter": 10}
+    settings = {"order": 3, "factor_prior": "spline", "random_state": 0, "max_iter": 10}
     model = AHOFMClassifier(**settings).fit(frame, np.digitize(Y, [0.0, 0.7]))
     model.model_.save(tmp_path / "model.ahofm")
     loaded = ahofm.load(tmp_path / "model.ahofm")

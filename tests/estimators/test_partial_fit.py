@@ -50,7 +50,7 @@ def test_pieces_give_the_fit_of_all_rows(many_rows, request):
     """Learned smoothing parameters start anew, so that the order of pieces after the first does not matter at all."""
     if many_rows:
         request.getfixturevalue("small_raw_sample")
-    settings = {"order": 2, "interactions": "spline", "n_members": 1, "max_iter": 3, "random_state": 0}
+    settings = {"order": 2, "factor_prior": "spline", "n_members": 1, "max_iter": 3, "random_state": 0}
     parts = pieces(700, 1_100)
     own = in_pieces(AHOFMRegressor(**settings), parts).model_
     whole = with_codebooks_of(parts[0], **settings)

@@ -25,7 +25,7 @@ DENSE = Candidate("spline", 0.5, 0.5, product=True)
 
 
 def regressor(*candidates, **settings):
-    return AHOFMRegressor(interactions=candidates or (SPARSE,), **{"n_members": 1, "random_state": 0, **settings})
+    return AHOFMRegressor(factor_prior=candidates or (SPARSE,), **{"n_members": 1, "random_state": 0, **settings})
 
 
 def product_of(X, count):
@@ -54,7 +54,7 @@ def fitted():
 def test_an_interaction_of_five_columns_is_found():
     X, y, held, truth = drawn(2500, 8, 5)
     model = regressor().fit(X, y)
-    order_four = AHOFMRegressor(order=4, interactions="spline", n_members=1, random_state=0).fit(X, y)
+    order_four = AHOFMRegressor(order=4, factor_prior="spline", n_members=1, random_state=0).fit(X, y)
     assert error(model, held, truth) < error(order_four, held, truth) / 3.0
     assert error(model, held, truth) < 0.05
     shares = variance_shares(model)
@@ -177,7 +177,7 @@ def test_classes(classes):
     X = rng.uniform(-1.0, 1.0, (600, 3))
     score = 3.0 * (product_of(X, 3) - 0.3) + rng.logistic(size=600)
     y = np.digitize(score, np.quantile(score, np.linspace(0, 1, classes + 1)[1:-1]))
-    model = AHOFMClassifier(interactions=[SPARSE], n_members=1, random_state=0, max_iter=15, order=2).fit(X, y)
+    model = AHOFMClassifier(factor_prior=[SPARSE], n_members=1, random_state=0, max_iter=15, order=2).fit(X, y)
     p = model.predict_proba(X)
     assert np.isfinite(p).all()
     assert model.score(X, y) > 1.2 / classes
@@ -199,10 +199,10 @@ def table(n, seed=0):
     return X, y.to_numpy() + 0.1 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
-def test_every_column_kind_with_missing_and_unseen_values(interactions):
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+def test_every_column_kind_with_missing_and_unseen_values(factor_prior):
     X, y = table(500)
-    model = regressor(Candidate(interactions, 0.7, 0.7, product=True)).fit(X, y)
+    model = regressor(Candidate(factor_prior, 0.7, 0.7, product=True)).fit(X, y)
     assert model.score(X, y) > 0.8
     odd = pd.DataFrame(
         {

@@ -16,7 +16,7 @@ from ahofm.estimators import training
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.uniform(-1, 1, size=(200, 3)), columns=["wind", "rain", "sun"])
 Y = np.sin(3 * X.wind) + 2 * X.rain * X.sun + 0.1 * RNG.normal(size=200)
-FAST = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
+FAST = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 @pytest.fixture

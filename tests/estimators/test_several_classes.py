@@ -75,7 +75,7 @@ def test_a_few_rows_and_settings_of_every_kind() -> None:
         {"order": 1},
         {"order": 3, "rank": {2: 2, 3: 2}},
         {"center": False},
-        {"interactions": "random_walk"},
+        {"factor_prior": "random_walk"},
     ):
         model = AHOFMClassifier(**{**SHORT, **options}).fit(X[:120], Y[:120])
         assert np.isfinite(model.predict_proba(X)).all()

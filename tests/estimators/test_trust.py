@@ -204,7 +204,7 @@ def test_a_code_of_one_heavy_row_is_one_row():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(60, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=60)
-    model = AHOFMRegressor(interactions="spline_iid", random_state=0).fit(X, y, sample_weight=rng.uniform(0.5, 2.0, 60))
+    model = AHOFMRegressor(factor_prior="spline_iid", random_state=0).fit(X, y, sample_weight=rng.uniform(0.5, 2.0, 60))
     assert model.score(X, y) < 0.985
 
 

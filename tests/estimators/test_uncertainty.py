@@ -34,7 +34,7 @@ from ahofm.inference.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model.band import diagonal, jacobian, pulled_back, tables_at
 
-ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
+ONE = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def truth_of(X):

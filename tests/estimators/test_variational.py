@@ -15,7 +15,7 @@ from ahofm.model import Reason
 from ahofm.model.shares import variances
 from tests.estimators.test_models import by_subsets
 
-ONE = {"interactions": "spline", "n_members": 1, "random_state": 0}
+ONE = {"factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def simulated(n, seed=0, p=6, snr=2.0, pair=1.5, triple=3.0):
@@ -76,7 +76,7 @@ def test_pairs_and_triples_are_recovered():
 
 def test_orders_below_come_with_the_fit():
     X, y, parts = simulated(1500, snr=10.0)
-    model = AHOFMRegressor(interactions="spline", random_state=0).fit(X, y).model_
+    model = AHOFMRegressor(factor_prior="spline", random_state=0).fit(X, y).model_
     errors = [np.std(model.at_order(order).predict(X) - sum(parts)) for order in (1, 2, 3)]
     assert errors[0] > errors[1] > errors[2]
     assert model.at_order(1).ranks == {}
@@ -93,7 +93,7 @@ def test_one_model_whatever_the_members(tmp_path):
     X, y, _ = simulated(400)
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(town=np.where(X[:, 0] > 0, "Bonn", "Celle"))
     frame.loc[::7, "b"] = np.nan
-    model = AHOFMRegressor(interactions="spline", n_members=3, random_state=0).fit(frame, y).model_
+    model = AHOFMRegressor(factor_prior="spline", n_members=3, random_state=0).fit(frame, y).model_
     frame.loc[5, "town"], frame.loc[6, "c"], frame.loc[8, "d"] = "never seen", np.nan, 99.0
     expected = by_subsets(model, frame)
     np.testing.assert_allclose(model.eta(frame)[:, 0], expected, atol=1e-9 * np.abs(expected).max())
@@ -255,8 +255,8 @@ def test_settings_of_the_block_solver():
     X, y, _ = simulated(60)
     for settings, message in [
         (
-            {"interactions": "rough"},
-            "interactions must be one of 'auto', 'spline', 'random_walk', 'spline_iid', got 'rough'",
+            {"factor_prior": "rough"},
+            "factor_prior must be one of 'auto', 'spline', 'random_walk', 'spline_iid', got 'rough'",
         ),
         ({"tempering": 2.0}, "tempering must be 'auto' or a number from 0 to 1, got 2.0"),
         ({"n_members": 0}, "n_members must be an integer of at least 1, got 0"),
@@ -276,7 +276,7 @@ def test_what_single_rows_have_for_themselves_is_noise(column):
     X = pd.DataFrame({"x": x, "level": pd.Categorical(np.arange(1200) % 3)})
     if column == "names":
         X["name"] = [f"row {i}" for i in range(1200)]
-    model = AHOFMRegressor(order=2, interactions="spline_iid", n_members=1, random_state=0).fit(X[:200], y[:200])
+    model = AHOFMRegressor(order=2, factor_prior="spline_iid", n_members=1, random_state=0).fit(X[:200], y[:200])
     assert model.model_.dispersion == pytest.approx(0.09, rel=0.25)
     low, high = model.predict_interval(X[200:], kind="new").T
     assert np.mean((low < y[200:]) & (y[200:] < high)) > 0.9

@@ -23,7 +23,7 @@ from ahofm.families import (
 from ahofm.model import Reason
 
 N = 5000
-ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
+ONE = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def linear_predictors(X):
@@ -131,7 +131,7 @@ def test_one_strange_row_does_not_stop_several_classes():
     scores = np.stack([3 * X[:, 0] * X[:, 1], np.zeros(2000), -3 * X[:, 0]], axis=1)
     y = (scores + rng.gumbel(size=(2000, 3))).argmax(axis=1)
     X[0], y[0] = 60.0, 2
-    model = AHOFMClassifier(order=2, interactions="random_walk", n_members=1, random_state=0).fit(X, y)
+    model = AHOFMClassifier(order=2, factor_prior="random_walk", n_members=1, random_state=0).fit(X, y)
     losses = [-np.log(model.model_.at_order(order).mean(X)[np.arange(2000), y]).mean() for order in (1, 2)]
     assert losses[1] < 0.9 * losses[0]
 
@@ -206,7 +206,7 @@ def normal(n=1000, p=5):
 def test_separated_classes_end_finite_with_a_warning():
     X = normal()
     with pytest.warns(RuntimeWarning, match="beyond 20 in .* row.*separate the classes"):
-        model = AHOFMClassifier(random_state=0, interactions="spline").fit(X, X[:, 0] > 0)
+        model = AHOFMClassifier(random_state=0, factor_prior="spline").fit(X, X[:, 0] > 0)
     assert model.score(X, X[:, 0] > 0) == 1.0
     assert np.abs(model.decision_function(X)).max() < 60.0
 

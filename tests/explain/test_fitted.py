@@ -10,7 +10,7 @@ import pytest
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.explain import contributions, effect, shapley_values, summary, top_interactions
 
-SETTINGS = {"interactions": "spline", "n_members": 1, "random_state": 0}
+SETTINGS = {"factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def rows(n=1500, seed=0):

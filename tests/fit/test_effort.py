@@ -37,7 +37,7 @@ def test_balanced_is_the_default():
 
 def test_fast_is_one_fit_without_a_search():
     fast = fit_model(X, Y, settings=Settings(effort="fast"))
-    one = fit_model(X, Y, settings=Settings(interactions="random_walk", n_members=1))
+    one = fit_model(X, Y, settings=Settings(factor_prior="random_walk", n_members=1))
     assert fast.trace.seconds["search"] < 0.5 * fast.trace.seconds["fit"]
     assert (fast.gains, fast.validated) == ((), None)
     assert sources(fast) == "100% random_walk at order 3"
@@ -46,7 +46,7 @@ def test_fast_is_one_fit_without_a_search():
 
 
 def test_what_is_asked_for_counts_whatever_the_effort():
-    model = fit_model(X, Y, settings=Settings(effort="fast", interactions="spline", n_members=2, order=2, max_iter=3))
+    model = fit_model(X, Y, settings=Settings(effort="fast", factor_prior="spline", n_members=2, order=2, max_iter=3))
     assert sources(model) == "100% spline at order 2"
     assert model.ranks[2] > 4  # of two members of rank 4, before some are dropped
 
@@ -76,7 +76,7 @@ def test_an_effort_is_one_of_three():
         {"order": 1},
         {"order": "auto"},
         {"effort": "fast"},
-        {"interactions": "spline"},
+        {"factor_prior": "spline"},
         {"smoothing": "df"},
         {"smoothing": "df", "solver": "bcd"},
         {"solver": "subsample"},

@@ -84,11 +84,11 @@ class Fit:
         return estimator, X[n:], None if offset is None else offset[n:]
 
 
-ONE = {"n_members": 1, "interactions": "spline", "order": 2, "rank": 2}
+ONE = {"n_members": 1, "factor_prior": "spline", "order": 2, "rank": 2}
 """Learned smoothing parameters without a search: one member."""
 
 PRODUCT = Candidate("spline", 0.5, 0.5, product=True)
-PRODUCTS = {"n_members": 1, "interactions": (PRODUCT,), "rank": 2}
+PRODUCTS = {"n_members": 1, "factor_prior": (PRODUCT,), "rank": 2}
 """Product factors: all orders at once."""
 
 GIVEN = {"order": 2, "rank": 2}
@@ -104,10 +104,10 @@ FITS = {
     "default, three classes": Fit({"order": 2, "rank": 2}, "class", ("plain", "tree")),
     "default, rare events": Fit({"order": 2}, "rare", ("plain", "tied"), 600),
     "default, order chosen": Fit({"order": "auto", "rank": 1}, n=150),
-    "spline": Fit({"interactions": "spline"}, band=True),
-    "random walk": Fit({"interactions": "random_walk"}),
-    "spline plus iid": Fit({"interactions": "spline_iid"}, n=150),
-    "four members": Fit({"n_members": 4, "interactions": "spline", "order": 2}),
+    "spline": Fit({"factor_prior": "spline"}, band=True),
+    "random walk": Fit({"factor_prior": "random_walk"}),
+    "spline plus iid": Fit({"factor_prior": "spline_iid"}, n=150),
+    "four members": Fit({"n_members": 4, "factor_prior": "spline", "order": 2}),
     # orders, and settings of learned smoothing parameters
     "additive": Fit({"order": 1}, table=EVERY, band=True),
     "order 2": Fit(ONE, table=EVERY),
@@ -118,7 +118,7 @@ FITS = {
     # product factors
     "products": Fit(PRODUCTS, table=UNIQUE, band=True),
     "products, counts": Fit(PRODUCTS | {"family": "poisson", "max_iter": 15}, "count"),
-    "products beside orders": Fit({"rank": 2, "interactions": (Candidate("spline", 0.7, 0.7), PRODUCT)}, n=300),
+    "products beside orders": Fit({"rank": 2, "factor_prior": (Candidate("spline", 0.7, 0.7), PRODUCT)}, n=300),
     # kinds of columns, with missing values
     "kinds": Fit(ONE | {"columns": KINDS}, table=EVERY),
     "kinds, given smoothing parameters": Fit(

@@ -31,7 +31,7 @@ def test_all_that_is_stored_is_fitted():
 def test_every_solver_and_family_and_kind_is_there():
     options = [fit.options for fit in FITS.values()]
     assert {"lbfgs", "bcd", "adam", "subsample"} <= {given.get("solver") for given in options}
-    assert {"spline", "random_walk", "spline_iid", None} <= {given.get("interactions") for given in options}
+    assert {"spline", "random_walk", "spline_iid", None} <= {given.get("factor_prior") for given in options}
     families = {ahofm.families.find_family(given["family"]) for given in options if "family" in given}
     targets = {fit.target for fit in FITS.values()}
     assert {"gaussian", "binary", "class"} <= targets  # gaussian, bernoulli and multinomial by default

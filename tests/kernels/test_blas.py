@@ -221,7 +221,7 @@ def test_fits_in_threads_are_fits_alone_to_the_bit(settings):
 @pytest.fixture(scope="module")
 def model():
     X, y, _ = simulated(n=120)
-    return AHOFMRegressor(order=2, max_iter=2, n_members=1, interactions="spline", random_state=0).fit(X, y)
+    return AHOFMRegressor(order=2, max_iter=2, n_members=1, factor_prior="spline", random_state=0).fit(X, y)
 
 
 X, Y, _ = simulated(n=60)

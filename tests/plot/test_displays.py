@@ -43,7 +43,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    return AHOFMRegressor(order=3, interactions="spline", n_members=1, random_state=0).fit(*data)
+    return AHOFMRegressor(order=3, factor_prior="spline", n_members=1, random_state=0).fit(*data)
 
 
 def drawn(display):

@@ -182,7 +182,7 @@ def test_pairs_are_found_better_than_with_strengths_of_factors(monkeypatch):
     X, mean, y = two_surfaces(3000)
 
     def error():
-        model = AHOFMRegressor(order=2, interactions="spline", n_members=1, random_state=0).fit(X[:3000], y[:3000])
+        model = AHOFMRegressor(order=2, factor_prior="spline", n_members=1, random_state=0).fit(X[:3000], y[:3000])
         return np.sqrt(np.mean((model.predict(X[3000:]) - mean[3000:]) ** 2))
 
     with_pairs = error()

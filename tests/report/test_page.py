@@ -23,7 +23,7 @@ from tests.explain.models import random_model
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.filterwarnings("ignore::ahofm.columns.encode.ConstantColumnWarning")
-ONE = {"interactions": "spline", "n_members": 1, "random_state": 0}
+ONE = {"factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def rows(n=500, seed=0):
@@ -59,7 +59,7 @@ def classes(count):
 
 
 MAKERS = {
-    "default": lambda: gaussian(interactions="auto", n_members="auto"),
+    "default": lambda: gaussian(factor_prior="auto", n_members="auto"),
     "not centred": lambda: gaussian(center=False),
     "kinds": lambda: gaussian(
         columns={"wind": RandomWalk(outside="linear"), "hour": Cyclic(period=24), 'sun "&"': Spline(outside="linear")}

@@ -51,7 +51,7 @@ def fitted(table, kind=AHOFMRegressor, target="y", weight=None, offset=None, **s
 
 
 FITS = {
-    "subsample": {"order": 2, "max_iter": 4, "interactions": "spline"},
+    "subsample": {"order": 2, "max_iter": 4, "factor_prior": "spline"},
     "classes of text": {"kind": AHOFMClassifier, "smoothing": "df", "target": "sold"},
     "numbers as classes": {"kind": AHOFMClassifier, "smoothing": "df", "order": 1, "target": "grade"},
     "counts": {"smoothing": "df", "family": "poisson", "target": "count", "weight": "w", "offset": "exposure"},

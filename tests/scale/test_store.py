@@ -43,7 +43,7 @@ FITS = {
     "subsample": (AHOFMRegressor, {"order": 2, "max_iter": 6}, {"target": "y"}),
     "newton, classes of text": (
         AHOFMClassifier,
-        {"order": 2, "max_iter": 4, "interactions": "spline"},
+        {"order": 2, "max_iter": 4, "factor_prior": "spline"},
         {"target": "sold"},
     ),
     "lbfgs, numbers as classes": (AHOFMClassifier, {"smoothing": "df"}, {"target": "grade"}),
@@ -91,7 +91,7 @@ def test_few_rows_give_the_fit_in_memory_to_the_bit(tmp_path):
     table = TABLE.iloc[:300]
     table.to_csv(tmp_path / "t.csv", index=False)
     store = build(tmp_path, tmp_path / "t.csv", weight="w")
-    settings = {"order": 2, "interactions": "spline", "n_members": 1, "max_iter": 4, "random_state": 0}
+    settings = {"order": 2, "factor_prior": "spline", "n_members": 1, "max_iter": 4, "random_state": 0}
     own = AHOFMRegressor(**settings).fit(store)
     whole = AHOFMRegressor(**settings).fit(table[FEATURES], table["y"], sample_weight=table["w"])
     np.testing.assert_array_equal(coefficients(own), coefficients(whole))

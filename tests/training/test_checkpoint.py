@@ -23,7 +23,7 @@ SETTINGS = {
     "bcd": {"smoothing": "df", "order": 2, "solver": "bcd", "max_iter": 6},
     "adam": {"smoothing": "df", "order": 2, "solver": "adam", "max_iter": 12},
     "variational": {"order": 2, "max_iter": 3, "n_members": 2},
-    "subsample": {"order": 2, "max_iter": 8, "solver": "subsample", "interactions": "spline"},
+    "subsample": {"order": 2, "max_iter": 8, "solver": "subsample", "factor_prior": "spline"},
 }
 KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "variational": 38, "subsample": 55}
 

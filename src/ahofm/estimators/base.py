@@ -53,7 +53,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         df_kind: Literal["residual", "hat"] = "residual",
         ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
-        interactions: str | Sequence[Candidate] = "auto",
+        factor_prior: str | Sequence[Candidate] = "auto",
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
         effort: Literal["fast", "balanced", "best"] = "balanced",
@@ -82,7 +82,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.df_kind = df_kind
         self.ridge = ridge
         self.solver = solver
-        self.interactions = interactions
+        self.factor_prior = factor_prior
         self.tempering = tempering
         self.n_members = n_members
         self.effort = effort

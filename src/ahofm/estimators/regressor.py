@@ -60,7 +60,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         penalised objective: full-batch quasi-Newton, block coordinate descent, mini-batches with early stopping. "auto"
         is "variational" where smoothing parameters are estimated, beyond 200,000 rows "subsample", and where they are
         given "lbfgs".
-    interactions : "auto", "spline", "random_walk", "spline_iid" or list of Candidate, default "auto"
+    factor_prior : "auto", "spline", "random_walk", "spline_iid" or list of Candidate, default "auto"
         For "variational" and columns that are not in ``columns``: the prior of their factors. "spline" is a penalised
         spline, "random_walk" a value per code with penalised first differences, "spline_iid" a spline plus an
         independent effect per code. "auto" fits all three as candidates to a part of the rows and stacks them by their
@@ -82,9 +82,9 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         from 50 to 20,000 rows, else 1.
     effort : "fast", "balanced" or "best", default "balanced"
         Where smoothing parameters are estimated: how much is tried. "fast" is one fit of one candidate, without a
-        search. "balanced" cross-validates the candidates of ``interactions`` and fits three ensemble members. "best"
+        search. "balanced" cross-validates the candidates of ``factor_prior`` and fits three ensemble members. "best"
         has five folds instead of three, further candidates with twice the rank, and six members, three beyond 20,000
-        rows. What ``interactions``, ``rank`` and ``n_members`` say counts whatever the effort; ``order="auto"`` is
+        rows. What ``factor_prior``, ``rank`` and ``n_members`` say counts whatever the effort; ``order="auto"`` is
         searched for in any case.
     time_budget : float or None, default None
         Seconds after which the best model so far is the result, with an ``ahofm.fit.TimeBudgetWarning`` unless all was

@@ -184,11 +184,11 @@ def shares_curves(data: Data, settings: Settings, n_rows: int) -> bool:
             f"solver='shared' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
             "use 'subsample' or 'auto'"
         )
-    if settings.solver == "shared" and not isinstance(settings.interactions, str):
+    if settings.solver == "shared" and not isinstance(settings.factor_prior, str):
         raise ValueError(
-            "solver='shared' has candidates of its own; give interactions by name, or solver='variational'"
+            "solver='shared' has candidates of its own; give factor_prior by name, or solver='variational'"
         )
-    named = isinstance(settings.interactions, str)
+    named = isinstance(settings.factor_prior, str)
     shared = settings.solver == "shared" or (
         settings.solver == "auto" and named and not uses_subsample(settings, n_rows)
     )

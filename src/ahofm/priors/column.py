@@ -20,7 +20,7 @@ from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
 from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
 
-Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
+FactorPrior: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
 """Prior of the factors of automatic columns."""
 
 Scale: TypeAlias = Literal["values", "ranks"]
@@ -146,7 +146,7 @@ def relative_stiffness(stiffness: Floats) -> Floats:
 
 def column_priors(
     book: Codebook,
-    interactions: Interactions | None,
+    factor_prior: FactorPrior | None,
     *,
     center: bool,
     counts: Floats | None = None,
@@ -158,7 +158,7 @@ def column_priors(
     Parameters
     ----------
     book : Codebook
-    interactions : "spline", "random_walk", "spline_iid" or None
+    factor_prior : "spline", "random_walk", "spline_iid" or None
         For a column whose kind was chosen automatically, how its factors behave; its main effect is a random walk. None
         for a kind that was given: main effect and factors are then of that kind.
     center : bool
@@ -171,7 +171,7 @@ def column_priors(
         What the smooth parts of a column of automatic kind are functions of.
     """
     if like is not None and not isinstance(book.kind, SplineIID):
-        return like  # it does not depend on the interactions
+        return like  # it does not depend on the prior of factors
     fraction = known_codes(book.mass) / book.mass.sum()
     mass = fraction if center else None
     repeated = (known_codes(book.mass) if counts is None else counts) >= REPEATED
@@ -183,7 +183,7 @@ def column_priors(
         )
         return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
-    ranked = scale == "ranks" and interactions is not None and isinstance(book.kind, SplineIID)
+    ranked = scale == "ranks" and factor_prior is not None and isinstance(book.kind, SplineIID)
     own = None if like is None else like.main_smooth
     if own is None and basis is not None:
         own = rank_coordinates(book, center=True) if ranked else smooth_coordinates(book, basis, center=True)
@@ -209,12 +209,12 @@ def column_priors(
     priors: dict[str, Prior] = {"spline": smooth.prior}
     if isinstance(book.kind, SplineIID):
         priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
-    wanted = interactions if interactions in priors else "spline_iid" if isinstance(book.kind, SplineIID) else "spline"
+    wanted = factor_prior if factor_prior in priors else "spline_iid" if isinstance(book.kind, SplineIID) else "spline"
     if not isinstance(book.kind, SplineIID):
         main: Prior = own.prior
     else:
         main = (
-            _random_walk(book, fraction) if interactions is not None else SplineIIDPrior(own.prior, fraction, repeated)
+            _random_walk(book, fraction) if factor_prior is not None else SplineIIDPrior(own.prior, fraction, repeated)
         )
     return ColumnPriors(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
 
@@ -306,17 +306,17 @@ def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
 def all_column_priors(
     books: Sequence[Codebook],
     automatic: Sequence[bool],
-    interactions: Interactions,
+    factor_prior: FactorPrior,
     *,
     center: bool,
     counts: Sequence[Floats | None] | None = None,
     like: Sequence[ColumnPriors] | None = None,
     scale: Scale = "values",
 ) -> tuple[ColumnPriors, ...]:
-    """The priors of columns that vary; ``like`` are those of other interactions on the same scale."""
+    """The priors of columns that vary; ``like`` are those of another prior of factors on the same scale."""
     none = [None] * len(books)
     given = zip(books, automatic, counts or none, like or none, strict=True)
     return tuple(
-        column_priors(book, interactions if auto else None, center=center, counts=own, like=other, scale=scale)
+        column_priors(book, factor_prior if auto else None, center=center, counts=own, like=other, scale=scale)
         for book, auto, own, other in given
     )

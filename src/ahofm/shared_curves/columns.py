@@ -15,7 +15,7 @@ from ahofm.columns import Codebook, SplineIID
 from ahofm.columns.basis import Floats, Sparse
 from ahofm.kernels import code_sums
 from ahofm.priors.base import FunctionPosterior
-from ahofm.priors.column import ColumnPriors, Interactions, all_column_priors, rank_coordinates
+from ahofm.priors.column import ColumnPriors, FactorPrior, all_column_priors, rank_coordinates
 from ahofm.priors.spline import SplinePrior
 
 
@@ -52,14 +52,14 @@ class ClassColumn:
 def class_columns(
     books: Sequence[Codebook],
     automatic: Sequence[bool],
-    interactions: Interactions,
+    factor_prior: FactorPrior,
     *,
     center: bool,
     counts: Sequence[Floats | None] | None = None,
     ranked: bool = False,
 ) -> tuple[ClassColumn, ...]:
-    """Of columns that vary; ``interactions`` and ``ranked`` are for automatic ones."""
-    priors = all_column_priors(books, automatic, interactions, center=center, counts=counts)
+    """Of columns that vary; ``factor_prior`` and ``ranked`` are for automatic ones."""
+    priors = all_column_priors(books, automatic, factor_prior, center=center, counts=counts)
     found = []
     for own, auto in zip(priors, automatic, strict=True):
         joint = own.main_smooth is not None and (auto or isinstance(own.main, SplinePrior))

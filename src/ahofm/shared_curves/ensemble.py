@@ -15,7 +15,7 @@ from ahofm.families import Units
 from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import Orders
-from ahofm.priors.column import Interactions
+from ahofm.priors.column import FactorPrior
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
@@ -66,10 +66,10 @@ class ClassProblems:
         counts = None
         if not data.counts_rows:
             counts = [np.bincount(part.codes, minlength=part.n_codes)[:-1].astype(np.float64) for part in coded]
-        interactions: Interactions = "spline" if settings.interactions == "auto" else settings.interactions
-        scales = [False, True] if interactions == "spline" and scales_differ(own, automatic) else [False]
+        factor_prior: FactorPrior = "spline" if settings.factor_prior == "auto" else settings.factor_prior
+        scales = [False, True] if factor_prior == "spline" and scales_differ(own, automatic) else [False]
         columns = {
-            ranked: class_columns(own, automatic, interactions, center=settings.center, counts=counts, ranked=ranked)
+            ranked: class_columns(own, automatic, factor_prior, center=settings.center, counts=counts, ranked=ranked)
             for ranked in scales
         }
         return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded) for ranked in scales})

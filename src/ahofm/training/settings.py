@@ -25,14 +25,14 @@ ESTIMATING = ("variational", "subsample", "shared")
 """Solvers that learn the smoothing parameters."""
 
 RETIRED = {
-    "interactions": {"smooth": "spline", "walk": "random_walk", "mixed": "spline_iid"},
+    "factor_prior": {"smooth": "spline", "walk": "random_walk", "mixed": "spline_iid"},
     "solver": {"block": "variational", "newton": "subsample"},
 }
 """Earlier names of values, by argument, and what they are called now."""
 
 SOLVERS = ("auto", *ESTIMATING, *PENALISED)
 
-INTERACTIONS = ("auto", "spline", "random_walk", "spline_iid")
+FACTOR_PRIORS = ("auto", "spline", "random_walk", "spline_iid")
 
 EFFORTS = ("fast", "balanced", "best")
 
@@ -49,7 +49,7 @@ class Settings:
     df_kind: DfKind = "residual"
     ridge: float = 0.01
     solver: Any = "auto"
-    interactions: Any = "auto"
+    factor_prior: Any = "auto"
     effort: str = "balanced"
     time_budget: float | None = None
     tempering: float | str = "auto"
@@ -77,7 +77,7 @@ def check_settings(settings: Settings) -> None:
     backend_of(settings.device)
     _check_choice("smoothing", settings.smoothing, ("auto", "df"))
     _check_choice("df_kind", settings.df_kind, ("residual", "hat"))
-    _check_interactions(settings.interactions)
+    _check_factor_prior(settings.factor_prior)
     _check_choice("effort", settings.effort, EFFORTS)
     if settings.solver in ESTIMATING and settings.smoothing == "df":
         name = settings.solver
@@ -119,16 +119,16 @@ def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def _check_interactions(value: Any) -> None:
-    """Check ``interactions``: a name, or a list of objects with the methods of ``ahofm.fit.Candidate``."""
+def _check_factor_prior(value: Any) -> None:
+    """Check ``factor_prior``: a name, or a list of objects with the methods of ``ahofm.fit.Candidate``."""
     if isinstance(value, (list, tuple)) and value and all(hasattr(one, "priors") for one in value):
         return
     if not isinstance(value, str):
         raise TypeError(
-            f"interactions must be one of {', '.join(map(repr, INTERACTIONS))} or a list of ahofm.fit.Candidate, "
+            f"factor_prior must be one of {', '.join(map(repr, FACTOR_PRIORS))} or a list of ahofm.fit.Candidate, "
             f"got {value!r}"
         )
-    _check_choice("interactions", value, INTERACTIONS)
+    _check_choice("factor_prior", value, FACTOR_PRIORS)
 
 
 def _check_count(name: str, value: Any) -> None:

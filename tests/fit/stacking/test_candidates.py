@@ -67,7 +67,7 @@ def test_main_effects_and_factors_of_a_column_are_on_the_same_scale(book):
 @pytest.mark.parametrize(("candidate", "order"), [(WALKS, 1), (RANKS, 1), (RANKS, 2)])
 def test_random_walks_and_ranks_do_not_see_the_scale_of_a_column(candidate, order):
     X, y = long_tailed(200)  # few enough for a code per value
-    settings = {"interactions": [candidate], "order": order, "random_state": 0}
+    settings = {"factor_prior": [candidate], "order": order, "random_state": 0}
     one = AHOFMClassifier(**settings).fit(X, y).predict_proba(X)
     other = AHOFMClassifier(**settings).fit(np.log(X), y).predict_proba(np.log(X))
     np.testing.assert_allclose(one, other, atol=1e-4)
@@ -75,13 +75,13 @@ def test_random_walks_and_ranks_do_not_see_the_scale_of_a_column(candidate, orde
 
 def test_smooth_functions_of_values_see_it():
     X, y = long_tailed(200)
-    plain = AHOFMClassifier(order=1, interactions="spline", random_state=0)
+    plain = AHOFMClassifier(order=1, factor_prior="spline", random_state=0)
     assert np.abs(plain.fit(X, y).predict_proba(X) - plain.fit(np.log(X), y).predict_proba(np.log(X))).max() > 0.02
 
 
 def test_two_classes_have_three_kinds_of_main_effects():
     assert len({(own.joint, own.scale) for own in BERNOULLI_CANDIDATES}) == 3
-    assert [own.interactions for own in BERNOULLI_CANDIDATES] == [own.interactions for own in CANDIDATES]
+    assert [own.factor_prior for own in BERNOULLI_CANDIDATES] == [own.factor_prior for own in CANDIDATES]
     X, y = long_tailed(300)
     model = AHOFMClassifier(order=1, random_state=0).fit(X, y).model_
     assert model.choices[0].value.count("at order 1") > 1
@@ -96,7 +96,7 @@ def test_main_effects_of_numbers_leave_no_choice():
     assert model.validated is None
 
 
-@pytest.mark.parametrize("settings", [{"interactions": "spline"}, {"columns": Spline()}, {"effort": "fast"}])
+@pytest.mark.parametrize("settings", [{"factor_prior": "spline"}, {"columns": Spline()}, {"effort": "fast"}])
 def test_one_candidate_is_not_cross_validated(settings):
     X, y = long_tailed(200)
     assert AHOFMClassifier(order=1, random_state=0, **settings).fit(X, y).model_.validated is None
@@ -108,7 +108,7 @@ def test_long_tails_do_not_spoil_probabilities():
         model = AHOFMClassifier(order=1, random_state=0, **settings).fit(X[:200], y[:200])
         return -np.log(model.predict_proba(X[200:])[np.arange(1000), y[200:]]).mean()
 
-    assert np.mean([loss(seed) - loss(seed, interactions=[CANDIDATES[1]]) for seed in range(3)]) < -0.005
+    assert np.mean([loss(seed) - loss(seed, factor_prior=[CANDIDATES[1]]) for seed in range(3)]) < -0.005
 
 
 def test_folds_have_the_same_smooth_part_as_members():
@@ -118,7 +118,7 @@ def test_folds_have_the_same_smooth_part_as_members():
     y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int)
     scores = []
     for candidate in (WALKS, CANDIDATES[1]):
-        fitted = AHOFMClassifier(order=1, interactions=[candidate, candidate], random_state=0).fit(X, y)
+        fitted = AHOFMClassifier(order=1, factor_prior=[candidate, candidate], random_state=0).fit(X, y)
         scores.append(fitted.model_.validated.scores["log-loss"])
     assert abs(scores[0] - scores[1]) > 1e-3
 

@@ -129,7 +129,7 @@ def test_who_has_a_weighted_how():
         work_of(X, rng.poisson(np.exp(mean_of(X))).astype(float), Poisson()),
     ):
         assert not any(candidate.weighted for candidate in candidates_for(other, other.settings))
-    assert len(candidates_for(many, replace(many.settings, interactions="random_walk"))) == 1
+    assert len(candidates_for(many, replace(many.settings, factor_prior="random_walk"))) == 1
 
 
 def rough(n, seed):

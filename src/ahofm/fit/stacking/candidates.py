@@ -1,4 +1,4 @@
-"""Candidate fits: the prior of interactions, and the tempering of its variances."""
+"""Candidate fits: the prior of factors, and the tempering of its variances."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli
 from ahofm.orders import PRODUCT
-from ahofm.priors.column import ColumnPriors, Interactions, Scale, SmoothCoordinates, all_column_priors
+from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
-    FAST_INTERACTIONS,
+    FAST_FACTOR_PRIOR,
     FEWEST_VALIDATION_ROWS,
     LEAST_NOISE_TEMPERING,
     LEAST_SIGNAL_TEMPERING,
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class Candidate:
     """Priors and tempering of a candidate fit; stacking weights of candidates come from their validation losses.
 
-    Subclasses may override ``priors``; estimators take candidates as ``interactions=[...]``.
+    Subclasses may override ``priors``; estimators take candidates as ``factor_prior=[...]``.
 
     Attributes
     ----------
-    interactions : "spline", "random_walk" or "spline_iid"
+    factor_prior : "spline", "random_walk" or "spline_iid"
         Prior of the factors of automatic columns.
     tempering, with_many : float
         Power of the partners' variance, from 0 (means only) to 1 (variational Bayes): ``tempering`` from ``MANY_ROWS``
@@ -61,7 +61,7 @@ class Candidate:
         tempering does not depend on the number of rows; 0 stands for ``with_noise``.
     """
 
-    interactions: Interactions
+    factor_prior: FactorPrior
     tempering: float
     with_many: float
     weighted: bool = False
@@ -76,9 +76,9 @@ class Candidate:
         prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
         if self.product:
             by = f"{self.tempering:g}" if self.tempering > 0.0 else "by noise"
-            return f"{prefix}{self.interactions} products, tempering {by}"
+            return f"{prefix}{self.factor_prior} products, tempering {by}"
         main = "" if self.scale == "values" else " (main effects on ranks)"
-        return f"{prefix}{self.interactions}{main if self.joint else ' (main effects random walks)'}"
+        return f"{prefix}{self.factor_prior}{main if self.joint else ' (main effects random walks)'}"
 
     def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
         """Orders and ranks of this candidate's fits, from those of all candidates."""
@@ -109,7 +109,7 @@ class Candidate:
             Those of another candidate, whose coordinates are taken over.
         """
         return all_column_priors(
-            books, automatic, self.interactions, center=center, counts=counts, like=like, scale=self.scale
+            books, automatic, self.factor_prior, center=center, counts=counts, like=like, scale=self.scale
         )
 
     def joint_coordinates(self, column: ColumnPriors) -> SmoothCoordinates | None:
@@ -148,7 +148,7 @@ PRODUCTS = tuple(Candidate("spline", tempering, tempering, product=True) for tem
 
 
 def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Candidate]:
-    """Candidates of a fit: one when interactions are given or no column is automatic; weighted ones last.
+    """Candidates of a fit: one when their prior is given or no column is automatic; weighted ones last.
 
     ``effort="fast"`` has one, ``"best"`` also those with more factors. With main effects alone there are several where
     candidates differ in their main effects.
@@ -157,16 +157,16 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
     kinds_of_main_effects = isinstance(problem.response.family, Bernoulli)
     tried = BERNOULLI_CANDIDATES if kinds_of_main_effects else CANDIDATES
-    if not isinstance(settings.interactions, str):
-        return tuple(settings.interactions)
-    if settings.interactions != "auto":
-        return _with(CANDIDATES, settings.interactions)
+    if not isinstance(settings.factor_prior, str):
+        return tuple(settings.factor_prior)
+    if settings.factor_prior != "auto":
+        return _with(CANDIDATES, settings.factor_prior)
     if not open_choice or not (problem.ranks or kinds_of_main_effects):
         return _with(CANDIDATES, "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid")
     if problem.response.n_rows < FEWEST_VALIDATION_ROWS:
         return _with(CANDIDATES, "spline")
     if settings.effort == "fast":
-        return _with(tried, FAST_INTERACTIONS)
+        return _with(tried, FAST_FACTOR_PRIOR)
     wide = settings.effort == "best" and settings.rank == "auto" and problem.ranks
     more = [replace(candidate, times=WIDE_TIMES) for candidate in tried] if wide else []
     products = PRODUCTS if _has_products(problem, settings) else ()
@@ -174,8 +174,8 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     return (*tried, *more, *products, *(WEIGHTED if precise else ()))
 
 
-def _with(candidates: Sequence[Candidate], interactions: str) -> list[Candidate]:
-    return [candidate for candidate in candidates if candidate.interactions == interactions]
+def _with(candidates: Sequence[Candidate], factor_prior: str) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.factor_prior == factor_prior]
 
 
 def random_stream(candidates: Sequence[Candidate], number: int) -> int:

@@ -206,7 +206,7 @@ class _Race:
         best = min(others, key=lambda number: self._first_response.mean_of(losses[number]))
         noisy = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_NOISE
         raced = list(products)
-        if noisy and self._problem.settings.interactions == "auto":
+        if noisy and self._problem.settings.factor_prior == "auto":
             raced = [number for number in products if self._staged_fits[number][0].tempering(0.0) >= 1.0]
         for number in products:
             if number not in raced:

@@ -45,7 +45,7 @@ def fit_variational(
 ) -> Model:
     """A stack of variational fits, whose smoothing parameters are estimated.
 
-    1. Candidates are priors of interactions that may suit the columns.
+    1. Candidates are priors of factors that may suit the columns.
     2. Cross-validation fits each of them to a part of the rows, and predicts the others.
     3. Stacking weights minimise the loss of the weighted mean of these predictions.
     4. Ensemble members are fits to all rows, of the candidates that have weight.

@@ -19,7 +19,7 @@ from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import StackingWeights, copies_of
 from ahofm.training.runner import Deadline
 from ahofm.tuning import (
-    FAST_INTERACTIONS,
+    FAST_FACTOR_PRIOR,
     SEARCH_FRACTION,
 )
 
@@ -75,7 +75,7 @@ class First:
 def first_candidate(candidates: Sequence[Candidate]) -> int:
     """Number of the candidate that is fitted first."""
     wanted = (
-        number for number, own in enumerate(candidates) if own.interactions == FAST_INTERACTIONS and not own.product
+        number for number, own in enumerate(candidates) if own.factor_prior == FAST_FACTOR_PRIOR and not own.product
     )
     return next(wanted, 0)
 

@@ -158,7 +158,7 @@ class TrainingProblem:
 
     def _columns(self, candidate: Candidate) -> Sequence[ColumnPriors]:
         """Priors of all columns, the same for all parts of the rows; cached."""
-        key = type(candidate), candidate.scale, candidate.interactions
+        key = type(candidate), candidate.scale, candidate.factor_prior
         if key not in self._priors:
             alike = (own for (_, scale, _), own in self._priors.items() if scale == candidate.scale)
             center, first = self.settings.center, next(alike, None)
@@ -177,7 +177,7 @@ class TrainingProblem:
             return Constant(candidate.tempering) if candidate.tempering > 0.0 else with_noise
         if self.n_rows < MANY_ROWS:
             return with_noise
-        if candidate.interactions == "spline" and self.refined:
+        if candidate.factor_prior == "spline" and self.refined:
             return (
                 partial(against_noise, REFINED_SPLINE_TEMPERING)
                 if self.response.quadratic

@@ -18,17 +18,17 @@ from ahofm.priors.base import Coefficients
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
-def problem_of(family, interactions):
-    problem, staged = small_problem(family, interactions)
+def problem_of(family, factor_prior):
+    problem, staged = small_problem(family, factor_prior)
     StagedRunner(1, problem.response.n_rows, ())([staged])
     posteriors, rows = staged.posteriors[-1], all_rows(problem, staged)
     return RefinementObjective(posteriors, staged.additive, rows, rows, staged.expected_sums(posteriors), 0.7), staged
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", [Gaussian(), Poisson(), Multinomial(3)], ids=str)
-def test_slopes_are_those_of_the_objective(family, interactions):
-    objective, _ = problem_of(family, interactions)
+def test_slopes_are_those_of_the_objective(family, factor_prior):
+    objective, _ = problem_of(family, factor_prior)
     rng = np.random.default_rng(1)
     u = objective.start + 0.05 * rng.normal(size=len(objective.start))
     value, _, gradient = objective.value(u)
@@ -39,9 +39,9 @@ def test_slopes_are_those_of_the_objective(family, interactions):
         assert gradient @ direction == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
-def test_the_start_is_what_the_sample_found(interactions):
-    objective, staged = problem_of(Gaussian(), interactions)
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+def test_the_start_is_what_the_sample_found(factor_prior):
+    objective, staged = problem_of(Gaussian(), factor_prior)
     (table,), expected = objective.at(objective.start), tables_of(staged.posteriors[-1][0], staged.additive)
     assert table.intercept == expected.intercept
     np.testing.assert_allclose(table.main, expected.main, atol=1e-12)
@@ -49,10 +49,10 @@ def test_the_start_is_what_the_sample_found(interactions):
         np.testing.assert_allclose(table.factors[order], values, atol=1e-12)
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
-def test_what_is_found_is_what_beliefs_hold(interactions):
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+def test_what_is_found_is_what_beliefs_hold(factor_prior):
     """Also the smooth main effects, which are centred on rows and not on codes."""
-    objective, staged = problem_of(Gaussian(), interactions)
+    objective, staged = problem_of(Gaussian(), factor_prior)
     u = objective.start + 0.01 * np.random.default_rng(3).normal(size=len(objective.start))
     (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
     new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
@@ -60,10 +60,10 @@ def test_what_is_found_is_what_beliefs_hold(interactions):
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
-def test_block_solves_invert_the_blocks(interactions):
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+def test_block_solves_invert_the_blocks(factor_prior):
     """For a slope of any form: (curvature + Q) times what comes out is the slope, on functions of mean zero."""
-    objective, _ = problem_of(Gaussian(), interactions)
+    objective, _ = problem_of(Gaussian(), factor_prior)
     rng = np.random.default_rng(2)
     for _, function, _ in objective.each():
         part = function.part.like(rng.normal(size=len(function.part.flat())))
@@ -81,11 +81,11 @@ def test_block_solves_invert_the_blocks(interactions):
             np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", [Gaussian(), Multinomial(3)], ids=str)
-def test_learning_strengths_needs_no_pass(family, interactions):
+def test_learning_strengths_needs_no_pass(family, factor_prior):
     """The objective and its slopes with the new smoothing parameters are those that a pass over the rows finds."""
-    objective, _ = problem_of(family, interactions)
+    objective, _ = problem_of(family, factor_prior)
     u = objective.start + 0.05 * np.random.default_rng(1).normal(size=len(objective.start))
     before, smoothing_parameters = objective.value(u), objective.smoothing_parameters
     value, gradient = objective.learn(u, before[0], before[1])
@@ -100,9 +100,9 @@ def test_learning_strengths_needs_no_pass(family, interactions):
     assert not any(change and not may for change, may in zip(changed, learns, strict=True))
 
 
-@pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
-def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
-    objective, _ = problem_of(Gaussian(), interactions)
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+def test_block_solves_move_no_factor_by_much_more_than_its_size(factor_prior):
+    objective, _ = problem_of(Gaussian(), factor_prior)
     u = objective.start.copy()
     for _, function, at in objective.each():
         if function.columns.start == 1:
@@ -123,7 +123,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
     objective.damp(u, objective.value(u)[1])
     assert before > 20.0
     assert times() < 0.1 * before
-    learned, again = objective.learned, problem_of(Gaussian(), interactions)[0]
+    learned, again = objective.learned, problem_of(Gaussian(), factor_prior)[0]
     again.resume(learned)
     for new, old in zip(again.learned, learned, strict=True):
         np.testing.assert_array_equal(new[0], old[0])
@@ -136,7 +136,7 @@ def test_a_refinement_of_many_weak_factors_ends(monkeypatch):
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(refine, "SAMPLE_ROWS", 5_000)
     monkeypatch.setattr(refine, "pruned", lambda posteriors, _: posteriors)
-    model = AHOFMRegressor(order=2, interactions="spline", solver="subsample", rank=10, random_state=0).fit(X, y)
+    model = AHOFMRegressor(order=2, factor_prior="spline", solver="subsample", rank=10, random_state=0).fit(X, y)
     new, mean = simulated(20_000, seed=5)
     assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.04
 
@@ -146,7 +146,7 @@ def test_strengths_are_those_of_all_rows(monkeypatch):
     X, truth = simulated(40_000)
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(refine, "SAMPLE_ROWS", 2_000)
-    settings = {"order": 2, "interactions": "random_walk", "n_members": 1, "random_state": 0}
+    settings = {"order": 2, "factor_prior": "random_walk", "n_members": 1, "random_state": 0}
     new, mean = simulated(20_000, seed=5)
 
     def fitted():
@@ -185,7 +185,7 @@ def test_more_rows_than_the_sample(family, monkeypatch):
     X, truth = simulated(36_000)
     rng = np.random.default_rng(1)
     y = truth + rng.normal(size=len(truth)) if family == "gaussian" else rng.poisson(np.exp(truth)).astype(float)
-    settings = {"order": 2, "interactions": "spline", "random_state": 0, "family": family}
+    settings = {"order": 2, "factor_prior": "spline", "random_state": 0, "family": family}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = AHOFMRegressor(solver="subsample", **settings).fit(X, y)
@@ -205,7 +205,7 @@ def test_callbacks_stop_it():
     stop = AHOFMRegressor(
         order=2,
         solver="subsample",
-        interactions="spline",
+        factor_prior="spline",
         callbacks=[lambda record: record.passes > 20],
         random_state=0,
     )
@@ -217,7 +217,7 @@ def test_callbacks_stop_it():
 @pytest.mark.slow
 def test_the_default_changes_with_the_rows(monkeypatch):
     X, truth = simulated(3_000)
-    settings = {"order": 2, "interactions": "spline", "random_state": 0}
+    settings = {"order": 2, "factor_prior": "spline", "random_state": 0}
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "variational"
     monkeypatch.setattr(problem, "SUBSAMPLE_ROWS", 2_000)
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "subsample"

@@ -75,7 +75,7 @@ def test_many_rows_are_not_asked_about_noise(monkeypatch):
     y = truth + np.random.default_rng(1).normal(size=len(truth))
     monkeypatch.setattr(refine, "SAMPLE_ROWS", 4_000)
     new, mean = simulated(20_000, seed=5)
-    settings = {"order": 2, "interactions": "random_walk", "solver": "subsample", "rank": 10, "random_state": 0}
+    settings = {"order": 2, "factor_prior": "random_walk", "solver": "subsample", "rank": 10, "random_state": 0}
     ranks = []
 
     def fitted():

@@ -18,8 +18,8 @@ def block(request):
     text = rng.choice(list("abcdef"), 300)
     table = pd.DataFrame({"x": text if request.param == "levels" else numbers})
     books = Encoder.learn(table, default=SplineIID(n_basis=7)).codebooks
-    interactions = "spline_iid" if request.param == "levels" else request.param
-    (column,) = all_column_priors(books, [True], interactions, center=True)
+    factor_prior = "spline_iid" if request.param == "levels" else request.param
+    (column,) = all_column_priors(books, [True], factor_prior, center=True)
     return ColumnPosterior.empty(column, 300, 1.0)
 
 

@@ -46,7 +46,7 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     X, y, mean = repeated_values(3)
 
     def fitted():
-        model = AHOFMRegressor(order=4, interactions="spline_iid", n_members=1, random_state=0, n_jobs=1)
+        model = AHOFMRegressor(order=4, factor_prior="spline_iid", n_members=1, random_state=0, n_jobs=1)
         return model.fit(X[:300], y[:300])
 
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
@@ -166,7 +166,7 @@ def test_steps_that_losses_never_bear_out_leave_constants(monkeypatch):
     X = rng.uniform(-1, 1, size=(200, 2))
     y = rng.poisson(np.exp(X[:, 0])).astype(float)
     monkeypatch.setattr(VariationalState, "_sufficient_decrease", lambda *_: False)
-    settings = {"interactions": "spline", "n_members": 1, "device": CpuBackend(compiled_sweeps=False)}
+    settings = {"factor_prior": "spline", "n_members": 1, "device": CpuBackend(compiled_sweeps=False)}
     model = AHOFMRegressor(family="poisson", order=2, **settings).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y.mean(), rtol=1e-6)
 
@@ -183,7 +183,7 @@ def test_factors_whose_steps_losses_never_bear_out_are_left_out(monkeypatch, sol
         "_sufficient_decrease",
         lambda self, trial: not self.linear_predictors[0].posterior.ranks and sufficient_decrease(self, trial),
     )
-    settings = {"family": "poisson", "interactions": "spline", "n_members": 1, "random_state": 0, "solver": solver}
+    settings = {"family": "poisson", "factor_prior": "spline", "n_members": 1, "random_state": 0, "solver": solver}
     settings["device"] = CpuBackend(compiled_sweeps=False)
     both = AHOFMRegressor(order=2, **settings).fit(X, y)
     np.testing.assert_allclose(both.predict(X), both.model_.at_order(1).predict(X), rtol=1e-3)
@@ -252,7 +252,7 @@ def test_functions_that_nothing_needs_vanish_where_rows_are_many(monkeypatch):
     y = mean + rng.normal(size=len(mean))
 
     def fitted():
-        settings = {"solver": "subsample", "interactions": "spline", "n_members": 1, "random_state": 0}
+        settings = {"solver": "subsample", "factor_prior": "spline", "n_members": 1, "random_state": 0}
         model = AHOFMRegressor(order=2, rank=6, **settings)
         model.fit(X[:20_000], y[:20_000])
         return model, np.sqrt(np.mean((model.predict(X[20_000:]) - mean[20_000:]) ** 2))

@@ -29,7 +29,7 @@ def chosen(monkeypatch, n, **settings):
     original = TrainingProblem.tempering
 
     def spy(self, candidate):
-        found.append((candidate.interactions, original(self, candidate)))
+        found.append((candidate.factor_prior, original(self, candidate)))
         return found[-1][1]
 
     monkeypatch.setattr(TrainingProblem, "tempering", spy)
