@@ -3,8 +3,8 @@
     e_d = sum over all sets of d columns of the product of their curves
     its slope by the curve of one column is e_{d-1} of the others
 
-Rows look their curves up at codes, so only the polynomials are kept, not the curves. Pairs and triples also know the
-variance that uncertain curves give to slopes and products.
+Curves at rows are looked up by code, so that only the polynomials are stored. For pairs and triples there are also the
+variances of slopes and terms that follow from those of the curves.
 """
 
 from __future__ import annotations
