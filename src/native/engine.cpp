@@ -14,20 +14,8 @@ constexpr double kMostTensorEdf = 0.75;        // of the total weight: most effe
 constexpr std::chrono::milliseconds kBetweenPolls{50};
 constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
 
-// Sizes of a padded row.
+// Factors of a row that one vector holds; ranks are padded to multiples of it.
 int64_t lanes_of(bool float64) { return float64 ? state_lanes<double> : state_lanes<float>; }
-
-template <class T>
-void write_heads(void* state, int64_t numbers, int64_t begin, int64_t end, const double* weight,
-                 const double* response) {
-    T* base = static_cast<T*>(state);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t row = i % kBlock;
-        T* head = base + (i - row) * numbers + row * kStateHead;
-        head[2] = static_cast<T>(weight[i]);
-        head[3] = static_cast<T>(response[i]);
-    }
-}
 
 }  // namespace
 

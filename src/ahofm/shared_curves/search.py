@@ -2,7 +2,7 @@
 
 All candidates are fitted without the first part of the rows. Those that predict it much worse than the best are out of
 the race; the others are fitted without each of the other parts, too. Curves with fixed smoothing parameters are judged
-after several numbers of sweeps, which is what keeps them from following the noise.
+after several numbers of sweeps (early stopping), against overfitting.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _race(
         if fold is None or paths is None:
             return None
         for candidate, path in zip(own, paths, strict=True):
-            race.add(candidate, path, fold.unseen[candidate.ranked].rows)
+            race.add(candidate, path, fold.validation[candidate.ranked].rows)
     return race
 
 
@@ -211,7 +211,7 @@ class Fold:
     problems: Mapping[bool, ClassProblem]
     joint: Mapping[bool, JointDesign]
     states: Mapping[bool, ClassState]
-    unseen: Mapping[bool, ClassProblem]
+    validation: Mapping[bool, ClassProblem]
     seed: tuple[int, int]
     fraction: float
 
@@ -229,9 +229,9 @@ class Fold:
         joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
         fraction = len(part[0]) / problems[scales[0]].rows.n_rows
         mains = runner.run_jobs([main_effects_job(own[k], joint[k]) for k in scales], fraction)
-        unseen = {ranked: problems[ranked].take(part[1]) for ranked in scales}
+        validation = {ranked: problems[ranked].take(part[1]) for ranked in scales}
         states = dict(zip(scales, mains, strict=True))
-        return None if runner.stopped() else cls(own, joint, states, unseen, seed, fraction)
+        return None if runner.stopped() else cls(own, joint, states, validation, seed, fraction)
 
     def paths(self, candidates: Sequence[ClassCandidate], runner: Runner) -> list[dict[int, Floats]] | None:
         """Linear predictors of the validation rows by number of sweeps; None if the fit is to stop."""
@@ -240,7 +240,7 @@ class Fold:
             k, curve_settings = candidate.ranked, candidate.curve_settings
             for start in range(_starts(curve_settings)):
                 seed = (*self.seed, start)
-                jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.unseen[k]))
+                jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.validation[k]))
         stage = max((candidate.stage for candidate in candidates), default=0)
         found = runner.run_jobs(jobs, self.fraction, f"search {self.seed[1]} {stage}")
         if runner.stopped():
@@ -249,7 +249,7 @@ class Fold:
         for candidate in candidates:
             k, count = candidate.ranked, _starts(candidate.curve_settings)
             if candidate.curve_settings is None:
-                paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.unseen[k].coded)})
+                paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.validation[k].coded)})
                 continue
             starts = found[at : at + count]
             at += count
@@ -268,7 +268,7 @@ def _path(
     start: ClassState,
     candidate: ClassCandidate,
     seed: Sequence[int],
-    unseen: ClassProblem,
+    validation: ClassProblem,
 ) -> Job:
     """A fit, and its linear predictors of the validation rows after several numbers of sweeps; -1 is the last."""
     curve_settings = candidate.curve_settings
@@ -280,14 +280,14 @@ def _path(
 
         def watch(sweeps: int, state: ClassState) -> bool:
             if sweeps in SWEEPS_JUDGED or sweeps == curve_settings.sweeps:
-                path[sweeps] = predicted(problem, joint, state, unseen.coded)
-                losses[sweeps] = unseen.rows.loss(path[sweeps])
+                path[sweeps] = predicted(problem, joint, state, validation.coded)
+                losses[sweeps] = validation.rows.loss(path[sweeps])
             best = min(losses, key=lambda at: losses[at], default=sweeps)
             return sweeps >= PATIENCE * best + 1
 
         if curve_settings.learned:
             state = fit_factors(problem, joint, start, curve_settings, seed, report)
-            return {-1: predicted(problem, joint, state, unseen.coded)}
+            return {-1: predicted(problem, joint, state, validation.coded)}
         fit_factors(problem, joint, start, curve_settings, seed, report, watch)
         return path
 

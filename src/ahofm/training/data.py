@@ -104,10 +104,10 @@ def row_counts(weight: Floats, family: Family) -> Floats:
 
 
 def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None) -> tuple[int, ...]:
-    """Places of the columns, by the variance of the target's means per code, the largest first.
+    """Positions of the columns, by the variance of the target's means per code, the largest first.
 
     Solvers visit columns in this order, so that a table with its columns in another order has the same fit. Where
-    targets are numbers of classes, variances of their indicators are added up: names of classes do not matter then.
+    targets are numbers of classes, variances of their indicators are added up: the order of classes has no influence.
     """
     weight = rows.weight / rows.weight.sum()
     targets = [rows.y] if n_classes is None else [(rows.y == k).astype(np.float64) for k in range(n_classes)]
@@ -174,7 +174,7 @@ class Data:
     total : float
         Sum of the weights of all rows.
     columns : tuple of int
-        Places of the columns, those that say most of the target first: an order that does not depend on the places.
+        Positions of the columns, by their relevance for the target (:func:`by_relevance`).
     """
 
     encoder: Encoder
@@ -256,7 +256,7 @@ class Changed:
     Attributes
     ----------
     family : Family
-        Says what an offset of one column means.
+        Determines which linear predictor an offset of one column is of.
     units : Units
     labels : array or None
         Numbers that are classes: their places become the target.

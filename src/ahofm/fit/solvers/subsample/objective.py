@@ -28,7 +28,7 @@ from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning import LAM_STEPS, LEAST_FACTOR_SQUARE
+from ahofm.tuning.subsample import LAM_STEPS, LEAST_FACTOR_SQUARE
 
 
 @dataclass(frozen=True)

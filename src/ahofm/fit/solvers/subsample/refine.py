@@ -40,18 +40,18 @@ from ahofm.orders import Orders
 from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
 from ahofm.rows import ArraySource, ThreadExecutor, selected
 from ahofm.training.runner import Runner, Saved
-from ahofm.tuning import (
+from ahofm.tuning import FLOAT64_PASS_ROWS
+from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
+from ahofm.tuning.penalised import SUFFICIENT_SLOPE
+from ahofm.tuning.subsample import (
     DESCENTS,
     ENOUGH_DECREASE,
-    FLOAT64_PASS_ROWS,
     LEAST_SIGNAL_TO_NOISE,
     PASSES,
     PASSES_BELOW,
     QUASI_NEWTON_MEMORY,
     SAMPLE_ROWS,
 )
-from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
-from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 
 Progress = Callable[[float, float], bool]
 """Called after every pass with the objective per unit of weight and the predicted decrease; True ends the descent."""
