@@ -358,7 +358,7 @@ class BoundEngine {
             engine_->losses = [this, family, parameter, y](const double* eta, double* value, double* slope,
                                                            double* curvature) {
                 const int count = static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart);
-                ahofm::Pool::run(count, engine_->threads, [&](int part) {
+                engine_->parallel(count, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
                     passes_.losses({family, parameter, size, K_, y + first,
                                     rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at, value + first,
@@ -370,7 +370,7 @@ class BoundEngine {
                                                           double* curvature) {
                 const bool any = family == ahofm::Family::bernoulli || family == ahofm::Family::multinomial;
                 const int count = any ? static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart) : 0;
-                ahofm::Pool::run(count, engine_->threads, [&](int part) {
+                engine_->parallel(count, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
                     passes_.majorants(
                         {family, parameter, size, K_, nullptr, rows_.offset == nullptr ? nullptr : rows_.offset + at,

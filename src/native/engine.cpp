@@ -24,7 +24,10 @@ constexpr int64_t kTensorFirst = 10;
 constexpr double kTensorEdf = 1e-9, kTensorForm = 1e-24, kTensorMost = 0.75;
 constexpr double kConstantPrecision = 1.0, kLeastProductScale = 1e-8;  // of product factors: ahofm/tuning/products.py
 constexpr std::chrono::milliseconds kBetweenPolls{50};
-constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
+// Rows of a task, rows whose slopes are in memory at a time, and rows of a code that one task sums up. Sums add task by
+// task, so that bits do not depend on the number of threads.
+constexpr int64_t kRowsOfTask = 512, kRowsOfPart = 8192, kRowsOfCode = 1024;
+constexpr uint32_t kCodeRows = 8;  // what a code costs beside its rows, in rows
 
 double clip(double value, double low, double high) { return std::min(std::max(value, low), high); }
 
@@ -96,10 +99,10 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
         width_ += rank;
         if (order == kProduct) products_ = rank;
     }
-    const int64_t count = std::clamp<int64_t>(n_ / kRowsOfRange, 1, kMostRanges);
     const int64_t blocks = (n_ + kBlock - 1) / kBlock;
-    for (int64_t r = 0; r < count; r++)
-        ranges_.push_back({r * blocks / count * kBlock, std::min((r + 1) * blocks / count * kBlock, n_)});
+    for (int64_t row = 0; row < n_; row += kRowsOfTask) ranges_.push_back({row, std::min(row + kRowsOfTask, n_)});
+    for (int64_t row = 0; row < n_; row += kRowsOfPart) parts_.push_back({row, std::min(row + kRowsOfPart, n_)});
+    sorted_.resize(columns_.size());
     for (int64_t i = 0; i < n_; i++) total_ += rows_.weight[i];
     const size_t K = etas.size(), p = columns_.size();
     const size_t bytes = static_cast<size_t>(blocks * kBlock * numbers_) * (float64_ ? 8 : 4);
@@ -122,7 +125,11 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
     scaled_rhs_.resize(rhs_.size());
     memory_.resize(static_cast<size_t>(memory));
     mean_.resize(2 * static_cast<size_t>(most * width_));
-    partial_.resize(ranges_.size());
+    const BlockTask task = task_of(0, {0, n_});
+    const size_t bytes_of_number = float64_ ? 8 : 4;
+    for (std::vector<char>* tables : {&add_tables_, &remove_tables_})
+        tables->resize(static_cast<size_t>(passes_.table_numbers(task, static_cast<uint32_t>(most))) * bytes_of_number);
+    slopes_.resize(static_cast<size_t>(std::min(n_, kRowsOfPart) * passes_.slope_numbers(task)) * bytes_of_number);
     const size_t all = static_cast<size_t>(n_), both = all * K;
     for (std::vector<double>* part : {&fitted_, &work_, &response_, &working_weight_}) part->resize(all);
     if (!quadratic_) {
@@ -167,40 +174,130 @@ void Engine::insert(size_t k, size_t j) {
     margins_[k][j].reset();
 }
 
+void Engine::parallel(int count, const std::function<void(int)>& task) {
+    if (!spans.wanted) {
+        if (budget != nullptr) Pool::run(count, budget.get(), task);
+        else Pool::run(count, threads, task);
+        return;
+    }
+    double total = 0.0, longest = 0.0;
+    for (int i = 0; i < count; i++) {
+        const auto begun = std::chrono::steady_clock::now();
+        task(i);
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+        total += seconds;
+        longest = std::max(longest, seconds);
+    }
+    spans.add(total, longest);
+}
+
+// Calls task(range) for ranges of all rows.
+template <class Task>
+void Engine::over_rows(Task task) {
+    parallel(static_cast<int>(ranges_.size()), [&](int r) { task(ranges_[static_cast<size_t>(r)]); });
+}
+
 // Adds one column to the states of all rows, removes another one, and leaves its sums in gram_ and rhs_; -1 for none.
-void Engine::swap(size_t k, int add, int remove, bool sums) {
-    const int64_t codes = remove < 0 ? 0 : columns_[static_cast<size_t>(remove)].n_codes;
-    const size_t size = static_cast<size_t>(codes * width_ * (width_ + 1));
-    const size_t grams = static_cast<size_t>(codes * width_ * width_);
-    if (ranges_.size() == 1) {
-        std::fill_n(gram_.data(), grams, 0.0);
-        std::fill_n(rhs_.data(), size - grams, 0.0);
+void Engine::swap(size_t k, int add, int remove) {
+    BlockTask task = task_of(k, {0, n_});
+    if (add >= 0) {
+        task.add_column = moments_of(k, static_cast<size_t>(add), {0, n_});
+        task.add_tables = add_tables_.data();
+        passes_.fill_tables(task, task.add_column, task.add_tables);
     }
-    std::vector<BadCode> bad(ranges_.size());
-    Pool::run(static_cast<int>(ranges_.size()), threads, [&](int r) {
-        const Range& range = ranges_[static_cast<size_t>(r)];
-        BlockTask task = task_of(k, range);
-        if (add >= 0) task.add_column = moments_of(k, static_cast<size_t>(add), range);
-        if (remove >= 0) {
-            std::vector<double>& own = partial_[static_cast<size_t>(r)];
-            task.remove_column = moments_of(k, static_cast<size_t>(remove), range);
-            if (ranges_.size() > 1) own.assign(size, 0.0);
-            task.gram = ranges_.size() > 1 ? own.data() : gram_.data();
-            task.rhs = ranges_.size() > 1 ? own.data() + grams : rhs_.data();
-        }
-        bad[static_cast<size_t>(r)] = passes_.block(task);
+    if (remove >= 0) {
+        task.remove_column = moments_of(k, static_cast<size_t>(remove), {0, n_});
+        task.remove_tables = remove_tables_.data();
+        task.slopes = slopes_.data();
+        passes_.fill_tables(task, task.remove_column, task.remove_tables);
+    }
+    if (remove < 0) return move_rows(task, {0, n_});
+    for (size_t part = 0; part < parts_.size(); part++) {
+        move_rows(task, parts_[part]);
+        sum_codes(task, static_cast<size_t>(remove), part);
+    }
+}
+
+void Engine::move_rows(const BlockTask& task, const Range& part) {
+    const int count = static_cast<int>((part.end - part.begin + kRowsOfTask - 1) / kRowsOfTask);
+    std::vector<BadCode> bad(static_cast<size_t>(count));
+    parallel(count, [&](int i) {
+        const int64_t begin = part.begin + i * kRowsOfTask;
+        bad[static_cast<size_t>(i)] =
+            passes_.move_rows(task, begin, std::min(begin + kRowsOfTask, part.end), part.begin);
     });
-    for (size_t r = 0; r < bad.size(); r++) {
-        if (bad[r].column < 0) continue;
-        bad[r].row += ranges_[r].begin;
-        throw WrongCode{bad[r], columns_[static_cast<size_t>(bad[r].column)].n_codes};
-    }
-    if (!sums || ranges_.size() == 1) return;
-    std::copy_n(partial_[0].data(), grams, gram_.data());
-    std::copy_n(partial_[0].data() + grams, size - grams, rhs_.data());
-    for (size_t r = 1; r < partial_.size(); r++) {
-        for (size_t i = 0; i < grams; i++) gram_[i] += partial_[r][i];
-        for (size_t i = grams; i < size; i++) rhs_[i - grams] += partial_[r][i];
+    for (const BadCode& found : bad)
+        if (found.column >= 0) throw WrongCode{found, columns_[static_cast<size_t>(found.column)].n_codes};
+}
+
+// Sorts the rows of every part by the code of column j. A task gets whole codes; codes of many rows have several tasks.
+void Engine::sort_rows(size_t j) {
+    const ColumnMoments moments = moments_of(0, j, {0, n_});
+    const uint32_t codes = moments.size, most = static_cast<uint32_t>(kRowsOfCode);
+    sorted_[j].resize(parts_.size());
+    parallel(static_cast<int>(parts_.size()), [&](int part) {
+        SortedRows& own = sorted_[j][static_cast<size_t>(part)];
+        const Range& range = parts_[static_cast<size_t>(part)];
+        own.rows.resize(static_cast<size_t>(range.end - range.begin));
+        own.first_of_code.resize(codes + 1);
+        passes_.sort_by_code(moments, range.begin, range.end, own.first_of_code.data(), own.rows.data());
+        CodeRun run{0, 0, 0, 0};
+        const auto close = [&](uint32_t next) {
+            if (run.last_code > run.first_code) {
+                own.runs.push_back(run);
+                own.partial.push_back(-1);
+            }
+            run = {next, next, 0, std::numeric_limits<uint32_t>::max()};
+        };
+        close(0);
+        uint32_t cost = 0;
+        for (uint32_t c = 0; c < codes; c++) {
+            const uint32_t begin = own.first_of_code[c], end = own.first_of_code[c + 1];
+            if (end - begin > most) {
+                close(c + 1);
+                cost = 0;
+                for (uint32_t at = begin; at < end; at += most) {
+                    own.runs.push_back({c, c + 1, at, std::min(at + most, end)});
+                    own.partial.push_back(own.n_partial++);
+                }
+                continue;
+            }
+            run.last_code = c + 1;
+            cost += end - begin + kCodeRows;
+            if (cost >= static_cast<uint32_t>(kRowsOfTask)) {
+                close(c + 1);
+                cost = 0;
+            }
+        }
+        close(codes);
+    });
+}
+
+// Sums by code of column j over the rows of a part, added to those of earlier parts.
+void Engine::sum_codes(const BlockTask& task, size_t j, size_t part) {
+    if (sorted_[j].empty()) sort_rows(j);
+    const SortedRows& own = sorted_[j][part];
+    const int64_t W = width_, each = W * (W + 1);
+    const bool added = part > 0;
+    partial_.resize(std::max(partial_.size(), static_cast<size_t>(own.n_partial * each)));
+    parallel(static_cast<int>(own.runs.size()), [&](int r) {
+        const CodeRun& run = own.runs[static_cast<size_t>(r)];
+        const int64_t place = own.partial[static_cast<size_t>(r)], code = run.first_code;
+        double* sums = partial_.data() + place * each;
+        if (place >= 0)
+            passes_.sum_codes(task, run, own.rows.data(), own.first_of_code.data(), false, sums, sums + W * W);
+        else
+            passes_.sum_codes(task, run, own.rows.data(), own.first_of_code.data(), added, gram_.data() + code * W * W,
+                              rhs_.data() + code * W);
+    });
+    for (size_t r = 0; r < own.runs.size(); r++) {
+        if (own.partial[r] < 0) continue;
+        const CodeRun& run = own.runs[r];
+        const double* sums = partial_.data() + own.partial[r] * each;
+        double *gram = gram_.data() + run.first_code * W * W, *rhs = rhs_.data() + run.first_code * W;
+        const bool first = !added && run.begin == own.first_of_code[run.first_code];
+        for (int64_t i = 0; i < W * W; i++) gram[i] = first ? sums[i] : gram[i] + sums[i];
+        for (int64_t i = 0; i < W; i++) rhs[i] = first ? sums[W * W + i] : rhs[i] + sums[W * W + i];
     }
 }
 
@@ -211,8 +308,7 @@ void Engine::clear(size_t k) {
 
 // Mean of the blocks' part of every row, in fitted_, and its variance, in work_.
 void Engine::fitted(size_t k) {
-    Pool::run(static_cast<int>(ranges_.size()), threads, [&](int r) {
-        const Range& range = ranges_[static_cast<size_t>(r)];
+    over_rows([&](const Range& range) {
         passes_.read_state(task_of(k, range), fitted_.data() + range.begin, work_.data() + range.begin);
     });
 }
@@ -249,7 +345,7 @@ void Engine::build(double tempering) {
         for (size_t j = 0; j < columns_.size(); j++) {
             poll();
             insert(k, j);
-            swap(k, static_cast<int>(j), -1, false);
+            swap(k, static_cast<int>(j), -1);
         }
         if (quadratic_) {
             set_working(k);
@@ -574,13 +670,13 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     for (size_t step = 0; step < columns_.size(); step++) {
         const size_t j = backwards ? columns_.size() - 1 - step : step;
         poll();
-        swap(0, waiting, static_cast<int>(j), true);
+        swap(0, waiting, static_cast<int>(j));
         solve(0, j, learn, 0.0);
         etas[0].columns[j].solved = width_;
         insert(0, j);
         waiting = static_cast<int>(j);
     }
-    if (waiting >= 0) swap(0, waiting, -1, false);
+    if (waiting >= 0) swap(0, waiting, -1);
     rescale_products(0);
     fitted(0);
     for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
@@ -606,7 +702,7 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
 void Engine::guarded(size_t k, size_t j, bool learn) {
     const int at_column = static_cast<int>(j);
     set_working(k);
-    swap(k, -1, at_column, true);
+    swap(k, -1, at_column);
     keep(k, j);
     std::vector<double> curvature;
     bool bounded_below = false;
@@ -614,7 +710,7 @@ void Engine::guarded(size_t k, size_t j, bool learn) {
         restore(k, j);
         solve(k, j, learn, damping);
         insert(k, j);
-        swap(k, at_column, -1, false);
+        swap(k, at_column, -1);
         if (accept(k, false)) {
             etas[k].columns[j].solved = width_;
             return;
@@ -628,19 +724,19 @@ void Engine::guarded(size_t k, size_t j, bool learn) {
     restore(k, j);
     if (bounded_below) {
         insert(k, j);
-        swap(k, at_column, -1, false);
+        swap(k, at_column, -1);
         std::vector<double> before(rows_.curvature, rows_.curvature + curvature.size());
         std::copy(curvature.begin(), curvature.end(), rows_.curvature);
         set_working(k);
         std::copy(before.begin(), before.end(), rows_.curvature);
-        swap(k, -1, at_column, true);
+        swap(k, -1, at_column);
         solve(k, j, learn, 0.0);
         etas[k].columns[j].solved = width_;
     } else {
         rest(k, j);
     }
     insert(k, j);
-    swap(k, at_column, -1, false);
+    swap(k, at_column, -1);
     accept(k, true);
 }
 
@@ -702,10 +798,10 @@ void Engine::take_back(size_t k, size_t j) {
         }
         far = far || !(reached <= kFar * usual);
     }
-    if (!far) return swap(k, -1, static_cast<int>(j), false);
+    if (!far) return swap(k, -1, static_cast<int>(j));
     clear(k);
     for (size_t other = 0; other < columns_.size(); other++)
-        if (other != j) swap(k, static_cast<int>(other), -1, false);
+        if (other != j) swap(k, static_cast<int>(other), -1);
     set_working(k);  // also cleared; sums are computed again if the next step is rejected
 }
 
