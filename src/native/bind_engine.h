@@ -195,7 +195,7 @@ class BoundEngine {
         main_effects.within = copied(entry(mains, "within"), {main_effects.q}, "within");
         if (static_cast<int64_t>(main_effects.group.size()) != main_effects.q)
             refuse("group must have an entry per coefficient");
-        main_effects.strongest = number(entry(mains, "strongest"), "strongest");
+        main_effects.largest_lam = number(entry(mains, "largest_lam"), "largest_lam");
         std::vector<ahofm::EtaArrays> given;
         for (nb::handle handle : etas)
             given.push_back(eta_of(dictionary(handle, "a linear predictor"), parsed, main_effects, width, products));
@@ -522,8 +522,8 @@ void bind_engine(nb::module_& m) {
         .def("set_stop", &BoundEngine::set_stop, nb::arg("stop").none())
         .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
         .def_prop_rw(
-            "noise", [](BoundEngine& own) { return own.engine().noise; },
-            [](BoundEngine& own, double value) { own.engine().noise = value; })
+            "dispersion", [](BoundEngine& own) { return own.engine().dispersion; },
+            [](BoundEngine& own, double value) { own.engine().dispersion = value; })
         .def_prop_rw(
             "use_majorant", [](BoundEngine& own) { return own.engine().use_majorant; },
             [](BoundEngine& own, bool value) { own.engine().use_majorant = value; })

@@ -55,7 +55,7 @@ struct MainEffects {
     const double* design = nullptr;  // (n, q), centred with the weights of the rows
     std::vector<int64_t> group;      // (q,): which smoothing parameter a coefficient has
     std::vector<double> within, counts;
-    double strongest = 1e8;
+    double largest_lam = 1e8;
     std::vector<double> gram;  // (q, q), with the rows' own weights
 };
 
@@ -115,7 +115,7 @@ class Engine {
     MajorantFunction majorant;
     // Called between columns, a few times a second: whether to stop. Columns are then consistent, row states are not.
     std::function<bool()> stop;
-    double noise = 1.0;
+    double dispersion = 1.0;
     bool use_majorant = false;  // majorants replace curvatures
     bool majorises = false;     // the family's own curvatures are majorants
     int64_t damped = 0;
@@ -132,10 +132,13 @@ class Engine {
     // All columns once, smooth main effects jointly, tensor smoothing; the dispersion where losses are quadratic.
     void sweep(bool learn, bool learn_mains, bool backwards, double floor);
     // Losses and derivatives at the current linear predictors.
-    void evaluate() { at(true); }
+    void evaluate();
     double largest() const;
 
   private:
+    static constexpr int64_t kRowsOfTask = 512;   // in whole blocks
+    static constexpr int64_t kRowsOfPart = 8192;  // whose slopes are in memory at a time
+
     struct Range {  // of rows, in whole blocks
         int64_t begin, end;
     };
@@ -150,40 +153,54 @@ class Engine {
     void poll();
     BlockTask task_of(size_t k, const Range& range);
     ColumnMoments moments_of(size_t k, size_t j, const Range& range);
-    void insert(size_t k, size_t j);
+    void temper_variance(size_t k, size_t j);
     void swap(size_t k, int add, int remove);
     void move_rows(const BlockTask& task, const Range& part);
     void sum_codes(const BlockTask& task, size_t j, size_t part);
     void sort_rows(size_t j);
+    // Calls task(range) for ranges of all rows.
     template <class Task>
-    void over_rows(Task task);
+    void over_rows(Task task) {
+        parallel(static_cast<int>(ranges_.size()), [&](int r) { task(ranges_[static_cast<size_t>(r)]); });
+    }
     void clear(size_t k);
-    void fitted(size_t k);
+    void read_states(size_t k);
     void set_working(size_t k);
-    void own_part(size_t k);
-    void at(bool evaluate);
-    bool decreases(size_t k);
+    void update_additive(size_t k);
+    void majorise_if_far();
+    void try_eta(size_t k, const std::vector<double>& blocks);
+    bool sufficient_decrease(size_t k);
     void solve(size_t k, size_t j, bool learn, double damping);
     struct Constants {
         std::vector<double> mean, variance;  // (product factors,)
     };
     bool solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found);
     void rescale_products(size_t k);
+    struct Coupling {  // of the factors of pairs in a tensor-product penalty; rank 0: none
+        CouplingTask task{0, nullptr, nullptr};
+        std::vector<double> rough, plain;
+    };
+    Coupling tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam);
+    void scale_sums(const ColumnArrays& own, int64_t codes, double damping, double jitter);
+    void add_constants(ColumnArrays& own, int64_t codes, const Constants& constants);
+    void update_factor_lam(const EngineColumn& column, ColumnArrays& own, const std::vector<double>& form,
+                           int64_t coupled);
     bool try_solve(size_t k, size_t j, bool learn, double damping, double jitter);
     void bound(size_t j, const ColumnArrays& own, double* mean);
     void quadratic_sweep(bool learn, bool learn_mains, bool backwards);
-    void guarded(size_t k, size_t j, bool learn);
-    bool accept(size_t k, bool forced);
-    void take_new();
+    void step_column(size_t k, size_t j, bool learn);
+    bool accept(size_t k, bool unchecked);
+    void accept_trial();
     void take_back(size_t k, size_t j);
     void keep(size_t k, size_t j);
     void restore(size_t k, size_t j);
-    void rest(size_t k, size_t j);
-    bool solve_mains(size_t k, const double* weight, const double* response, bool learn, double& intercept,
-                     std::vector<double>& coef, std::vector<double>& lam, double& trace);
-    void move_mains(size_t k, bool learn);
+    void drop_unsolved(size_t k, size_t j);
+    void sum_design(const double* weight, const double* rows, std::vector<double>& gram, std::vector<double>& sums);
+    bool solve_main_effects(size_t k, const double* weight, const double* response, bool learn, double& intercept,
+                            std::vector<double>& coef, std::vector<double>& lam, double& trace);
+    void step_main_effects(size_t k, bool learn);
     const TensorMargin& margin(size_t k, size_t j);
-    void learn_tensor(size_t k, double information);
+    void update_tensor_lam(size_t k, double information);
     double information(size_t k) const;
 
     const Passes& passes_;
@@ -200,10 +217,10 @@ class Engine {
     double total_ = 0.0, tempering_ = 0.0;
     std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     std::vector<std::vector<char>> states_;                   // one per linear predictor
-    std::vector<std::vector<std::vector<double>>> inserted_;  // variances that are in the row states: (eta, column)
-    std::vector<std::vector<double>> own_;                    // intercept and smooth main effects of all rows
+    std::vector<std::vector<std::vector<double>>> tempered_;  // variances that are in the row states: (eta, column)
+    std::vector<std::vector<double>> additive_;               // intercept and smooth main effects of all rows
     std::vector<std::vector<std::unique_ptr<TensorMargin>>> margins_;
-    std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, work_, response_;
+    std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, state_variance_, response_;
     std::vector<std::vector<SortedRows>> sorted_;  // (column, part), made when they are needed
     std::vector<char> add_tables_, remove_tables_, slopes_;
     std::vector<double> partial_;  // sums of codes that several tasks share

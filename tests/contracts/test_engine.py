@@ -131,7 +131,7 @@ def swept(fit, sweeps, engine):
 
 
 def assert_same(found, expected, within):
-    assert found.noise == pytest.approx(expected.noise, rel=within)
+    assert found.dispersion == pytest.approx(expected.dispersion, rel=within)
     assert found.damped == expected.damped
     for one, other in zip(found.linear_predictors, expected.linear_predictors, strict=True):
         own, reference = one.frozen(), other.frozen()
@@ -182,7 +182,7 @@ def test_steps_that_are_rejected_leave_smoothing_parameters():
 def test_threads_change_no_bit(family):
     fits = [fit_of(family, "spline_iid", 3, n=20_000, threads=threads) for threads in (1, 4)]
     one, four = (swept(fit, 2, True) for fit in fits)
-    assert one.noise == four.noise
+    assert one.dispersion == four.dispersion
     np.testing.assert_array_equal(one.rows.derivatives.eta, four.rows.derivatives.eta)
     for own, other in zip(one.linear_predictors, four.linear_predictors, strict=True):
         assert own.posterior.intercept == other.posterior.intercept

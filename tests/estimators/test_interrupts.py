@@ -68,7 +68,7 @@ def interrupted_once(monkeypatch, module, name):
         (cross_validate, "predict_at"),  # the search is judged
         (weights, "_weights_at"),  # within what follows it
         (ensemble, "merge"),  # members are merged
-        (members, "counted_alike"),
+        (members, "with_original_weights"),
     ],
 )
 def test_between_sweeps_the_fits_so_far_are_kept(monkeypatch, module, name):

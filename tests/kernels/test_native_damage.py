@@ -190,7 +190,7 @@ def test_an_engine_survives_what_it_refused():
         engine.linear_predictor(-1)
     engine.build(1.0)
     engine.sweep(True, True, False, 0.0)
-    engine.noise = np.nan
+    engine.dispersion = np.nan
     with pytest.raises(ArithmeticError):
         engine.sweep(True, True, False, 0.0)
 

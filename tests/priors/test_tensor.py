@@ -164,7 +164,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
     margins, surfaces = linear_predictor._margins(), linear_predictor.posterior.surfaces
     for j, k in combinations(range(3), 2):
         C = margins[j].coef @ margins[k].coef.T
-        data = designs[j].T @ (left[:, np.newaxis] * designs[k]) / state.noise
+        data = designs[j].T @ (left[:, np.newaxis] * designs[k]) / state.dispersion
         penalty_gradient = precisions(surfaces, margins, j, k) * C
         assert np.abs(data - penalty_gradient).max() < 0.01 * np.abs(penalty_gradient).max()
 

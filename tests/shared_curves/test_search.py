@@ -80,13 +80,13 @@ def test_candidates_have_the_orders_and_ranks_that_were_asked_for(
     ranks: dict[int, int], settings: Settings, expected: list[dict[int, int]]
 ) -> None:
     found = class_candidates(ranks, settings, scales=[False], n_rows=1_000)
-    assert [dict(one.how.ranks) if one.how else {} for one in found] == expected
+    assert [dict(one.curve_settings.ranks) if one.curve_settings else {} for one in found] == expected
 
 
 def test_settings_reach_the_candidates() -> None:
     found = class_candidates({2: 3}, Settings(rank=3, max_iter=5, tempering=0.4), scales=[False], n_rows=1_000)
-    assert {one.how.sweeps for one in found if one.how} == {5}
-    assert {one.how.tempering for one in found if one.how and one.how.learned} == {0.4}
+    assert {one.curve_settings.sweeps for one in found if one.curve_settings} == {5}
+    assert {one.curve_settings.tempering for one in found if one.curve_settings and one.curve_settings.learned} == {0.4}
 
 
 def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
@@ -98,9 +98,9 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
             race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.ranked)
     triple: list[ClassCandidate] = [one for one in cheap if one.stage == 2]
     assert [race.admits(one) for one in triple] == [True, False]
-    parent = next(one for one in race.candidates if one.how == triple[0].parent and not one.ranked)
+    parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.ranked)
     race.losses[parent.name] = np.full(100, 1.4)
     assert not race.admits(triple[0])
-    assert all(one.how is None or not one.ranked for one in race.left())
+    assert all(one.curve_settings is None or not one.ranked for one in race.left())
     race.losses[parent.name] = 1.2 + 4.0 * (-1.0) ** np.arange(100)  # as much, within the noise
     assert race.admits(triple[0])

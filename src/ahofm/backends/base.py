@@ -347,13 +347,13 @@ class Sweeper(Protocol):
         ...
 
     def sweep(
-        self, noise: float, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
+        self, dispersion: float, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
     ) -> tuple[float, int]:
         """All columns once, main effects jointly, smoothing parameters of pairs.
 
         Parameters
         ----------
-        noise : float
+        dispersion : float
             The dispersion.
         learn, learn_mains : bool
             Whether smoothing parameters of columns and pairs, and of main effects, are updated.
@@ -364,7 +364,7 @@ class Sweeper(Protocol):
 
         Returns
         -------
-        noise : float
+        dispersion : float
             The dispersion after it, where losses are quadratic.
         damped : int
             Steps without sufficient decrease.

@@ -1,7 +1,7 @@
 """The compiled backend: kernels in C++, and whole sweeps of variational fits without the interpreter.
 
 The engine (src/native/engine.cpp) does what ``fit.solvers.variational.coordinate_ascent`` does on working rows, without
-Python's lock: the contract tests hold the two together. It works on copies of the row vectors, made when a sweeper is,
+Python's lock: contract tests compare the two. It works on copies of the row vectors, made when a sweeper is,
 so that rows that were copied before stay what they were.
 """
 
@@ -130,15 +130,15 @@ class CpuSweeper:
         self._call(self._native.build, tempering)
 
     def sweep(
-        self, noise: float, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
+        self, dispersion: float, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
     ) -> tuple[float, int]:
         """All columns once, main effects jointly, smoothing parameters of pairs."""
         native = self._native
-        native.noise = noise
+        native.dispersion = dispersion
         self._call(native.sweep, learn, learn_mains, backwards, floor)
         self._rows.use_majorant, damped = native.use_majorant, native.damped
         native.damped = 0
-        return float(native.noise), int(damped)
+        return float(native.dispersion), int(damped)
 
     def learn_parameters(self) -> None:
         """The family's own parameters."""

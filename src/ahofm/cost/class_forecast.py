@@ -61,19 +61,19 @@ def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows
     search, members, count, width = scales * folds * mains * searched, scales * mains * fitted, 1, 0
     candidates = class_candidates(ranks, settings, scales=[False], n_rows=n_rows)
     for candidate in candidates:
-        how = candidate.how
-        if how is None:
+        curve_settings = candidate.curve_settings
+        if curve_settings is None:
             continue
         begun = time.process_time()
-        fit_factors(some, joint, start, replace(how, sweeps=2), 0, lambda _: False)
-        sweep = 0.5 * (time.process_time() - begun) * (2.0 if how.learned else 1.0)
-        sweeps = LIKELY_CLASS_SWEEPS * how.sweeps
+        fit_factors(some, joint, start, replace(curve_settings, sweeps=2), 0, lambda _: False)
+        sweep = 0.5 * (time.process_time() - begun) * (2.0 if curve_settings.learned else 1.0)
+        sweeps = LIKELY_CLASS_SWEEPS * curve_settings.sweeps
         tried = (scales if candidate.stage == 0 else 1) + (folds - 1) * 0.5  # half of them are out of the race
-        search += (1 if how.learned else SEARCH_STARTS) * tried * sweeps * sweep * searched
-        copies = LEARNED_STARTS if how.learned else FIXED_STARTS
+        search += (1 if curve_settings.learned else SEARCH_STARTS) * tried * sweeps * sweep * searched
+        copies = LEARNED_STARTS if curve_settings.learned else FIXED_STARTS
         likely = 1.0 / max(len(candidates) - 1, 1) if candidate.stage else 0.5
         members += likely * copies * sweeps * sweep * fitted
-        count, width = max(count, copies), max(width, sum(how.ranks.values()))
+        count, width = max(count, copies), max(width, sum(curve_settings.ranks.values()))
     per_factor, per_class = BUSY_CLASS_NUMBERS
     numbers = joint.design.shape[1] + per_factor * width + per_class * whole.rows.n_classes
     if settings.n_members != "auto":

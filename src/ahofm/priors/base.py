@@ -1,8 +1,8 @@
 """Gaussian priors of a column's functions, and the exact posterior that they allow.
 
 A function of a column is its values at the codes; a column kind is a Gaussian prior on them. The rows enter through
-sums per code alone: gram (codes, K, K) and rhs (codes, K) for K functions at a time, both divided by the noise
-variance. The posterior is
+sums per code alone: gram (codes, K, K) and rhs (codes, K) for K functions at a time, both divided by the dispersion.
+The posterior is
 
     precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.tuning.numerics import CENTRING_JITTER
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Centring:
     def of(cls, mass: Floats, U: Floats) -> Centring:
         """From U at the codes: (codes, K, K)."""
         inner = np.tensordot(mass, U, axes=1)
-        inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
+        inner += CENTRING_JITTER * np.trace(inner) * np.eye(len(inner))
         return cls(mass, np.asarray(np.linalg.inv(0.5 * (inner + inner.T)), dtype=np.float64))
 
     def shift(self, mean: Floats) -> Floats:

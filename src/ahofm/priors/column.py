@@ -19,6 +19,7 @@ from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
 from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
+from ahofm.tuning.numerics import LEAST_MASS
 
 Interactions: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
 """Prior of the factors of automatic columns."""
@@ -223,7 +224,7 @@ def level_functions(fraction: Floats, most: int) -> Floats:
     """Indicators (codes, m) of the most frequent levels, of mean zero and, before that, mean square one."""
     chosen = np.argsort(-fraction, kind="stable")[:most]
     found = np.zeros((len(fraction), len(chosen)))
-    found[chosen, np.arange(len(chosen))] = 1.0 / np.sqrt(np.maximum(fraction[chosen], 1e-12))
+    found[chosen, np.arange(len(chosen))] = 1.0 / np.sqrt(np.maximum(fraction[chosen], LEAST_MASS))
     return np.asarray(found - fraction @ found)
 
 

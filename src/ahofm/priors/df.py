@@ -28,6 +28,7 @@ from scipy.optimize import brentq
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.model import eigenvalues
+from ahofm.tuning.numerics import DF_BRACKET_STEP, DF_ROOT_TOL
 from ahofm.tuning.penalised import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
 
 DfKind: TypeAlias = Literal["residual", "hat"]
@@ -55,11 +56,11 @@ def smoothing_parameter_of(df: float, s: Floats, total: float, kind: DfKind = "r
 
     low = np.log(total / touched.max()) - 1.0
     while excess(low) < 0.0:
-        low -= 5.0
+        low -= DF_BRACKET_STEP
     high = np.log(total / touched.min()) + 1.0
     while excess(high) > 0.0:
-        high += 5.0
-    return float(np.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+        high += DF_BRACKET_STEP
+    return float(np.exp(brentq(excess, low, high, xtol=DF_ROOT_TOL[0], rtol=DF_ROOT_TOL[1])))
 
 
 def _range(least: int, most: int) -> str:

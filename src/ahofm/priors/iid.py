@@ -13,6 +13,8 @@ from ahofm.priors.base import Centring, Coefficients, FunctionPosterior, with_co
 from ahofm.priors.spline import SplinePrior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
 from ahofm.tuning import IID_BESIDE_SPLINE_LAM, IID_LAM
+from ahofm.tuning.numerics import LEAST_MASS
+from ahofm.tuning.starts import INITIAL_LEVEL_LAM
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class IIDPrior:
 
     def margin(self, values: Floats, mass: Floats) -> TensorMargin:
         """Functions with those values at the codes, as a margin of tensor products."""
-        return TensorMargin(np.sqrt(mass)[:, np.newaxis] * values, 1.0 / np.maximum(mass, 1e-12))
+        return TensorMargin(np.sqrt(mass)[:, np.newaxis] * values, 1.0 / np.maximum(mass, LEAST_MASS))
 
     def solve(
         self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
@@ -112,8 +114,8 @@ class SplineIIDPrior:
         return np.append(low, IID_BESIDE_SPLINE_LAM[0]), np.append(high, IID_BESIDE_SPLINE_LAM[1])
 
     def initial_lam(self, mean_square: float) -> Floats:
-        """Smoothing parameters for functions of that mean square; levels start small."""
-        return np.append(self.smooth.initial_lam(mean_square), 10.0 / mean_square)
+        """Smoothing parameters for functions of that mean square; independent effects start small."""
+        return np.append(self.smooth.initial_lam(mean_square), INITIAL_LEVEL_LAM / mean_square)
 
     def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
         """The posterior of K functions.

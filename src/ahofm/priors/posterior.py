@@ -28,6 +28,7 @@ from ahofm.tuning import (
     LEAST_START_SQUARE,
     RARE_CODE_ROWS,
 )
+from ahofm.tuning.numerics import LEAST_MAIN_SQUARE
 from ahofm.tuning.products import CONSTANT_PRECISION, LEAST_PRODUCT_SCALE
 
 
@@ -65,7 +66,7 @@ class ColumnPosterior:
         """No functions yet; the initial smoothing parameter is for a main effect of that mean square."""
         none = np.zeros((column.book.n_codes, 1))
         farthest = np.where(column.mass * n_rows < RARE_CODE_ROWS, FARTHEST_RARE_VALUE, FARTHEST_VALUE)
-        lam = column.main.initial_lam(max(square, 1e-6))[:, np.newaxis]
+        lam = column.main.initial_lam(max(square, LEAST_MAIN_SQUARE))[:, np.newaxis]
         return cls(column, farthest, none, none, lam, np.zeros((column.factors.n_groups, 0)))
 
     def with_column(self, column: ColumnPriors) -> ColumnPosterior:
@@ -114,7 +115,7 @@ class ColumnPosterior:
     def solved(
         self,
         sums: BlockSums,
-        noise: float,
+        dispersion: float,
         ranks: Sequence[int],
         *,
         learn: bool,
@@ -129,7 +130,7 @@ class ColumnPosterior:
         if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
             raise FailedError("sums over rows are not finite")
         for jitter in COLUMN_JITTERS:
-            gram, rhs = known_codes(sums.gram) / noise, known_codes(sums.rhs) / noise
+            gram, rhs = known_codes(sums.gram) / dispersion, known_codes(sums.rhs) / dispersion
             diagonal = np.einsum("bff->bf", gram)
             if damping:
                 rhs += damping * diagonal * known_codes(self.mean)

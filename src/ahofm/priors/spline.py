@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import Coefficients, FunctionPosterior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
-from ahofm.tuning import LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
+from ahofm.tuning import LARGEST_LAM, LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SplinePrior:
     values: Floats
     group: NDArray[np.intp]
     weight: Floats
-    largest_lam: float = 1e6
+    largest_lam: float = LARGEST_LAM[0]
     wiggly: NDArray[np.bool_] | None = None
     basis: Floats | None = None
 

@@ -39,6 +39,7 @@ from ahofm.tuning import (
     SURFACE_GONE,
     SURFACE_MOST_DF,
 )
+from ahofm.tuning.numerics import SURFACE_DF_BISECTIONS
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,12 @@ class TensorSmoothing:
     def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
         """One smoothing parameter for all pairs, in units of each column's least roughness, by degrees of freedom."""
         low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
-        units = np.repeat(_softest(margins)[:, np.newaxis], len(margins), axis=1)
+        units = np.repeat(_lam_units(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
         wanted = min(SURFACE_DF_PER_ROW * n_rows, SURFACE_DF_PER_COEFFICIENT * coefficients)
         unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
         precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
-        for _ in range(40):
+        for _ in range(SURFACE_DF_BISECTIONS):
             middle = 0.5 * (low + high)
             enough = (information / (information + np.exp(middle) * precision)).sum() <= wanted
             low, high = (low, middle) if enough else (middle, high)
@@ -139,7 +140,7 @@ class TensorSmoothing:
     def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
         """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
         along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
-        softest, up = _softest(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
+        lam_units, up = _lam_units(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
         least = LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE
         for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
@@ -149,7 +150,7 @@ class TensorSmoothing:
             precision = pairs.precision(now)
             left = information / (precision * (information + precision))
             free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
-            most = information * SURFACE_GONE * np.array([np.full(len(k), softest[j]), softest[k], np.ones(len(k))])
+            most = information * SURFACE_GONE * np.array([np.full(len(k), lam_units[j]), lam_units[k], np.ones(len(k))])
             bounds = SMALLEST_LAM, np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM)
             now = updated(now, free, quadratic_form, bounds, up=up, least=least)
             along[j, k], along[k, j] = now[0], now[1]
@@ -162,12 +163,12 @@ class TensorSmoothing:
         rough, plain = (np.exp(np.log(np.delete(part[j], j)).mean()) for part in (self.along, self.plain))
         return float(rough), float(plain)
 
-    def variance_trace(self, noise: float, total: float) -> float:
+    def variance_trace(self, dispersion: float, total: float) -> float:
         """Trace of the variance of all surfaces over the rows."""
-        return noise * min(self.edf, SURFACE_MOST_DF * total)
+        return dispersion * min(self.edf, SURFACE_MOST_DF * total)
 
 
-def _softest(margins: Sequence[TensorMargin]) -> Floats:
+def _lam_units(margins: Sequence[TensorMargin]) -> Floats:
     """Inverse of each column's least positive roughness; 1 where there is none."""
     least = np.array([np.min(margin.rough, where=margin.rough > 0.0, initial=np.inf) for margin in margins])
     return np.where(np.isfinite(least), 1.0 / least, 1.0)

@@ -23,8 +23,8 @@ class ClassCandidate:
     ----------
     ranked : bool
         Whether curves are smooth in the ranks of values, not in the values.
-    how : CurveSettings or None
-        None: main effects alone.
+    curve_settings : CurveSettings or None
+        How factors are fitted; None: main effects alone.
     stage : int
         Stage of the race in which it is fitted; expensive candidates come later.
     parent : CurveSettings or None
@@ -32,29 +32,29 @@ class ClassCandidate:
     """
 
     ranked: bool
-    how: CurveSettings | None = None
+    curve_settings: CurveSettings | None = None
     stage: int = 0
     parent: CurveSettings | None = None
 
     @property
     def order(self) -> int:
         """Highest order."""
-        return 1 if self.how is None else max(self.how.ranks)
+        return 1 if self.curve_settings is None else max(self.curve_settings.ranks)
 
     @property
     def name(self) -> str:
         """Name in summaries."""
         scale = "of ranks" if self.ranked else "of values"
-        if self.how is None:
+        if self.curve_settings is None:
             return f"main effects {scale}"
-        how = "learned" if self.how.learned else "early stopped"
-        ranks = " and ".join(f"{rank} of order {order}" for order, rank in self.how.ranks.items())
-        return f"{how} curves {scale} ({ranks})"
+        kind = "learned" if self.curve_settings.learned else "early stopped"
+        ranks = " and ".join(f"{rank} of order {order}" for order, rank in self.curve_settings.ranks.items())
+        return f"{kind} curves {scale} ({ranks})"
 
     def up_to(self, sweeps: int) -> ClassCandidate:
         """The same candidate, stopped after ``sweeps`` sweeps."""
-        assert self.how is not None
-        return replace(self, how=replace(self.how, sweeps=sweeps))
+        assert self.curve_settings is not None
+        return replace(self, curve_settings=replace(self.curve_settings, sweeps=sweeps))
 
 
 def class_candidates(
@@ -64,8 +64,8 @@ def class_candidates(
     ways = _ways(ranks, settings, n_rows)
     found = [ClassCandidate(ranked) for ranked in scales]
     for stage, several in enumerate(ways):
-        for how, parent in several:
-            found += [ClassCandidate(ranked, how, stage, parent) for ranked in scales]
+        for curve_settings, parent in several:
+            found += [ClassCandidate(ranked, curve_settings, stage, parent) for ranked in scales]
     return found
 
 

@@ -22,8 +22,9 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import CodedColumn, class_columns, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.search import Search, search
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, fit_mains
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, main_effects_job
 from ahofm.training.data import Data
+from ahofm.training.members import copies_of, stack_in_words
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.validation import gain_of
@@ -110,14 +111,14 @@ def fit_classes(
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved=saved, deadline=deadline)
     scales = list(problems.by_scale)
     joint = {k: JointDesign.of(own.columns, own.coded) for k, own in problems.by_scale.items()}
-    mains = runner.run_jobs([_mains(problems.by_scale[k], joint[k]) for k in scales], 1.0)
+    mains = runner.run_jobs([main_effects_job(problems.by_scale[k], joint[k]) for k in scales], 1.0)
     states = {k: state for k, state in zip(scales, mains, strict=True) if state is not None}
     if not states:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
     fits = {
         candidate.name: [ClassFit.of(problems.by_scale[k], joint[k], states[k])]
         for candidate in candidates
-        if candidate.how is None and (k := candidate.ranked) in states
+        if candidate.curve_settings is None and (k := candidate.ranked) in states
     }
     found = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
@@ -131,10 +132,6 @@ def fit_classes(
     mixes = {order: mix or [(1.0, first)] for order, mix in mixes.items()}
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     return _model(data, problems, mixes, fits, found, runner, seconds, settings, classes)
-
-
-def _mains(problem: ClassProblem, joint: JointDesign) -> Job:
-    return lambda report: fit_mains(problem, joint, report)
 
 
 def _mixes(
@@ -151,7 +148,7 @@ def _mixes(
     if stopped:
         return {order: [] for order in orders}
     ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # no validation rows: the robust scale
-    learned = [one for one in ranked if one.how is None or one.how.learned]
+    learned = [one for one in ranked if one.curve_settings is None or one.curve_settings.learned]
     return {order: [(1.0, [one for one in learned if one.order <= order][-1])] for order in orders}
 
 
@@ -165,8 +162,8 @@ def _members(
 ) -> dict[str, list[ClassFit]]:
     """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
     top = mixes[max(mixes)]
-    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.how is not None}
-    copies = _copies(wanted, {one.name: weight for weight, one in top}, settings)
+    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.curve_settings is not None}
+    copies = _starts_of(wanted, {one.name: weight for weight, one in top}, settings)
     jobs = [
         (name, _member(problems.by_scale[one.ranked], joint[one.ranked], states[one.ranked], one, (settings.seed, k)))
         for name, one in wanted.items()
@@ -180,28 +177,26 @@ def _members(
     return fits
 
 
-def _copies(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], settings: Settings) -> dict[str, int]:
+def _starts_of(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], settings: Settings) -> dict[str, int]:
     """Number of random starts per candidate; one for candidates that only lower orders use."""
     if settings.n_members != "auto" or settings.effort == "fast":
-        count = 1 if settings.n_members == "auto" else int(settings.n_members)
-        copies = dict.fromkeys(wanted, 1)
-        while top and sum(copies.values()) < count and (own := [n for n in wanted if n in top]):
-            copies[max(own, key=lambda name: top[name] / copies[name])] += 1
-        return copies
-    return {
-        name: 1 if name not in top else LEARNED_STARTS if one.how is not None and one.how.learned else FIXED_STARTS
-        for name, one in wanted.items()
-    }
+        return copies_of(list(wanted), top, 1 if settings.n_members == "auto" else int(settings.n_members))
+    return {name: _default_starts(one) if name in top else 1 for name, one in wanted.items()}
+
+
+def _default_starts(candidate: ClassCandidate) -> int:
+    learned = candidate.curve_settings is not None and candidate.curve_settings.learned
+    return LEARNED_STARTS if learned else FIXED_STARTS
 
 
 def _member(
     problem: ClassProblem, joint: JointDesign, start: ClassState, candidate: ClassCandidate, seed: Sequence[int]
 ) -> Job:
-    how = candidate.how
-    assert how is not None
+    curve_settings = candidate.curve_settings
+    assert curve_settings is not None
 
     def job(report: Report) -> ClassFit:
-        return ClassFit.of(problem, joint, fit_factors(problem, joint, start, how, seed, report))
+        return ClassFit.of(problem, joint, fit_factors(problem, joint, start, curve_settings, seed, report))
 
     return job
 
@@ -233,9 +228,7 @@ def _model(
         return mixture([_part(*own) for own in at(order)], books, problems.columns, constants, units)
 
     orders = list(mixes)
-    models = [
-        mixture([_part(*own) for own in at(order)], books, problems.columns, constants, units) for order in orders
-    ]
+    models = [mean(order) for order in orders]
     best = max(at(orders[-1]), key=lambda part: part[0])[1]
     smoothing = {order: np.zeros(len(books)) for order in models[-1][0].orders.all}
     for order, lam in best.smoothing_parameters.items():
@@ -269,9 +262,7 @@ def _part(weight: float, fit: ClassFit) -> MixturePart:
 
 def _interactions(mix: Mix, found: Search | None) -> Choice:
     """Stacking weights of the candidates and their validation losses, as text."""
-    parts = [f"{weight:.0%} {one.name}" for weight, one in sorted(mix, key=lambda part: -part[0])]
-    rest = 1.0 - sum(weight for weight, _ in mix)
-    text = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
+    text = stack_in_words([(weight, one.name) for weight, one in mix])
     if found is None:
         return Choice("interactions", text, "given")
     losses = ", ".join(f"{name} {loss:.4g}" for name, loss in found.losses.items())
@@ -283,7 +274,7 @@ def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
     parts = [
         f"{len(fits[one.name])} x {rank} at order {order}"
         for _, one in mix
-        if one.how is not None
-        for order, rank in one.how.ranks.items()
+        if one.curve_settings is not None
+        for order, rank in one.curve_settings.ranks.items()
     ]
     return Choice("rank", ", ".join(parts) or "none", "of the starts of each candidate, before factors were dropped")

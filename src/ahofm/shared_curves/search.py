@@ -18,7 +18,7 @@ from ahofm.shared_curves.candidates import ClassCandidate
 from ahofm.shared_curves.class_fit import predicted
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, fit_factors, fit_mains
+from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, fit_factors, main_effects_job
 from ahofm.training.runner import Job, Report, Runner
 from ahofm.training.validation import Split, class_parts, mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
@@ -31,6 +31,7 @@ from ahofm.tuning.classes import (
     SEARCH_STARTS,
     SWEEPS_JUDGED,
 )
+from ahofm.tuning.numerics import CLASS_STACKING_START, CLASS_STACKING_TOL
 
 
 @dataclass(frozen=True)
@@ -157,14 +158,14 @@ class Race:
 
     def left(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
-        return [one for one in self.candidates if one.how is None or self.near(one, OUT_OF_RACE)]
+        return [one for one in self.candidates if one.curve_settings is None or self.near(one, OUT_OF_RACE)]
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
         same = [one for one in self.candidates if one.ranked == candidate.ranked]
         if not any(self.near(one, OTHER_SCALE) for one in same):
             return False
-        parents = [one for one in same if one.how == candidate.parent]
+        parents = [one for one in same if one.curve_settings == candidate.parent]
         return candidate.parent is None or any(self.near(one, OUT_OF_RACE) for one in parents)
 
 
@@ -198,7 +199,7 @@ def _best_stop(candidate: ClassCandidate, paths: Sequence[dict[int, Floats]], ro
             best = loss, sweeps, eta
     assert best is not None
     loss, sweeps, eta = best
-    if candidate.how is not None and not candidate.how.learned:
+    if candidate.curve_settings is not None and not candidate.curve_settings.learned:
         candidate = candidate.up_to(sweeps)
     return Judged(candidate, eta, loss)
 
@@ -227,7 +228,7 @@ class Fold:
         own = {ranked: problems[ranked].take(part[0]) for ranked in scales}
         joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
         fraction = len(part[0]) / problems[scales[0]].rows.n_rows
-        mains = runner.run_jobs([_mains(own[k], joint[k]) for k in scales], fraction)
+        mains = runner.run_jobs([main_effects_job(own[k], joint[k]) for k in scales], fraction)
         unseen = {ranked: problems[ranked].take(part[1]) for ranked in scales}
         states = dict(zip(scales, mains, strict=True))
         return None if runner.stopped() else cls(own, joint, states, unseen, seed, fraction)
@@ -236,8 +237,8 @@ class Fold:
         """Linear predictors of the validation rows by number of sweeps; None if the fit is to stop."""
         jobs: list[Job] = []
         for candidate in candidates:
-            k, how = candidate.ranked, candidate.how
-            for start in range(_starts(how)):
+            k, curve_settings = candidate.ranked, candidate.curve_settings
+            for start in range(_starts(curve_settings)):
                 seed = (*self.seed, start)
                 jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.unseen[k]))
         stage = max((candidate.stage for candidate in candidates), default=0)
@@ -246,8 +247,8 @@ class Fold:
             return None
         paths, at = [], 0
         for candidate in candidates:
-            k, count = candidate.ranked, _starts(candidate.how)
-            if candidate.how is None:
+            k, count = candidate.ranked, _starts(candidate.curve_settings)
+            if candidate.curve_settings is None:
                 paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.unseen[k].coded)})
                 continue
             starts = found[at : at + count]
@@ -256,13 +257,9 @@ class Fold:
         return paths
 
 
-def _starts(how: CurveSettings | None) -> int:
+def _starts(curve_settings: CurveSettings | None) -> int:
     """Random starts of a candidate in cross-validation."""
-    return 0 if how is None else 1 if how.learned else SEARCH_STARTS
-
-
-def _mains(problem: ClassProblem, joint: JointDesign) -> Job:
-    return lambda report: fit_mains(problem, joint, report)
+    return 0 if curve_settings is None else 1 if curve_settings.learned else SEARCH_STARTS
 
 
 def _path(
@@ -274,24 +271,24 @@ def _path(
     unseen: ClassProblem,
 ) -> Job:
     """A fit, and its linear predictors of the validation rows after several numbers of sweeps; -1 is the last."""
-    how = candidate.how
-    assert how is not None
+    curve_settings = candidate.curve_settings
+    assert curve_settings is not None
 
     def job(report: Report) -> dict[int, Floats]:
         path: dict[int, Floats] = {}
         losses: dict[int, float] = {}
 
         def watch(sweeps: int, state: ClassState) -> bool:
-            if sweeps in SWEEPS_JUDGED or sweeps == how.sweeps:
+            if sweeps in SWEEPS_JUDGED or sweeps == curve_settings.sweeps:
                 path[sweeps] = predicted(problem, joint, state, unseen.coded)
                 losses[sweeps] = unseen.rows.loss(path[sweeps])
             best = min(losses, key=lambda at: losses[at], default=sweeps)
             return sweeps >= PATIENCE * best + 1
 
-        if how.learned:
-            state = fit_factors(problem, joint, start, how, seed, report)
+        if curve_settings.learned:
+            state = fit_factors(problem, joint, start, curve_settings, seed, report)
             return {-1: predicted(problem, joint, state, unseen.coded)}
-        fit_factors(problem, joint, start, how, seed, report, watch)
+        fit_factors(problem, joint, start, curve_settings, seed, report, watch)
         return path
 
     return job
@@ -317,7 +314,13 @@ def stacked(etas: Sequence[Floats], rows: ClassRows) -> Floats:
 
     room = {"type": "ineq", "fun": lambda v: 1.0 - v.sum(), "jac": lambda v: -np.ones(len(v))}
     found = minimize(
-        loss, 0.9 * equal, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * count, constraints=[room], tol=1e-7
+        loss,
+        CLASS_STACKING_START * equal,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * count,
+        constraints=[room],
+        tol=CLASS_STACKING_TOL,
     )
     weights = np.clip(np.nan_to_num(found.x), 0.0, 1.0)
     return np.asarray(weights / max(weights.sum(), 1.0))

@@ -13,8 +13,8 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.factors import SharedFactors, random_curves
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
-from ahofm.training.runner import Report
-from ahofm.tuning import REBUILD_SWEEPS
+from ahofm.training.runner import Job, Report
+from ahofm.tuning import REBUILD_SWEEPS, SETTLED_SWEEPS
 from ahofm.tuning.classes import (
     LEARNING_FROM,
     LEAST_CLASS_LOSS,
@@ -23,6 +23,7 @@ from ahofm.tuning.classes import (
     MAIN_CLASS_STEPS,
     MAIN_CLASS_TOL,
     RISE,
+    SHARED_FEWEST_SWEEPS,
     SHARED_TOL,
     SHARED_WARM_SWEEPS,
 )
@@ -96,6 +97,11 @@ def fit_mains(problem: ClassProblem, joint: JointDesign, report: Report) -> Clas
     return state
 
 
+def main_effects_job(problem: ClassProblem, joint: JointDesign) -> Job:
+    """:func:`fit_mains` of these rows, as a job of a runner."""
+    return lambda report: fit_mains(problem, joint, report)
+
+
 def main_sweep(
     problem: ClassProblem, joint: JointDesign, state: ClassState, *, learn: bool, bound: bool = False
 ) -> None:
@@ -120,7 +126,7 @@ def fit_factors(
     problem: ClassProblem,
     joint: JointDesign,
     start: ClassState,
-    how: CurveSettings,
+    curve_settings: CurveSettings,
     seed: Sequence[int] | int,
     report: Report,
     watch: Watch | None = None,
@@ -132,7 +138,7 @@ def fit_factors(
     problem, joint : ClassProblem, JointDesign
     start : ClassState
         Main effects; it is not changed.
-    how : CurveSettings
+    curve_settings : CurveSettings
     seed : int or sequence of int
     report : function of the mean loss after a sweep
         Sweeps end when it returns True.
@@ -140,26 +146,26 @@ def fit_factors(
         Likewise.
     """
     rows, columns = problem.rows, problem.columns
-    curves = random_curves(columns, sum(how.ranks.values()), np.random.default_rng(seed))
-    factors = SharedFactors(how.ranks, columns, problem.coded, curves)
+    curves = random_curves(columns, sum(curve_settings.ranks.values()), np.random.default_rng(seed))
+    factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
     state = ClassState(start.mains.copy(), factors, start.eta + factors.eta())
     tempering = 0.0
-    if how.learned:
-        tempering = tempering_of(problem, start.eta) if how.tempering is None else how.tempering
+    if curve_settings.learned:
+        tempering = tempering_of(problem, start.eta) if curve_settings.tempering is None else curve_settings.tempering
     before, small, bound = np.inf, 0, False
-    for sweep in range(how.sweeps):
-        learn = how.learned and sweep >= SHARED_WARM_SWEEPS
+    for sweep in range(curve_settings.sweeps):
+        learn = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS
         if learn and sweep == SHARED_WARM_SWEEPS:
             factors.temper(tempering)
         shared_sweep(problem, joint, state, sweep, learn=learn, bound=bound)
         loss = rows.loss(state.eta) / rows.total
         bound = bound or loss > RISE * before
-        small = small + 1 if abs(before - loss) < how.tol * max(loss, LEAST_CLASS_LOSS) else 0
+        small = small + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0
         stop = report(loss)
         if watch is not None:
             stop = watch(sweep + 1, state) or stop
-        if stop or (how.learned and small >= 3 and sweep > SHARED_WARM_SWEEPS + 8):
+        if stop or (curve_settings.learned and small >= SETTLED_SWEEPS and sweep > SHARED_FEWEST_SWEEPS):
             break
         before = loss
     return state

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Reason, Record
 from ahofm.threads import thread_count
+from ahofm.tuning.numerics import POLL_SECONDS
 
 T = TypeVar("T")
 
@@ -153,7 +154,7 @@ class Runner:
         with ThreadPoolExecutor(n_threads, thread_name_prefix="ahofm-fit") as pool:
             futures = [pool.submit(task) for task in tasks]
             with self.interruptible():
-                while wait(futures, timeout=0.1).not_done:  # a wait without timeout does not see Ctrl-C
+                while wait(futures, timeout=POLL_SECONDS).not_done:  # a wait without timeout does not see Ctrl-C
                     pass
             return [future.result() for future in futures]
 

@@ -15,16 +15,16 @@ from ahofm.tuning import (
     FOLDED_ROWS,
     FOLDS,
     HOLDOUT_PARTS,
+    NON_DISPERSED_VALIDATION_ROWS,
     RARE_SEARCH_ROWS,
     SEARCH_ROWS,
-    TELLING_ROWS,
 )
 from ahofm.tuning.classes import (
     CLASS_FOLDED_ROWS,
     CLASS_FOLDS,
     CLASS_SEARCH_ROWS,
     CLASS_VALIDATION_ROWS,
-    TELLING_FOLDED_ROWS,
+    NON_DISPERSED_FOLDED_ROWS,
 )
 
 Split: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -40,7 +40,7 @@ def folds(n_rows: int, seed: int, n_folds: int = FOLDS, *, dispersed: bool = Tru
 
 
 def _folds_of(n_rows: int, n_folds: int, *, dispersed: bool) -> int:
-    return n_folds if n_rows <= (FOLDED_ROWS if dispersed else TELLING_FOLDED_ROWS) else 1
+    return n_folds if n_rows <= (FOLDED_ROWS if dispersed else NON_DISPERSED_FOLDED_ROWS) else 1
 
 
 def validation_split(
@@ -59,7 +59,7 @@ def validation_split(
 
 def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
     """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
-    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, TELLING_ROWS)
+    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, NON_DISPERSED_VALIDATION_ROWS)
     if rare:
         fitted = max(fitted, min(RARE_SEARCH_ROWS, n_rows // 3))
     return fitted, min(rest, n_rows - fitted)
@@ -99,7 +99,7 @@ def class_parts(y: NDArray[np.intp], seed: int) -> list[Split]:
         place[order] = np.arange(len(y)) % CLASS_FOLDS
         return [(np.flatnonzero(place != part), np.flatnonzero(place == part)) for part in range(CLASS_FOLDS)]
     place[order] = np.arange(len(y))
-    fitted = min(CLASS_SEARCH_ROWS, 4 * len(y) // 5)
+    fitted = min(CLASS_SEARCH_ROWS, (HOLDOUT_PARTS - 1) * len(y) // HOLDOUT_PARTS)
     rest = min(CLASS_VALIDATION_ROWS, len(y) - fitted)
     chosen = _evenly(order, fitted)
     left = order[~np.isin(order, chosen)]

@@ -196,7 +196,7 @@ SUFFICIENT_DECREASE = 0.25
 LARGE_ETA = 20.0
 """From a linear predictor of that size on a family's majorant replaces curvatures, which have all but vanished."""
 
-LEAST_NOISE, ROUNDING = 1e-9, 1e-12
+LEAST_DISPERSION, ROUNDING = 1e-9, 1e-12
 """Least dispersion, in units of the target's variance; rounding of a sum of losses, relative to it."""
 
 MAIN_HALVINGS = 8
@@ -280,7 +280,7 @@ weight. Weight alone: puma32h .0054 to .0074, it is chance which of equal candid
 RARE_SEARCH_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance (measured on claims)."""
 
-TELLING_ROWS = 100_000
+NON_DISPERSED_VALIDATION_ROWS = 100_000
 """Validation rows, at most, where a row tells less: 20,000 have too few rare events to judge pairs (claims)."""
 
 LEAST_WEIGHT = 0.05
@@ -310,7 +310,7 @@ VARIANCE_ROWS = 5_000
 LEAST_ERROR = 0.01
 """Of the root mean square: an error of zero says nothing of precision."""
 
-EQUALLY_PRECISE = 0.2
+LEAST_STD_OF_LOG_STD = 0.2
 """Standard deviation of the logarithms of standard deviations, below which weights are not worth a fit."""
 
 FARTHEST_WEIGHT = 20.0
@@ -321,7 +321,7 @@ FARTHEST_WEIGHT = 20.0
 MEMBERS = 3
 """Ensemble members up to ``FEW_ROWS``; see there."""
 
-LEAST_VARIANCE, LEAST_VARIANCE_OF_NOISE = 1e-5, 0.01
+LEAST_VARIANCE, LEAST_VARIANCE_RATIO = 1e-5, 0.01
 """Factors whose term has a smaller fraction of the target's variance, and of the noise's variance, are dropped."""
 
 FAR_ETA, SILENT_CURVATURE = 20.0, 1e-8
@@ -341,7 +341,7 @@ SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
 PASSES, PASSES_BELOW = 44, 12
 """Over all rows, at most: at the highest order, and at each of those below."""
 
-LEAST_OVER_NOISE = 0.1
+LEAST_SIGNAL_TO_NOISE = 0.1
 """Least ratio of a term's variance to that by noise. Below 1: it was shrunk, and more rows may find more. Measured: 1
 loses real factors now and then (Poisson random walks .045 to .084)."""
 

@@ -21,9 +21,9 @@ MAIN_CLASS_STEPS, LEARNING_FROM, MAIN_CLASS_TOL = 30, 3, 2e-4
 """Steps of main effects before factors, at most; from which of them on smoothing parameters are learned; they end when
 the loss changes by less than that fraction."""
 
-SHARED_WARM_SWEEPS, SHARED_TOL = 5, 2e-3
-"""First sweeps with smoothing parameters as they are and partners taken as known; sweeps end after three that change
-the loss by less than that fraction."""
+SHARED_WARM_SWEEPS, SHARED_FEWEST_SWEEPS, SHARED_TOL = 5, 13, 2e-3
+"""First sweeps with fixed smoothing parameters and no variance of the partners; sweeps that learned fits make at least;
+these end after ``SETTLED_SWEEPS`` that change the loss by less than that fraction."""
 
 LOADING_RIDGE = 0.05
 """Ridge of the initial loadings, relative to the mean squares of the terms. Not varied."""
@@ -95,7 +95,7 @@ UNASKED_ALONE_SWEEPS = 30
 what was asked for. Measured on splits 200 to 205 of 12 sets of two classes: log-loss after 8 sweeps in all, and after
 up to 308, differs by .0001 +- .0002; where smooth parts and random walks share an effect, sweeps can be hundreds."""
 
-TELLING_FOLDED_ROWS = 8_000
+NON_DISPERSED_FOLDED_ROWS = 8_000
 """Most rows of a fit with folds, for families without dispersion: a label contains less information than a measurement,
 and some hundred validation rows of two classes hardly distinguish candidates. Measured on splits 200 to 205 of ada
 (3,317 rows) and adult (5,000 of them): log-loss .3086 to .3052 and .2899 to .2861, better in 12 of 12, at 1.5 to 1.9

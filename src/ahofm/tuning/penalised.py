@@ -32,6 +32,9 @@ SUFFICIENT_SLOPE, FLATTER_SLOPE, LINE_SEARCH_STEPS = 1e-4, 0.9, 40
 """Weak Wolfe conditions with the usual values for quasi-Newton steps (Nocedal and Wright, 2006, section 3.1), of
 sufficient decrease and of curvature; steps of a line search at most."""
 
+LEAST_BRACKET = 1e-10
+"""Relative length of the interval of step lengths at which a line search ends."""
+
 LEAST_CURVATURE = 1e-12
 """Of a move that L-BFGS remembers, relative to the squared change of the gradient: less is rounding."""
 

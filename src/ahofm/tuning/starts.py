@@ -25,5 +25,9 @@ terms of triples and higher orders begin with the second times the standard devi
 START_ETA_STD = 0.1, 1.0
 """Bounds of that standard deviation."""
 
+INITIAL_LEVEL_LAM = 10.0
+"""Initial smoothing parameter of independent effects beside a spline, over that of functions of the same mean square:
+the spline comes first. Not varied."""
+
 COVARIANCE_ROWS = 4_096
 """Rows whose products are summed at a time: they fit the cache."""

@@ -459,12 +459,12 @@ def test_candidates_that_go_on():
     pairs = y[:, np.newaxis] + noise * [0.2, 0.201, 3.0]
     response = Response(Gaussian(), y, np.ones(1000), None)
     scores = Scores((1, 2), np.stack([mains, pairs], axis=2)[:, np.newaxis], response)
-    assert scores.worth_going_on(3) == {0, 1}
-    assert scores.worth_going_on(1) == {0, 1}
+    assert scores.survivors(3) == {0, 1}
+    assert scores.survivors(1) == {0, 1}
     behind = Scores((1, 2), np.stack([mains, pairs * [1.0, 1.5, 1.0]], axis=2)[:, np.newaxis], response)
-    assert behind.worth_going_on(1) == {0}
+    assert behind.survivors(1) == {0}
     useless = Scores((1, 2), np.stack([mains, mains + np.array([0.5, 0.4, 0.6])], axis=2)[:, np.newaxis], response)
-    assert useless.worth_going_on(3) == {1}
+    assert useless.survivors(3) == {1}
 
 
 def test_shared_main_effects_go_to_a_candidate_that_is_fitted_anyway():

@@ -13,7 +13,7 @@ from ahofm.families import Gaussian, Poisson
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import candidates, ensemble
 from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for
-from ahofm.fit.stacking.cross_validate import counted_alike, cross_validate, weighted
+from ahofm.fit.stacking.cross_validate import cross_validate, weighted, with_original_weights
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict
@@ -109,11 +109,11 @@ def test_noise_is_that_of_rows_that_count_alike():
     plain, precise = precise_work(X, mean_of(X) + spread_of(X) * rng.normal(size=4000))
     staged = replace(precise, ranks={}).staged_fit(WEIGHTED[0], 0, 0)
     fits = staged.run(lambda _: False)
-    (found,) = counted_alike(fits, precise, plain)
+    (found,) = with_original_weights(fits, precise, plain)
     squares = (plain.response.y - predict(fits[0], plain.books, plain.table)[:, 0]) ** 2
     times = squares.mean() / np.average(squares, weights=precise.response.weight)
     assert times > 1.5
-    assert found[0].noise == pytest.approx(times * fits[0][0].noise)
+    assert found[0].dispersion == pytest.approx(times * fits[0][0].dispersion)
     assert found[0].predictor is fits[0][0].predictor
 
 

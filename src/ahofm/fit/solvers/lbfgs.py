@@ -14,7 +14,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.base import Objective, State
 from ahofm.model import Reason
-from ahofm.tuning.penalised import FLATTER_SLOPE, LEAST_CURVATURE, LINE_SEARCH_STEPS, SUFFICIENT_SLOPE
+from ahofm.tuning.penalised import FLATTER_SLOPE, LEAST_BRACKET, LEAST_CURVATURE, LINE_SEARCH_STEPS, SUFFICIENT_SLOPE
 
 Evaluated = tuple[Floats, float, Floats]
 """Coefficients, the objective there and its gradient."""
@@ -128,6 +128,6 @@ def wolfe_search(at: Callable[[float], Evaluated], value: float, slope: float, d
                 break
             low = t
         t = 0.5 * (low + high) if np.isfinite(high) else 2.0 * t
-        if high - low <= 1e-10 * high:
+        if high - low <= LEAST_BRACKET * high:
             break
     return best

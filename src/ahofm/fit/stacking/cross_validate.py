@@ -28,7 +28,7 @@ from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
-from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
+from ahofm.tuning import FARTHEST_WEIGHT, LEAST_ERROR, LEAST_STD_OF_LOG_STD, RACED_ORDER, VARIANCE_ROWS
 from ahofm.tuning.classes import CALIBRATION_BINS
 from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
 
@@ -185,7 +185,7 @@ class _Race:
         products = [number for number in range(len(self._staged_fits)) if number not in others]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
-            going = {others[k] for k in self._scores(others).worth_going_on(count)}
+            going = {others[k] for k in self._scores(others).survivors(count)}
             for staged in (staged for number in others if number not in going for staged in self._staged_fits[number]):
                 before = staged.job.total
                 staged.ranks = Orders(staged.ranks).up_to(RACED_ORDER)
@@ -274,21 +274,21 @@ def weighted(
     if runner.reason is not None:
         return None
     log_std = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
-    if not np.std(log_std) >= EQUALLY_PRECISE:  # also if it is NaN
+    if not np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
         return None
     weight = np.exp(-log_std)
     weight = np.clip(weight / np.median(weight), 1.0 / FARTHEST_WEIGHT, FARTHEST_WEIGHT)
     return problem.weighted(weight / problem.response.mean_of(weight))
 
 
-def counted_alike(fits: Sequence[Fit], precise: TrainingProblem, problem: TrainingProblem) -> list[Fit]:
-    """Fits to weighted rows, with the noise variance restated for the original weights."""
+def with_original_weights(fits: Sequence[Fit], precise: TrainingProblem, problem: TrainingProblem) -> list[Fit]:
+    """Fits to weighted rows, with the dispersion restated for the original weights."""
     found = []
     for fit in fits:
         squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
         theirs, own = problem.response.mean_of(squares), precise.response.mean_of(squares)
         times = theirs / own if own > 0.0 else 1.0
-        found.append(tuple(replace(part, noise=times * part.noise) for part in fit))
+        found.append(tuple(replace(part, dispersion=times * part.dispersion) for part in fit))
     return found
 
 

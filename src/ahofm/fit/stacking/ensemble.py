@@ -30,9 +30,10 @@ from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
+from ahofm.training.members import stack_in_words
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_VARIANCE_OF_NOISE, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
+from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_VARIANCE_RATIO, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
 
 
 def fit_variational(
@@ -173,13 +174,12 @@ def _interactions(
 ) -> Choice:
     """Stacking weights at the highest order, and the validation errors behind them, as text."""
     top = max(problem.ranks, default=1)
-    parts = [
-        f"{weight:.0%} {candidates[candidate].name}{'' if below == PRODUCT else f' at order {below}'}"
-        for (candidate, below), weight in sorted(weights[top].items(), key=lambda item: -item[1])
-        if candidate < len(candidates)
-    ]
-    rest = 1.0 - sum(weights[top].values())
-    mix = ", ".join([*parts, *([f"{rest:.0%} constant"] if rest > 1e-9 else [])])
+    mix = stack_in_words(
+        [
+            (weight, f"{candidates[candidate].name}{'' if below == PRODUCT else f' at order {below}'}")
+            for (candidate, below), weight in weights[top].items()
+        ]
+    )
     if scores is None and len(candidates) > 1 and weights[top] != {(0, 1): LEAST_WEIGHT}:
         why = "not compared: the fit ended before that"
     elif scores is None:
@@ -257,7 +257,7 @@ def merge(
     lower = tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True))
     last = at_order(orders[-1])
     best = max(last, key=lambda part: part[0])[1][0]
-    noise = sum(weight * fit[0].noise for weight, fit in last) / sum(weight for weight, _ in last)
+    dispersion = sum(weight * fit[0].dispersion for weight, fit in last) / sum(weight for weight, _ in last)
     model = Model(
         data.encoder,
         data.family,
@@ -268,15 +268,15 @@ def merge(
         trace,
         lower,
         choices,
-        noise * problem.dispersion_unit if data.family.dispersed else None,
+        dispersion * problem.dispersion_unit if data.family.dispersed else None,
     )
     return model if problem.response.quadratic else _checked(model, data)
 
 
 def _good(copies: Sequence[Fit]) -> list[Fit]:
-    """Fits by one candidate, without those from starts that ended at a much higher noise variance."""
-    least = min((copy[0].noise for copy in copies), default=0.0)
-    return [copy for copy in copies if copy[0].noise <= MUCH_WORSE * least]
+    """Fits by one candidate, without those from starts that ended at a much higher dispersion."""
+    least = min((copy[0].dispersion for copy in copies), default=0.0)
+    return [copy for copy in copies if copy[0].dispersion <= MUCH_WORSE * least]
 
 
 def _checked(model: Model, data: Data) -> Model:
@@ -365,5 +365,5 @@ def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequenc
             np.prod([mass @ values[:, own] for mass, values in zip(masses, stage_result.values, strict=True)], 0) ** 2
         )
     return np.asarray(
-        (weight * loading) ** 2 * size > min(LEAST_VARIANCE, LEAST_VARIANCE_OF_NOISE * stage_result.noise)
+        (weight * loading) ** 2 * size > min(LEAST_VARIANCE, LEAST_VARIANCE_RATIO * stage_result.dispersion)
     )

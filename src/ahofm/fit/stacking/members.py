@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
-from ahofm.fit.stacking.cross_validate import counted_alike
+from ahofm.fit.stacking.cross_validate import with_original_weights
 from ahofm.fit.stacking.problem import Plan, TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.weights import StackingWeights, copies_of
+from ahofm.fit.stacking.weights import StackingWeights
+from ahofm.training.members import copies_of
 from ahofm.training.runner import Deadline
 from ahofm.tuning import (
     FAST_INTERACTIONS,
@@ -117,7 +118,11 @@ def fit_members(
         Not fitted again, if it is among them.
     """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
-    copies = copies_of(wanted, weights[max(weights)], len(plan.members))
+    of_candidate = {
+        candidate: sum(weight for (other, _), weight in weights[max(weights)].items() if other == candidate)
+        for candidate in wanted
+    }
+    copies = copies_of(wanted, of_candidate, len(plan.members))
     highest = {
         candidate: max(below for part in weights.values() for other, below in part if other == candidate)
         for candidate in wanted
@@ -169,7 +174,7 @@ def _fit_members(
         staged_fits, None if problem.refined else name
     )  # posteriors, from which a refinement starts, are not kept
     found = [
-        counted_alike(fits, precise, problem) if candidates[candidate].weighted else fits
+        with_original_weights(fits, precise, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
     ]
     settled = all(staged.settled for staged in staged_fits)

@@ -27,6 +27,7 @@ from ahofm.tuning import (
     SURELY_BEHIND,
     WORST_LOSS,
 )
+from ahofm.tuning.numerics import STACKING_HALVINGS, STACKING_TOL, SUM_PENALTY
 
 StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
 """Weights of (candidate, order) in a weighted mean; one minus their sum is the weight of a constant."""
@@ -84,7 +85,7 @@ class Scores:
         """
         return self._mixture(self.supported(order))
 
-    def worth_going_on(self, count: int) -> set[int]:
+    def survivors(self, count: int) -> set[int]:
         """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
 
         Where interactions are not supported so far, the best candidate alone: there may be triples without pairs.
@@ -173,7 +174,7 @@ class Scores:
         derivatives = response.derivatives(columns @ weights)
         for _ in range(1 if response.quadratic else STACKING_STEPS):
             step = _least_squares(columns, prior_weights, response, derivatives) - weights
-            for _ in range(6):
+            for _ in range(STACKING_HALVINGS):
                 after = response.derivatives(columns @ (weights + step))
                 if response.quadratic or response.mean_of(after.value) <= response.mean_of(derivatives.value):
                     break
@@ -181,7 +182,7 @@ class Scores:
             else:
                 break
             weights, derivatives = weights + step, after
-            if np.abs(step).max() < 1e-3:
+            if np.abs(step).max() < STACKING_TOL:
                 break
         return weights
 
@@ -251,13 +252,13 @@ def _least_squares(columns: Floats, prior_weights: Floats, response: Response, d
     roots = np.sqrt(weight)
     target = np.divide(weighted_response, roots, out=np.zeros_like(weighted_response), where=roots > 0.0).ravel()
     matrix = (columns * roots[:, :, np.newaxis]).reshape(len(target), -1)
-    noise = 1.0
+    std = 1.0
     if response.family.dispersed:
         best = np.square(matrix - target[:, np.newaxis]).sum(axis=0).min() / len(columns)
-        noise = float(np.sqrt(max(best, np.finfo(float).tiny)))
+        std = float(np.sqrt(max(best, np.finfo(float).tiny)))
     count = matrix.shape[1]
-    ridge = np.sqrt(EQUAL_WEIGHTS_ROWS) * noise
-    firm = 1e3 * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
+    ridge = np.sqrt(EQUAL_WEIGHTS_ROWS) * std
+    firm = SUM_PENALTY * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
     stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
     weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [firm]]))
     return np.asarray(weights / weights.sum())
@@ -275,14 +276,3 @@ def predict_at(
 ) -> Floats:
     """Linear predictors (n, K) at values whose positions in the codebooks are known."""
     return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
-
-
-def copies_of(wanted: Sequence[int], weights: StackingWeights, count: int) -> dict[int, int]:
-    """Number of ensemble members of each candidate: at least one, the rest in proportion to the stacking weights."""
-    total = {
-        candidate: sum(weight for (other, _), weight in weights.items() if other == candidate) for candidate in wanted
-    }
-    copies = dict.fromkeys(wanted, 1)
-    while sum(copies.values()) < count:
-        copies[max(wanted, key=lambda candidate: total[candidate] / copies[candidate])] += 1
-    return copies

@@ -11,7 +11,7 @@ from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.solvers.subsample.objective import tables_of
 from ahofm.fit.solvers.subsample.refine import pruned
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.tuning import LEAST_OVER_NOISE
+from ahofm.tuning import LEAST_SIGNAL_TO_NOISE
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
@@ -37,7 +37,7 @@ def test_a_factor_stays_while_its_variance_compares_with_its_noise_in_some_predi
         own = []
         for posterior in posteriors:
             edf = sum(block.factors.edf[:, at].sum() for block in posterior.blocks)
-            own.append(LEAST_OVER_NOISE * max(edf, 1.0) / variance_by_hand(posterior, order, 1 + at))
+            own.append(LEAST_SIGNAL_TO_NOISE * max(edf, 1.0) / variance_by_hand(posterior, order, 1 + at))
         limits.append(min(own))
     pairs = sorted(limits[:2])
     for information, rank in ((0.99 * pairs[1], 1), (1.01 * pairs[1], 2), (1e-9, 1), (1e300, 2)):

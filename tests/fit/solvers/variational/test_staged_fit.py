@@ -85,11 +85,11 @@ def test_what_stages_are_judged_by(monkeypatch, family, level, noise, risen):
     response = Response(family.filled(np.arange(4.0), np.ones(4)), np.arange(4.0), np.ones(4), None)
     state = started(response)
     monkeypatch.setattr(VariationalState, "objective", lambda _: 0.2)
-    state.noise = 1.0
+    state.dispersion = 1.0
     reference = state.reference()
     assert reference == (1.0, 1.0), "losses count from those of constants on"
     monkeypatch.setattr(VariationalState, "objective", lambda _: level)
-    state.noise = noise
+    state.dispersion = noise
     assert state.risen(reference) == risen
     assert state.risen(reference, ends=True) == level
 
@@ -288,7 +288,7 @@ def assert_equal_fits(fits, others):
     for fit, other in zip(fits, others, strict=True):
         for one, partner in zip(fit, other, strict=True):
             assert one.predictor.intercept == partner.predictor.intercept
-            assert one.noise == partner.noise
+            assert one.dispersion == partner.dispersion
             for part in ("coef", "centring"):
                 for own, theirs in zip(getattr(one.predictor, part), getattr(partner.predictor, part), strict=True):
                     np.testing.assert_array_equal(own, theirs)

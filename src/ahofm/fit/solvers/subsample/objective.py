@@ -142,12 +142,12 @@ def smooth_main_of(posterior: Posterior, additive: AdditiveDesign, j: int, at: s
 
 
 def uncertainty_of(
-    block: ColumnPosterior, expected_sums: BlockSums, plain: ColumnSums, noise: float
+    block: ColumnPosterior, expected_sums: BlockSums, plain: ColumnSums, dispersion: float
 ) -> tuple[Floats, Floats]:
     """Slope and curvature of U at each code: what sums with variances have over sums without."""
     slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - plain.g
     ridge = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", plain.h)
-    return known_codes(slope) / noise, np.maximum(known_codes(ridge), 0.0) / noise
+    return known_codes(slope) / dispersion, np.maximum(known_codes(ridge), 0.0) / dispersion
 
 
 @dataclass(frozen=True)
@@ -178,14 +178,14 @@ class RefinementObjective:
         rows: LossRows,
         sample: LossRows,
         expected_sums: Sequence[Sequence[BlockSums]],
-        noise: float,
+        dispersion: float,
     ) -> None:
         """Curvatures come from the sample."""
-        self.rows, self.noise = rows, noise
+        self.rows, self.dispersion = rows, dispersion
         self.ranks = posteriors[0].ranks
         tables = tuple(tables_of(posterior, additive) for posterior in posteriors)
         self.ends = np.cumsum([0, *(block.column.book.n_codes for block in posteriors[0].blocks)])
-        scale = rows.total / sample.total / noise
+        scale = rows.total / sample.total / dispersion
         self.functions: list[list[Functions]] = []
         self.information = np.empty(len(posteriors))
         for k, (posterior, whole) in enumerate(zip(posteriors, tables, strict=True)):
@@ -195,7 +195,7 @@ class RefinementObjective:
                 known = sample.curvature(tables, k, j)
                 gram = scale * known_codes(known.h)
                 self.information[k] = float(gram[:, 0, 0].sum())
-                lean, ridge = uncertainty_of(block, expected_sums[k][j], known, noise)
+                lean, ridge = uncertainty_of(block, expected_sums[k][j], known, dispersion)
                 own += functions_of(block, at, gram, lean, ridge)
                 own += smooth_main_of(posterior, additive, j, at, gram)
             self.functions.append(own)
@@ -234,13 +234,13 @@ class RefinementObjective:
     def value(self, u: Floats) -> tuple[float, list[Floats], Floats]:
         """Objective, slopes at the codes (intercepts first), and slopes by the coefficients; one pass."""
         loss, slopes = self.rows.sums(self.at(u))
-        value = loss / self.noise
-        at_codes = [np.array([part.intercept for part in slopes]) / self.noise]
+        value = loss / self.dispersion
+        at_codes = [np.array([part.intercept for part in slopes]) / self.dispersion]
         gradient = np.empty_like(u)
         gradient[: len(slopes)] = at_codes[0]
         for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
             cost, lean = function.uncertainty(part)
-            own = _take(slopes[k], function) / self.noise + lean
+            own = _take(slopes[k], function) / self.dispersion + lean
             at_codes.append(own)
             gradient[at] = function.slope(own, part)
             value += function.penalty(part) + cost

@@ -43,12 +43,13 @@ from ahofm.tuning import (
     DESCENTS,
     ENOUGH_DECREASE,
     FLOAT64_PASS_ROWS,
-    LEAST_OVER_NOISE,
+    LEAST_SIGNAL_TO_NOISE,
     PASSES,
     PASSES_BELOW,
     QUASI_NEWTON_MEMORY,
     SAMPLE_ROWS,
 )
+from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
 from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 
 Progress = Callable[[float, float], bool]
@@ -61,7 +62,7 @@ def refined(
     rows: LossRows,
     sample: LossRows,
     expected_sums: Sequence[Sequence[BlockSums]],
-    noise: float,
+    dispersion: float,
     *,
     most_passes: int,
     progress: Progress,
@@ -73,7 +74,7 @@ def refined(
     ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances
     in. The state after every step is kept as ``name``.
     """
-    objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, noise)
+    objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, dispersion)
     found = None if saved is None else saved.get(name)
     u, passes, descent = objective.start, 1, 1
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
@@ -121,13 +122,14 @@ def _descended(
 ) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
     """Length of a step with sufficient decrease, the objective there, and the passes that it took."""
     step, passes = 1.0, 0
-    while passes < most and step > 1e-3:
+    while passes < most and step > SHORTEST_STEP:
         new = objective.value(u + step * direction)
         passes += 1
         if new[0] <= value - SUFFICIENT_SLOPE * step * predicted:
             return step, new, passes
         curved = new[0] - value + step * predicted  # quadratic interpolation
-        step *= float(np.clip(0.5 * step * predicted / curved, 0.1, 0.5)) if np.isfinite(curved) else 0.1
+        ratio = 0.5 * step * predicted / curved if np.isfinite(curved) else 0.0
+        step *= float(np.clip(ratio, *STEP_RATIOS))
     return step, None, passes
 
 
@@ -182,8 +184,8 @@ def refined_fits(
         if new is None:
             fits.append(staged.fits[at])
             continue
-        noise = staged.fits[at][0].noise
-        parts = [posterior.stage_result(staged.additive, noise) for posterior in new]
+        dispersion = staged.fits[at][0].dispersion
+        parts = [posterior.stage_result(staged.additive, dispersion) for posterior in new]
         fits.append(tuple(part for part in parts if part is not None))
         if saved is not None and runner.reason is None:
             saved.put(place, fits[-1], instead_of=f"{place} on its way")
@@ -195,17 +197,17 @@ def _refined_stage(
 ) -> list[Posterior]:
     """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
     last = at == len(staged.posteriors) - 1
-    known, noise = rows_of(sample, staged), staged.fits[at][0].noise
+    known, dispersion = rows_of(sample, staged), staged.fits[at][0].dispersion
     cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
     posteriors = staged.posteriors[at]
-    supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / noise))
+    supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / dispersion))
     return refined(
         supported,
         staged.additive,
         all_rows(problem, staged),
         known,
         staged.expected_sums(supported),
-        noise,
+        dispersion,
         most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
@@ -255,7 +257,7 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     )
     most = times.max(axis=0)
     kept = {
-        order: part.start + np.flatnonzero((most[part] > LEAST_OVER_NOISE) | (most[part] == most[part].max()))
+        order: part.start + np.flatnonzero((most[part] > LEAST_SIGNAL_TO_NOISE) | (most[part] == most[part].max()))
         for order, part in Orders(ranks).factor_slices.items()
     }
     return [_only(posterior, kept) for posterior in posteriors]

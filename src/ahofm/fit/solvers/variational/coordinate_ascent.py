@@ -37,8 +37,8 @@ from ahofm.tuning import (
     ADDITIVE_FIRST_STEPS,
     FEWEST_FIRST_STEPS,
     FIRST_STEPS_TOL,
+    LEAST_DISPERSION,
     LEAST_DISPERSION_RATIO,
-    LEAST_NOISE,
 )
 
 
@@ -62,7 +62,7 @@ class VariationalState(IrlsState):
         expected = 1.0
         if response.quadratic:
             square = state._start_least_squares()
-            state.noise, expected = max(square, LEAST_NOISE), 2.0 * square
+            state.dispersion, expected = max(square, LEAST_DISPERSION), 2.0 * square
         else:
             state._start_irls()
         for linear_predictor in linear_predictors:
@@ -112,12 +112,13 @@ class VariationalState(IrlsState):
                 linear_predictor.blocks = list(linear_predictor.posterior.blocks)
 
     def objective(self) -> float:
-        """Noise variance of the standardised target, or the fraction of the loss that remains."""
-        return self.noise if self.response.quadratic else self.response.remaining(self.rows.loss())
+        """Dispersion of the standardised target (its residual variance), or the fraction of the loss that remains."""
+        return self.dispersion if self.response.quadratic else self.response.remaining(self.rows.loss())
 
     def reference(self) -> tuple[float, float]:
         """Objective and dispersion at the start of a stage; the objective is at least that of constants."""
-        return max(self.objective(), 0.0 if self.response.quadratic else self.response.constants_remaining), self.noise
+        least = 0.0 if self.response.quadratic else self.response.constants_remaining
+        return max(self.objective(), least), self.dispersion
 
     def risen(self, reference: tuple[float, float], *, ends: bool = False) -> float:
         """Ratio of the objective to that reference or, on the way, of the dispersion if that has risen more."""
@@ -125,7 +126,7 @@ class VariationalState(IrlsState):
             nats = self.response.floor is None
             found = self.objective()
             ratio = np.exp(2.0 * (found - reference[0])) if nats else np.divide(found, reference[0])
-            return float(ratio if ends else np.maximum(ratio, self.noise / reference[1]))
+            return float(ratio if ends else np.maximum(ratio, self.dispersion / reference[1]))
 
     def largest(self) -> float:
         """The largest value of any function."""
@@ -135,7 +136,7 @@ class VariationalState(IrlsState):
 
     def information(self, k: int) -> float:
         """Information of the rows about linear predictor k: sum of working weights over dispersion."""
-        return self.rows.information(k) / self.noise
+        return self.rows.information(k) / self.dispersion
 
     def build(self, tempering: float) -> None:
         """Row states from scratch, with variances multiplied by the tempering."""
@@ -176,9 +177,9 @@ class VariationalState(IrlsState):
     def settle(self, *, backwards: bool) -> None:
         """One sweep with fixed smoothing parameters and dispersion, towards the optimum of that convex problem."""
         if self._sweeper is not None:
-            noise = self.noise
+            dispersion = self.dispersion
             self._backend_sweep(self._sweeper[0], 0.0, learn=False, learn_mains=False, backwards=backwards)
-            self.noise = noise
+            self.dispersion = dispersion
         elif self.response.quadratic:
             self._plain_sweep(learn=False, backwards=backwards, learn_mains=False)
         else:
@@ -192,8 +193,8 @@ class VariationalState(IrlsState):
         elif self.response.family.open:
             self.rows.learn_parameters(self.other_variances())
 
-    def _backend_sweep(self, sweeper: Sweeper, floor: float, **how: bool) -> None:
-        self.noise, damped = sweeper.sweep(self.noise, floor=floor, **how)
+    def _backend_sweep(self, sweeper: Sweeper, floor: float, **options: bool) -> None:
+        self.dispersion, damped = sweeper.sweep(self.dispersion, floor=floor, **options)
         self.damped += damped
         if self.response.family.dispersed and not self.response.quadratic:
             self.sync_posteriors()
@@ -229,14 +230,12 @@ class VariationalState(IrlsState):
         (linear_predictor,), rows = self.linear_predictors, self.rows
         waiting: ColumnMoments | None = None
         for j in self._columns(0, backwards):
-            linear_predictor.solve(j, self.remove_column(0, waiting, j), self.noise, learn=learn)
+            linear_predictor.solve(j, self.remove_column(0, waiting, j), self.dispersion, learn=learn)
             waiting = linear_predictor.moments(j)
         rows.swap(0, waiting, None)
         self._rescale_products(0)
-        self.move(
-            0,
-            *self.additive.step(linear_predictor.posterior.smooth, rows.main_sums(0), self.noise, learn=learn_mains),
-        )
+        smooth, sums = linear_predictor.posterior.smooth, rows.main_sums(0)
+        self.move(0, *self.additive.step(smooth, sums, self.dispersion, learn=learn_mains))
         rows.linearise(0)
         rows.evaluate(self.other_variances())
 
@@ -262,13 +261,13 @@ class VariationalState(IrlsState):
     def _least_dispersion(self, floor: float) -> float:
         """A floor of the dispersion, which must not fall too fast where pairs have smoothing parameters."""
         surfaces = any(own.posterior.surfaces is not None for own in self.linear_predictors)
-        return max(floor, LEAST_DISPERSION_RATIO * self.noise) if surfaces else floor
+        return max(floor, LEAST_DISPERSION_RATIO * self.dispersion) if surfaces else floor
 
     def _update_dispersion(self, floor: float) -> None:
         """Mean of squared residuals and of variances of linear predictors, where the dispersion is estimated."""
         if not self.response.family.dispersed:
             return
-        noise = self.rows.dispersion() + float(sum(self.variance_traces())) / self.response.total
-        if not np.isfinite(noise):
+        dispersion = self.rows.dispersion() + float(sum(self.variance_traces())) / self.response.total
+        if not np.isfinite(dispersion):
             raise FailedError("the dispersion is not finite")
-        self.noise = max(noise, floor, LEAST_NOISE)
+        self.dispersion = max(dispersion, floor, LEAST_DISPERSION)

@@ -58,13 +58,13 @@ class Spectrum:
     values : array of shape (m,)
         Ascending.
     vectors : array of shape (m, m)
-    noise : float
-        The highest eigenvalue that gradients of random sign reach, on average.
+    null_eigenvalue : float
+        Mean of the largest eigenvalue with random signs of the gradients: the size that noise alone reaches.
     """
 
     values: Floats
     vectors: Floats
-    noise: float
+    null_eigenvalue: float
 
     @classmethod
     def of(cls, columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> Spectrum:
@@ -76,13 +76,13 @@ class Spectrum:
         ends = _ends(stacked)
         gradient, codes = _thinned(gradient, codes)
         values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
-        noise = _noise(stacked, codes, gradient, ends, np.random.default_rng(0))  # the same for all fits
-        return cls(values, vectors, noise)
+        null = _null_eigenvalue(stacked, codes, gradient, ends, np.random.default_rng(0))  # the same for all fits
+        return cls(values, vectors, null)
 
     @property
     def n_found(self) -> int:
         """Number of eigenvalues above those of gradients with random signs."""
-        return int((self.values > self.noise).sum())
+        return int((self.values > self.null_eigenvalue).sum())
 
 
 def spectral_factors(
@@ -107,7 +107,7 @@ def spectral_factors(
     """
     stacked = _stacked(columns)
     ends, values = _ends(stacked), spectrum.values
-    values = np.minimum(np.where(values > spectrum.noise, values, UNSUPPORTED_START * values), most)
+    values = np.minimum(np.where(values > spectrum.null_eigenvalue, values, UNSUPPORTED_START * values), most)
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], spectrum.vectors[:, ::-1][:, :count]
     vectors = vectors @ canonical_rotation(vectors, spectrum.values[::-1][:count])
@@ -147,7 +147,7 @@ def _covariance(stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends:
     return matrix
 
 
-def _noise(
+def _null_eigenvalue(
     stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64], rng: np.random.Generator
 ) -> float:
     """The highest eigenvalue where there is nothing to find: residuals with random signs, on average."""

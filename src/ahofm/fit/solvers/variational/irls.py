@@ -31,7 +31,7 @@ class IrlsState:
         Linear predictors, losses and working responses of all rows.
     additive : AdditiveDesign
     linear_predictors : list of LinearPredictor
-    noise : float
+    dispersion : float
         The dispersion; 1 where it is known.
     damped : int
         Number of steps without sufficient decrease.
@@ -42,7 +42,7 @@ class IrlsState:
     rows: WorkingRows
     additive: AdditiveDesign
     linear_predictors: list[LinearPredictor]
-    noise: float = 1.0
+    dispersion: float = 1.0
     damped: int = 0
     stop: Callable[[], bool] = never
 
@@ -62,7 +62,7 @@ class IrlsState:
         rows.linearise(k)
         sums = self.remove_column(k, None, j)
         for damping in DAMPINGS:
-            linear_predictor.solve(j, sums, self.noise, learn=learn, damping=damping)
+            linear_predictor.solve(j, sums, self.dispersion, learn=learn, damping=damping)
             if self._add_solved(k, j, unchecked=False):
                 return
             self._take_back(k, j, old)
@@ -71,7 +71,7 @@ class IrlsState:
                 break
         if with_majorant:
             rows.swap(k, linear_predictor.moments(j), None)
-            linear_predictor.solve(j, self.remove_column(k, None, j), self.noise, learn=learn)
+            linear_predictor.solve(j, self.remove_column(k, None, j), self.dispersion, learn=learn)
         else:
             linear_predictor.blocks[j] = old.at_rest()
         self._add_solved(k, j, unchecked=True)
@@ -81,7 +81,7 @@ class IrlsState:
         sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
         if not sums.total > np.finfo(float).tiny:
             return  # losses are flat, far from the targets: no direction to go
-        intercept, smooth = self.additive.step(old.smooth, sums, self.noise, learn=learn)
+        intercept, smooth = self.additive.step(old.smooth, sums, self.dispersion, learn=learn)
         step = 1.0
         for _ in range(MAIN_HALVINGS):
             coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)
@@ -150,7 +150,7 @@ class IrlsState:
     def variance_traces(self) -> Floats:
         """Traces over all rows of the variances that are in no row state: (K,)."""
         total = self.response.total
-        return np.array([own.variance_trace(self.noise, total) for own in self.linear_predictors])
+        return np.array([own.variance_trace(self.dispersion, total) for own in self.linear_predictors])
 
     def other_variances(self) -> Floats:
         """Mean variances that are in no row state, where losses use them: (K,)."""

@@ -31,6 +31,7 @@ from ahofm.tuning import (
     MOST_MAIN_COEFFICIENTS,
     SMALLEST_MAIN_LAM,
 )
+from ahofm.tuning.numerics import LEAST_MAIN_DISPERSION, MAIN_JITTER
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,20 @@ class AdditiveDesign:
         return DesignRows(self.design, self.weight)
 
     def initial(self, sums: MainSums, square: float, lost: Callable[[Floats], float]) -> MainEffects:
-        """The additive fit to a centred target of that mean square, with its noise.
+        """The additive fit to a centred target of that mean square, with its dispersion: a residual variance.
 
         ``lost`` is the weighted sum of squared residuals with given coefficients (m,).
         """
-        smooth, noise = self.nothing(), max(square, 1e-12)
+        smooth, dispersion = self.nothing(), max(square, LEAST_MAIN_DISPERSION)
         for step in range(MAIN_FIRST_STEPS if self.size else 0):
-            smooth = self._solved(smooth, sums.gram, sums.rhs, noise) or smooth
-            before, noise = noise, max((lost(smooth.coef) + smooth.trace) / sums.total, 1e-12)
-            if step >= FEWEST_FIRST_STEPS and abs(np.log(noise / before)) < FIRST_STEPS_TOL:
+            smooth = self._solved(smooth, sums.gram, sums.rhs, dispersion) or smooth
+            before, dispersion = dispersion, max((lost(smooth.coef) + smooth.trace) / sums.total, LEAST_MAIN_DISPERSION)
+            if step >= FEWEST_FIRST_STEPS and abs(np.log(dispersion / before)) < FIRST_STEPS_TOL:
                 break
         return smooth
 
     def step(
-        self, smooth: MainEffects, sums: MainSums, noise: float, *, learn: bool = True
+        self, smooth: MainEffects, sums: MainSums, dispersion: float, *, learn: bool = True
     ) -> tuple[float, MainEffects]:
         """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
@@ -115,19 +116,19 @@ class AdditiveDesign:
         """
         if not self.size:
             return sums.total_response / sums.total, smooth
-        solved = self._solved(smooth, sums.gram, sums.rhs, noise) or smooth
+        solved = self._solved(smooth, sums.gram, sums.rhs, dispersion) or smooth
         smooth = solved if learn else replace(solved, lam=smooth.lam)
         return sums.total_response / sums.total - float(sums.middle @ smooth.coef), smooth
 
-    def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, noise: float) -> MainEffects | None:
+    def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, dispersion: float) -> MainEffects | None:
         """From the normal equations; None when rounding has made them indefinite."""
-        matrix = gram / noise
+        matrix = gram / dispersion
         diagonal = np.einsum("ii->i", matrix)
-        diagonal += smooth.lam[self._group] * self._within + 1e-13 * diagonal.mean()
+        diagonal += smooth.lam[self._group] * self._within + MAIN_JITTER * diagonal.mean()
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             return None
-        coef, _ = lapack.dpotrs(factor, right / noise, lower=1)
+        coef, _ = lapack.dpotrs(factor, right / dispersion, lower=1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variance = np.diag(covariance)
         edf = self._counts - smooth.lam * (self._penalties @ variance)
@@ -169,7 +170,7 @@ class AdditiveDesign:
             "group": self._group.astype(np.float64),
             "within": self._within,
             "counts": self._counts,
-            "strongest": self._largest_lam,
+            "largest_lam": self._largest_lam,
         }
 
     @cached_property

@@ -31,7 +31,7 @@ class StageResult:
     ----------
     predictor : Predictor
         Of the columns that vary.
-    noise : float
+    dispersion : float
         The dispersion.
     values : tuple of arrays of shape (codes, 1 + factors)
         Means at the codes, without the smooth main effects, which the linear predictor includes.
@@ -39,7 +39,7 @@ class StageResult:
     """
 
     predictor: Predictor
-    noise: float
+    dispersion: float
     values: tuple[Floats, ...]
     smoothing_parameters: tuple[tuple[Floats, Floats], ...]
 
@@ -67,7 +67,7 @@ class Posterior:
     surfaces: TensorSmoothing | None = None
     loadings: Floats = field(default_factory=lambda: np.zeros(0))
 
-    def stage_result(self, additive: AdditiveDesign, noise: float) -> StageResult | None:
+    def stage_result(self, additive: AdditiveDesign, dispersion: float) -> StageResult | None:
         """The stage's result; None unless every column has been solved with all its factors.
 
         Without factors a column that has not been solved has its smooth main effect alone.
@@ -89,7 +89,7 @@ class Posterior:
             predictor = Predictor.of_products(*given, self.loadings, means)
         return StageResult(
             predictor,
-            noise,
+            dispersion,
             tuple(block.mean for block in self.blocks),
             tuple((block.main_lam, self._lam(j)) for j, block in enumerate(self.blocks)),
         )
@@ -208,9 +208,9 @@ class LinearPredictor:
         """Tensor-product penalty of a column's factors, given its partners."""
         return None if self.posterior.surfaces is None else self.posterior.surfaces.tensor_penalty(self._margins(), j)
 
-    def variance_trace(self, noise: float, total: float) -> float:
+    def variance_trace(self, dispersion: float, total: float) -> float:
         """Trace of the variance of smooth main effects and tensor products over all rows."""
-        own = 0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(noise, total)
+        own = 0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(dispersion, total)
         return self.posterior.smooth.trace + own
 
     def _margins(self) -> list[TensorMargin]:
@@ -229,9 +229,9 @@ class LinearPredictor:
         """Means and tempered variances of a column's functions."""
         return ColumnMoments(j, self.blocks[j].mean, self.tempering * self.blocks[j].variance)
 
-    def solve(self, j: int, sums: BlockSums, noise: float, *, learn: bool, damping: float = 0.0) -> None:
+    def solve(self, j: int, sums: BlockSums, dispersion: float, *, learn: bool, damping: float = 0.0) -> None:
         """Solve a column's block given its sums over rows."""
         ranks, tensor_penalty = list(self.posterior.ranks.values()), self.tensor_penalty(j)
         self.blocks[j] = self.blocks[j].solved(
-            sums, noise, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
+            sums, dispersion, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
         )

@@ -12,13 +12,14 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import initial_std, random_factors
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors
+from ahofm.tuning.numerics import LEAST_PRODUCT_VARIANCE
 from ahofm.tuning.products import (
     LEAST_START_LOADING,
     PRODUCT_START_COLUMNS,
     PRODUCT_START_RIDGE,
     PRODUCT_START_STD,
 )
-from ahofm.tuning.starts import START_HALVINGS, START_STD
+from ahofm.tuning.starts import START_HALVINGS, START_LOSS_RISE, START_STD
 
 
 def add_products(
@@ -79,19 +80,20 @@ def _loadings(products: Floats, gradient: Floats, weight: Floats, least: float) 
     centred = products - weight @ products
     gram = centred.T @ (weight[:, np.newaxis] * centred)
     variance = np.diag(gram) + np.finfo(float).tiny
-    loadings = np.linalg.solve(gram + PRODUCT_START_RIDGE * np.diag(variance + 1e-9), centred.T @ gradient)
+    ridge = PRODUCT_START_RIDGE * np.diag(variance + LEAST_PRODUCT_VARIANCE)
+    loadings = np.linalg.solve(gram + ridge, centred.T @ gradient)
     return np.asarray(np.where(loadings < 0.0, -1.0, 1.0) * np.maximum(np.abs(loadings), least))
 
 
 def _harmless(
     state: VariationalState, k: int, functions: Sequence[Floats], constants: Floats, loadings: Floats
 ) -> Floats:
-    """Loadings, halved until the relative loss rises by 0.05 at most."""
+    """Loadings, halved until the relative loss rises by at most ``START_LOSS_RISE``."""
     values = [own + constant for own, constant in zip(functions, constants, strict=True)]
     values[0] = values[0] * loadings
     loss, response, scale = state.rows.loss_along(k, PRODUCT, values), state.response, 1.0
     for _ in range(START_HALVINGS):
-        if response.remaining(loss(scale)) <= response.remaining(state.rows.loss()) + 0.05:
+        if response.remaining(loss(scale)) <= response.remaining(state.rows.loss()) + START_LOSS_RISE:
             break
         scale *= 0.5
     return scale * loadings

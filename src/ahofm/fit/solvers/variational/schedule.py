@@ -49,12 +49,12 @@ class Schedule:
     fewest : int
         Sweeps before a stage may end.
     tol : float
-        A stage ends after three sweeps that change the logarithm of the noise variance by less.
+        A stage ends after three sweeps that change the logarithm of the dispersion by less.
     rebuild : int
         Sweeps between two constructions of the rows' states from scratch, against rounding.
     judged : bool
-        Whether a stage fails that raises the noise. A few sweeps without warm ones often do, before it falls: where
-        only their cost is of interest, they count nevertheless.
+        Whether a stage that raises the dispersion fails. A few sweeps without warm ones often raise it before it falls;
+        False where only the cost of sweeps is of interest.
     """
 
     main: int = MAIN_SWEEPS

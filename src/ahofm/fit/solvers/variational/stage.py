@@ -32,7 +32,7 @@ class Sweep:
     order, number : int
         Order of its stage, and its number in the stage.
     value : float
-        The objective after it: noise variance of the standardised target, or the fraction of the loss that remains.
+        The objective after it: dispersion of the standardised target, or the fraction of the loss that remains.
     change : float
         Change of the objective, or of its logarithm for least squares.
     grown : int
@@ -100,9 +100,8 @@ class Stage:
             before = state.objective()
             if number in FAMILY_SWEEPS:
                 state.learn_parameters()
-            state.sweep(
-                learn=not warm, backwards=number % 2 == 1, floor=WARM_DISPERSION_RATIO * state.noise if warm else 0.0
-            )
+            floor = WARM_DISPERSION_RATIO * state.dispersion if warm else 0.0
+            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=floor)
             self.number, value = number + 1, state.objective()
             if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
                 raise FailedError("sweeps diverge")
@@ -162,7 +161,7 @@ class Stage:
 
     def _moved(self) -> float:
         """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
-        return float(np.sqrt(self.state.rows.moved() / self.state.noise))
+        return float(np.sqrt(self.state.rows.moved() / self.state.dispersion))
 
     def _build(self, tempering: float) -> None:
         """Row states from scratch; the backend's own sweeps begin with them."""

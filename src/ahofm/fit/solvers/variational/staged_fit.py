@@ -209,7 +209,7 @@ class StagedFit:
         state = self._state
         state.sync_posteriors()
         parts = [
-            linear_predictor.frozen().stage_result(self.additive, state.noise)
+            linear_predictor.frozen().stage_result(self.additive, state.dispersion)
             for linear_predictor in state.linear_predictors
         ]
         fit = tuple(part for part in parts if part is not None)

@@ -1,0 +1,147 @@
+// Intercept and smooth main effects of all columns, jointly: normal equations, Fellner-Schall updates, damped steps.
+// The reference is ahofm/fit/solvers/variational/main_effects.py.
+#include "engine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "fellner_schall.h"
+
+namespace ahofm {
+
+namespace {
+
+constexpr double kJitter = 1e-13;      // of the mean diagonal, added to it
+constexpr double kSmallestLam = 1e-6;  // of smooth main effects
+constexpr int kHalvings = 8;           // of a step, at most
+// Rows of a task and the most tasks: sums add task by task, so that bits do not depend on the number of threads.
+constexpr int64_t kRowsOfTask = 1024, kMostTasks = 16;
+
+}  // namespace
+
+// X' diag(weight) X, upper triangle, and X' rows; weight nullptr: the latter alone.
+void Engine::sum_design(const double* weight, const double* rows, std::vector<double>& gram,
+                        std::vector<double>& sums) {
+    const int64_t q = mains_.q, count = std::clamp<int64_t>(n_ / kRowsOfTask, 1, kMostTasks);
+    const size_t Q = static_cast<size_t>(q), size = Q + (weight == nullptr ? 0 : Q * Q);
+    std::vector<double> parts(static_cast<size_t>(count) * size);
+    parallel(static_cast<int>(count), [&](int r) {
+        const int64_t begin = r * n_ / count, end = (r + 1) * n_ / count;
+        double* own = parts.data() + static_cast<size_t>(r) * size;
+        const double* design = mains_.design + begin * q;
+        passes_.design_transposed_times(design, end - begin, q, rows + begin, own);
+        if (weight != nullptr) passes_.weighted_gram(design, end - begin, q, weight + begin, own + q);
+    });
+    sums.assign(parts.begin(), parts.begin() + q);
+    if (weight != nullptr) gram.assign(parts.begin() + q, parts.begin() + static_cast<int64_t>(size));
+    for (size_t r = 1; r < static_cast<size_t>(count); r++) {
+        for (size_t i = 0; i < Q; i++) sums[i] += parts[r * size + i];
+        for (size_t i = Q; i < size; i++) gram[i - Q] += parts[r * size + i];
+    }
+}
+
+// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own weights, under which the
+// design is centred.
+bool Engine::solve_main_effects(size_t k, const double* weight, const double* response, bool learn, double& intercept,
+                                std::vector<double>& coef, std::vector<double>& lam, double& trace) {
+    const EtaArrays& eta = etas[k];
+    const int64_t q = mains_.q;
+    const size_t Q = static_cast<size_t>(q), groups = mains_.counts.size();
+    double total = 0.0, pulled = 0.0;
+    for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
+        total += weight == nullptr ? rows_.weight[i] : weight[i];
+        pulled += response[i];
+    }
+    coef.assign(eta.coef, eta.coef + q);
+    lam.assign(eta.lam, eta.lam + groups);
+    trace = eta.trace;
+    intercept = pulled / total;
+    if (q == 0) return true;
+    std::vector<double> gram(Q * Q), middle(Q, 0.0), right(Q);
+    if (weight == nullptr) {
+        sum_design(mains_.gram.empty() ? rows_.weight : nullptr, response, mains_.gram, right);
+        gram = mains_.gram;
+    } else {
+        sum_design(weight, response, gram, right);
+        sum_design(nullptr, weight, gram, middle);
+        for (double& one : middle) one /= total;
+        for (size_t a = 0; a < Q; a++) {
+            right[a] -= middle[a] * pulled;
+            for (size_t b = a; b < Q; b++) gram[a * Q + b] -= total * middle[a] * middle[b];
+        }
+    }
+    double diagonal = 0.0;
+    std::vector<double> added(Q), inverse(Q * Q);
+    for (double& one : gram) one /= dispersion;
+    for (size_t a = 0; a < Q; a++) diagonal += gram[a * Q + a] / static_cast<double>(Q);
+    for (size_t a = 0; a < Q; a++) {
+        added[a] = lam[static_cast<size_t>(mains_.group[a])] * mains_.within[a] + kJitter * diagonal;
+        gram[a * Q + a] += added[a];
+    }
+    if (passes_.invert(gram.data(), q, inverse.data())) {
+        std::vector<double> half(Q, 0.0), variance(Q);
+        std::vector<double> edf(groups, 0.0), form(groups, 0.0);
+        trace = 0.0;
+        for (size_t a = 0; a < Q; a++)
+            for (size_t b = a; b < Q; b++) half[b] += inverse[a * Q + b] * right[a] / dispersion;
+        for (size_t a = 0; a < Q; a++) {
+            double sum = 0.0, own = 0.0;
+            for (size_t b = a; b < Q; b++) {
+                sum += inverse[a * Q + b] * half[b];
+                own += inverse[a * Q + b] * inverse[a * Q + b];
+            }
+            coef[a] = sum;
+            const size_t g = static_cast<size_t>(mains_.group[a]);
+            trace += dispersion * (1.0 - added[a] * own);
+            edf[g] += 1.0 - lam[g] * mains_.within[a] * own;
+            form[g] += mains_.within[a] * sum * sum;
+        }
+        if (learn)
+            for (size_t g = 0; g < groups; g++)
+                lam[g] = fellner_schall(edf[g], form[g], lam[g], kSmallestLam, mains_.largest_lam);
+    }
+    for (size_t a = 0; a < Q; a++) intercept -= middle[a] * coef[a];
+    return true;
+}
+
+// Intercept and smooth main effects given the blocks, as far as sufficient decrease allows.
+void Engine::step_main_effects(size_t k, bool learn) {
+    const size_t K = etas.size(), n = static_cast<size_t>(n_);
+    EtaArrays& eta = etas[k];
+    read_states(k);
+    const std::vector<double> blocks = fitted_;
+    double weights = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = i * K + k;
+        working_weight_[i] = rows_.weight[i] * rows_.curvature[at];
+        response_[i] = working_weight_[i] * (rows_.eta[at] - blocks[i]) - rows_.weight[i] * rows_.slope[at];
+        weights += working_weight_[i];
+    }
+    if (!(weights > std::numeric_limits<double>::min())) return;  // losses are flat far from the targets
+    double intercept = 0.0, trace = 0.0;
+    std::vector<double> coef, lam;
+    solve_main_effects(k, working_weight_.data(), response_.data(), learn, intercept, coef, lam, trace);
+    const std::vector<double> old_coef(eta.coef, eta.coef + mains_.q), old_lam(eta.lam, eta.lam + lam.size());
+    const double old_intercept = eta.intercept, old_trace = eta.trace;
+    double step = 1.0;
+    for (int halving = 0; halving < kHalvings; halving++, step *= 0.5) {
+        for (size_t a = 0; a < coef.size(); a++) eta.coef[a] = old_coef[a] + step * (coef[a] - old_coef[a]);
+        eta.intercept = old_intercept + step * (intercept - old_intercept);
+        std::copy(lam.begin(), lam.end(), eta.lam);
+        eta.trace = trace;
+        update_additive(k);
+        try_eta(k, blocks);
+        if (sufficient_decrease(k)) {
+            accept_trial();
+            return;
+        }
+        damped++;
+    }
+    std::copy(old_coef.begin(), old_coef.end(), eta.coef);
+    std::copy(old_lam.begin(), old_lam.end(), eta.lam);
+    eta.intercept = old_intercept;
+    eta.trace = old_trace;
+    update_additive(k);
+}
+
+}  // namespace ahofm
