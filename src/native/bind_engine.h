@@ -508,6 +508,10 @@ PyType_Slot engine_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(engine_tr
 void bind_engine(nb::module_& m) {
     m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"),
           nb::arg("lam"), nb::arg("outputs"));
+    nb::class_<ahofm::ThreadBudget>(m, "ThreadBudget")
+        .def(nb::init<int>(), nb::arg("count"))
+        .def("occupy", &ahofm::ThreadBudget::occupy, nb::arg("count"))
+        .def_prop_ro("free", &ahofm::ThreadBudget::free);
     nb::class_<BoundEngine>(m, "Engine", nb::type_slots(engine_slots))
         .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&,
                       const nb::list&, nb::object, nb::object>(),
@@ -533,6 +537,20 @@ void bind_engine(nb::module_& m) {
         .def_prop_rw(
             "threads", [](BoundEngine& own) { return own.engine().threads; },
             [](BoundEngine& own, int value) { own.engine().threads = value; })
+        .def(
+            "set_budget",
+            [](BoundEngine& own, std::shared_ptr<ahofm::ThreadBudget> budget) {
+                own.engine().budget = std::move(budget);
+            },
+            nb::arg("budget").none())
+        .def(
+            "trace_regions", [](BoundEngine& own, bool wanted) { own.engine().spans.wanted = wanted; },
+            nb::arg("wanted"))
+        .def("region_seconds",
+             [](BoundEngine& own) {
+                 const double* found = own.engine().spans.seconds;
+                 return std::vector<double>(found, found + ahofm::RegionSpans::kinds);
+             })
         .def_prop_rw(
             "damped", [](BoundEngine& own) { return own.engine().damped; },
             [](BoundEngine& own, int64_t value) { own.engine().damped = value; });

@@ -126,6 +126,11 @@ class Engine {
 
     // Calls task(0) .. task(count - 1); results do not depend on the number of threads.
     void parallel(int count, const std::function<void(int)>& task);
+    Parallel parallel_of_passes() {
+        return {this, [](void* own, int count, void (*task)(const void*, int), const void* argument) {
+                    static_cast<Engine*>(own)->parallel(count, [=](int i) { task(argument, i); });
+                }};
+    }
 
     // States of all rows from scratch, with a fraction of the columns' variances.
     void build(double tempering);

@@ -76,7 +76,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     const int64_t memory = static_cast<int64_t>(memory_.size());
     if (!passes_.solve_prior({&column.main.task, 1, main_gram, main_rhs, own.main_lam, nullptr, main_mean.data(),
                               main_variance.data(), own.main_smooth, own.main_rough, main_edf.data(), main_form.data(),
-                              memory_.data(), memory}))
+                              memory_.data(), memory, parallel_of_passes()}))
         return false;
     const auto take_main = [&] {
         for (int64_t b = 0; b < codes; b++) {
@@ -104,7 +104,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     double *mean = mean_.data(), *variance = mean_.data() + codes * W;
     if (!passes_.solve_prior({&column.factors.task, K, factor_gram, factor_rhs, lam.data(),
                               coupling.task.rank > 0 ? &coupling.task : nullptr, mean, variance, own.smooth, own.rough,
-                              own.edf, form.data(), memory_.data(), memory}))
+                              own.edf, form.data(), memory_.data(), memory, parallel_of_passes()}))
         return false;
     for (int64_t b = 0; b < codes; b++)  // tensor smoothing prunes by its smoothing parameters, not by variances
         for (int64_t f = 0; f < coupling.task.rank; f++) variance[b * K + f] = 0.0;
@@ -171,7 +171,7 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
         }
     }
     for (size_t f = 0; f < size; f++) precision[f * size + f] += kConstantPrecision;
-    if (!passes_.invert(precision.data(), R, inverse.data())) return false;
+    if (!passes_.invert(precision.data(), R, inverse.data(), {})) return false;
     found.mean.assign(size, 0.0);
     found.variance.assign(size, 0.0);
     for (size_t a = 0; a < size; a++)

@@ -78,7 +78,7 @@ bool Engine::solve_main_effects(size_t k, const double* weight, const double* re
         added[a] = lam[static_cast<size_t>(mains_.group[a])] * mains_.within[a] + kJitter * diagonal;
         gram[a * Q + a] += added[a];
     }
-    if (passes_.invert(gram.data(), q, inverse.data())) {
+    if (passes_.invert(gram.data(), q, inverse.data(), parallel_of_passes())) {
         std::vector<double> half(Q, 0.0), variance(Q);
         std::vector<double> edf(groups, 0.0), form(groups, 0.0);
         trace = 0.0;

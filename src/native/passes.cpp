@@ -82,9 +82,9 @@ void design_transposed_times(const double* design, int64_t n, int64_t q, const d
     for (int64_t i = 0; i < n; i++) subtract_row(-rows[i], design + i * q, q, out);
 }
 
-bool invert_matrix(double* matrix, int64_t n, double* inverse) {
-    if (!factorise(matrix, n, n)) return false;
-    invert_triangle(matrix, n, n, inverse);
+bool invert_matrix(double* matrix, int64_t n, double* inverse, const Parallel& parallel) {
+    if (!factorise(matrix, n, n, parallel)) return false;
+    invert_triangle(matrix, n, n, inverse, parallel);
     return true;
 }
 

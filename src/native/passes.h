@@ -11,15 +11,15 @@ namespace ahofm {
 // depend on their number. Of the module, since threads are not compiled here.
 struct Parallel {
     void* context = nullptr;
-    void (*run)(void* context, int count, void (*task)(void*, int), void* argument) = nullptr;
+    void (*run)(void* context, int count, void (*task)(const void*, int), const void* argument) = nullptr;
 
     template <class Task>
-    void operator()(int count, Task& task) const {
+    void operator()(int count, const Task& task) const {
         if (run == nullptr || count == 1) {
             for (int i = 0; i < count; i++) task(i);
             return;
         }
-        run(context, count, [](void* own, int i) { (*static_cast<Task*>(own))(i); }, &task);
+        run(context, count, [](const void* own, int i) { (*static_cast<const Task*>(own))(i); }, &task);
     }
 };
 
@@ -326,8 +326,9 @@ struct Passes {
     void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);
     void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);
     void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
-    bool (*invert)(double* matrix, int64_t n, double* inverse);  // of an upper triangle; W with W W' the inverse
-    double (*multiply_adds)(int64_t repeats);                    // probe: floating-point operations done
+    // Of an upper triangle; W with W W' the inverse.
+    bool (*invert)(double* matrix, int64_t n, double* inverse, const Parallel& parallel);
+    double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 
 extern const Passes baseline_passes;
