@@ -124,3 +124,24 @@ def test_the_check_sees_what_is_missing():
         "without a description: c",
         "no Returns",
     ]
+
+
+@pytest.mark.parametrize("name", ["AHOFMRegressor", "AHOFMClassifier"])
+def test_numbers_in_docstrings_of_estimators_are_those_of_the_fits(name):
+    text = " ".join(inspect.getdoc(getattr(importlib.import_module("ahofm"), name)).split())
+    tuning, penalised, subsample = (
+        importlib.import_module(f"ahofm.tuning{part}") for part in ("", ".penalised", ".subsample")
+    )
+    few, middle, many = tuning.RANKS
+    expected = [
+        f"over all rows at the highest order: {subsample.PASSES}.",
+        f"a sample of {subsample.SAMPLE_ROWS:,} rows",
+        f'beyond {subsample.SUBSAMPLE_ROWS:,} rows "subsample"',
+        f"{tuning.LAST_SWEEPS}, or {tuning.LAST_SWEEPS_OF_MANY} from {tuning.MANY_ROWS:,} rows on",
+        f"alone {tuning.LEARNING_SWEEPS} or {tuning.LEARNING_SWEEPS_OF_MANY} that estimate smoothing parameters",
+        f'"auto" is {few[1]} for fewer than {few[0]:,} rows, {middle[1]} for fewer than {middle[0]:,} and {many[1]}',
+        f"What is not given is {penalised.MAIN_DF:g} for main effects and {penalised.FACTOR_DF:g} for factors",
+        f"tries up to {tuning.HIGHEST_ORDER}",
+        f"{penalised.MAX_ITER:,} by default",
+    ]
+    assert [part for part in expected if part not in text] == []

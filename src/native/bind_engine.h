@@ -509,8 +509,18 @@ void bind_engine(nb::module_& m) {
     m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"),
           nb::arg("lam"), nb::arg("outputs"));
     nb::class_<ahofm::ThreadBudget>(m, "ThreadBudget")
-        .def(nb::init<int>(), nb::arg("count"))
-        .def("occupy", &ahofm::ThreadBudget::occupy, nb::arg("count"))
+        .def(
+            "__init__",
+            [](ahofm::ThreadBudget* own, nb::handle count) {
+                new (own) ahofm::ThreadBudget(static_cast<int>(within(integer(count, "count"), 1, 65536, "count")));
+            },
+            nb::arg("count"))
+        .def(
+            "occupy",
+            [](ahofm::ThreadBudget& own, nb::handle count) {
+                own.occupy(static_cast<int>(within(integer(count, "count"), -65536, 65536, "count")));
+            },
+            nb::arg("count"))
         .def_prop_ro("free", &ahofm::ThreadBudget::free);
     nb::class_<BoundEngine>(m, "Engine", nb::type_slots(engine_slots))
         .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&,

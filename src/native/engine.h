@@ -5,6 +5,7 @@
 // belong to the caller and are read between sweeps; row states belong to the engine.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -163,6 +164,14 @@ class Engine {
     void move_rows(const BlockTask& task, const Range& part);
     void sum_codes(const BlockTask& task, size_t j, size_t part);
     void sort_rows(size_t j);
+    // Calls task(b) for all codes b, neighbours in the same task.
+    template <class Task>
+    void over_codes(int64_t codes, Task task) {
+        const int64_t count = std::clamp<int64_t>(codes / 16, 1, 16);
+        parallel(static_cast<int>(count), [&](int r) {
+            for (int64_t b = r * codes / count; b < (r + 1) * codes / count; b++) task(b);
+        });
+    }
     // Calls task(range) for ranges of all rows.
     template <class Task>
     void over_rows(Task task) {

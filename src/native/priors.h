@@ -275,18 +275,18 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
 
 // ---- random walk: penalty of differences of neighbouring codes plus a small ridge; a chain of small problems
 
-struct Walk {
+struct ChainSolution {
     double* mean;         // (codes, K)
     double* variance;     // (codes, K)
     double* differences;  // (K,): sum over edges of edge * variance of the difference
-    double* spread;       // (codes, stride, stride): covariance with the weighted means, for centred functions
+    double* covariance;   // (codes, stride, stride): covariance with the weighted means, for centred functions
 };
 
 // Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it:
 // elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
 template <int Vectors>
 inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t stride, const double* gram,
-                        const double* rhs, const double* lam, const Walk& out, Arena& arena) {
+                        const double* rhs, const double* lam, const ChainSolution& out, Arena& arena) {
     using Matrix = Small<Vectors>;
     const int64_t n = Matrix::columns(stride), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
@@ -296,7 +296,7 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
            *now = arena.take(block), *last = arena.take(block);
     const double *difference = lam, *value = lam + K;
     for (int64_t b = 0; b < codes; b++) {
-        double *A = inverse + b * block, *r = right + b * n, *C = centred ? out.spread + b * block : nullptr;
+        double *A = inverse + b * block, *r = right + b * n, *C = centred ? out.covariance + b * block : nullptr;
         const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0;
         pad_matrix(gram + b * K * K, K, n, A);
         for (int64_t f = 0; f < K; f++) {
@@ -326,7 +326,7 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
     for (int64_t f = 0; f < n; f++) next[f] = 0.0;
     for (int64_t b = codes - 1; b >= 0; b--) {
         const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
-        double *r = right + b * n, *C = centred ? out.spread + b * block : nullptr;
+        double *r = right + b * n, *C = centred ? out.covariance + b * block : nullptr;
         if (after > 0.0) {
             for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
             for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
@@ -364,7 +364,7 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
 
 // The same for one function: scalars in place of matrices, and centring in the same loops.
 inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, const double* rhs, const double* lam,
-                                   const Walk& out, double* spread, Arena& arena) {
+                                   const ChainSolution& out, double* covariance, Arena& arena) {
     const int64_t codes = prior.codes;
     double *inverse = arena.take(codes), *right = arena.take(codes);
     for (int64_t b = 0; b < codes; b++) {
@@ -372,11 +372,11 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
                      step = lam[0] * before;
         double pivot = gram[b] + lam[0] * (before + after) + lam[1];
         right[b] = rhs[b];
-        spread[b] = prior.mass == nullptr ? 0.0 : prior.mass[b];
+        covariance[b] = prior.mass == nullptr ? 0.0 : prior.mass[b];
         if (before > 0.0) {
             pivot -= step * inverse[b - 1] * step;
             right[b] += step * inverse[b - 1] * right[b - 1];
-            spread[b] += step * inverse[b - 1] * spread[b - 1];
+            covariance[b] += step * inverse[b - 1] * covariance[b - 1];
         }
         if (!(pivot > 0.0)) return false;
         inverse[b] = 1.0 / pivot;
@@ -385,7 +385,7 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
     for (int64_t b = codes - 1; b >= 0; b--) {
         const double after = b + 1 < codes ? prior.edges[b] : 0.0, step = lam[0] * after, P = inverse[b];
         out.mean[b] = P * (after > 0.0 ? right[b] + step * out.mean[b + 1] : right[b]);
-        spread[b] = P * (after > 0.0 ? spread[b] + step * spread[b + 1] : spread[b]);
+        covariance[b] = P * (after > 0.0 ? covariance[b] + step * covariance[b + 1] : covariance[b]);
         out.variance[b] = P;
         if (after > 0.0) {
             const double across = P * step * out.variance[b + 1];
@@ -396,15 +396,15 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
     if (prior.mass == nullptr) return true;
     double form = 0.0, mean = 0.0;
     for (int64_t b = 0; b < codes; b++) {
-        form += prior.mass[b] * spread[b];
+        form += prior.mass[b] * covariance[b];
         mean += prior.mass[b] * out.mean[b];
     }
     form += 1e-12 * form;
     if (!(form > 0.0)) return false;
     for (int64_t b = 0; b < codes; b++) {
-        out.mean[b] -= spread[b] * mean / form;
-        const double left = out.variance[b] - spread[b] * spread[b] / form,
-                     apart = b + 1 < codes ? spread[b + 1] - spread[b] : 0.0;
+        out.mean[b] -= covariance[b] * mean / form;
+        const double left = out.variance[b] - covariance[b] * covariance[b] / form,
+                     apart = b + 1 < codes ? covariance[b + 1] - covariance[b] : 0.0;
         out.variance[b] = left > 0.0 ? left : 0.0;
         if (b + 1 < codes) out.differences[0] -= prior.edges[b] * apart * apart / form;
     }
@@ -415,23 +415,24 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K, codes = prior.codes, stride = padded(K);
     const double *difference = task.lam, *value = task.lam + K;
-    Walk walk{task.mean, task.variance, arena.take(K), nullptr};
+    ChainSolution chain{task.mean, task.variance, arena.take(K), nullptr};
     if (K == 1) {
-        if (!solve_chain_of_numbers(prior, task.gram, task.rhs, task.lam, walk, arena.take(codes), arena)) return false;
+        if (!solve_chain_of_numbers(prior, task.gram, task.rhs, task.lam, chain, arena.take(codes), arena))
+            return false;
     } else {
-        if (prior.mass != nullptr) walk.spread = arena.take(codes * stride * stride);
+        if (prior.mass != nullptr) chain.covariance = arena.take(codes * stride * stride);
         const bool solved = with_small(stride, [&](auto small) {
-            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, walk, arena);
+            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, chain, arena);
         });
         if (!solved) return false;
         if (prior.mass != nullptr) {
-            const Centring centring(prior.mass, walk.spread, codes, K, stride, arena, task.parallel);
+            const Centring centring(prior.mass, chain.covariance, codes, K, stride, arena, task.parallel);
             if (!centring.sound()) return false;
             double* shift = arena.take(stride);
             centring.shift(task.mean, shift);
             centring.move(shift, task.mean);
             centring.condition(task.variance);
-            centring.condition_differences(prior.edges, walk.differences, arena);
+            centring.condition_differences(prior.edges, chain.differences, arena);
         }
     }
     double prior_steps = 0.0, prior_values = 0.0;  // traces of the prior's variance, of differences and of values
@@ -452,7 +453,7 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
             if (b + 1 < codes)
                 apart += prior.edges[b] * (task.mean[(b + 1) * K + f] - own) * (task.mean[(b + 1) * K + f] - own);
         }
-        task.edf[f] = difference[f] * (prior_steps - larger(walk.differences[f], 0.0));
+        task.edf[f] = difference[f] * (prior_steps - larger(chain.differences[f], 0.0));
         task.edf[K + f] = value[f] * (prior_values - variance);
         task.form[f] = apart;
         task.form[K + f] = squares;
@@ -570,14 +571,14 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     double* shift = arena.zeros(count);
     shift[0] = 1.0;
     if (prior.mass != nullptr) {
-        double *total = arena.take(codes * K), *spread = arena.zeros(codes * stride * stride);
+        double *total = arena.take(codes * K), *covariance = arena.zeros(codes * stride * stride);
         for (int64_t b = 0; b < codes; b++)
             for (int64_t f = 0; f < K; f++) {
                 const double *s = smooth + (b * K + f) * count, *r = rough + (b * K + f) * count;
                 total[b * K + f] = s[0] + r[0];
-                for (int64_t g = 0; g < K; g++) spread[(b * stride + f) * stride + g] = s[1 + g] + r[1 + g];
+                for (int64_t g = 0; g < K; g++) covariance[(b * stride + f) * stride + g] = s[1 + g] + r[1 + g];
             }
-        const Centring centring(prior.mass, spread, codes, K, stride, arena, task.parallel);
+        const Centring centring(prior.mass, covariance, codes, K, stride, arena, task.parallel);
         if (!centring.sound()) return false;
         double* moved = arena.take(stride);
         centring.shift(total, moved);

@@ -263,7 +263,7 @@ class WorkingRows(Protocol):
     def gradient(self, k: int) -> Floats:
         """Negative gradient of the loss by linear predictor k, over the sum of working weights: (n,).
 
-        For the start of factors, once an order: the one array of rows that leaves.
+        For the initial factors, once an order: the only array of rows that a solver gets.
         """
         ...
 
@@ -305,7 +305,7 @@ class SweepArrays:
         ``main`` and ``factors`` as ``ahofm.priors.arrays.prior_arrays`` has them.
     ranks : dict of order to rank
     additive : dict
-        ``design`` (n, m), ``group`` (m,), ``within`` (m,), ``counts`` (groups,), ``strongest``.
+        ``design`` (n, m), ``group`` (m,), ``within`` (m,), ``counts`` (groups,), ``largest_lam``.
     linear_predictors : sequence of K dicts
         ``columns``: p dicts as ``ahofm.priors.arrays.posterior_arrays`` has them; ``coef`` (m,), ``lam`` (groups,),
         ``intercept``, ``trace``; of tensor products ``along`` and ``plain`` (p, p) or None, ``edf``, ``age``; of
@@ -340,7 +340,7 @@ class SweptPredictor:
 
 
 class Sweeper(Protocol):
-    """Sweeps over all columns by itself, on working rows whose row vectors it shares."""
+    """Makes whole sweeps over all columns, on working rows whose row vectors it shares."""
 
     def build(self, tempering: float) -> None:
         """States of all rows from scratch, with a tempering of the variances."""

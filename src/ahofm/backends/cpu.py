@@ -59,7 +59,7 @@ class CpuBackend:
         return NativeCurves(tuple(linear_predictors))
 
     def sweeps(self, response: Response, priors: Sequence[str | None]) -> bool:
-        """Whether the engine knows all priors, and losses do not depend on variances."""
+        """Whether the engine has solves for all priors, and losses do not depend on variances."""
         known = len(priors) > 0 and all(prior in PRIORS for prior in priors)
         return self.compiled_sweeps and known and not response.uses_variance
 

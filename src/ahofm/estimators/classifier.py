@@ -106,11 +106,12 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         Epochs without improvement after which "adam" stops.
     max_iter : int or None, default None
         Iterations of "lbfgs", sweeps of "bcd", epochs of "adam": 1,000 by default. Sweeps of "variational" over the
-        columns at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that learn smoothness,
-        and as many as they need to converge. Passes of "subsample" over all rows at the highest order: 25.
+        columns at the highest order: 60, or 30 from 2,000 rows on; of main effects alone 8 or 16 that estimate
+        smoothing parameters, and as many as they need to converge. Passes of "subsample" over all rows at the highest
+        order: 44.
     tol : float or None, default None
         "lbfgs" and "bcd" stop when ten iterations gain less than this fraction of what was gained since the start, by
-        default 1e-4. "variational" goes to the next order when three sweeps change the noise variance by less than this
+        default 1e-4. "variational" goes to the next order when three sweeps change the dispersion by less than this
         fraction, by default 2e-3 (5e-4 from 2,000 rows on).
     n_jobs : int or None, default None
         Threads; None and -1 use all cores.

@@ -6,7 +6,7 @@ The posterior is
 
     precision = blockdiag(gram) + prior precision        mean = precision^-1 rhs
 
-and each prior has its own way to solve that in time linear in the codes.
+and each prior solves that in time linear in the number of codes.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
 
 
 def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
-    """Coordinates of a spline in the ranks of a column's values, not in the values: tails are no farther than rows go.
+    """Coordinates of a spline in the ranks of a column's values, not in the values: bounded in the tails.
 
     A code's rank is the middle of its fraction of the mass. In the codebook's basis such a curve has its values at the
     codes as coefficients of the effects per value; between codes it is linear in the value.

@@ -49,15 +49,15 @@ def smoothing_parameter_of(df: float, s: Floats, total: float, kind: DfKind = "r
         raise ValueError(f"df={df:g} cannot be reached: its {most} function(s) allow {_range(least, most)}")
     if df == most:
         return 0.0
-    touched = s[s > 0.0]
+    penalised = s[s > 0.0]
 
     def excess(log_lam: float) -> float:
         return degrees_of_freedom(np.exp(log_lam), s, total, kind) - df
 
-    low = np.log(total / touched.max()) - 1.0
+    low = np.log(total / penalised.max()) - 1.0
     while excess(low) < 0.0:
         low -= DF_BRACKET_STEP
-    high = np.log(total / touched.min()) + 1.0
+    high = np.log(total / penalised.min()) + 1.0
     while excess(high) > 0.0:
         high += DF_BRACKET_STEP
     return float(np.exp(brentq(excess, low, high, xtol=DF_ROOT_TOL[0], rtol=DF_ROOT_TOL[1])))

@@ -26,8 +26,8 @@ class IIDPrior:
     mass : array of shape (codes,) or None
         Weights of the codes; functions then have mean zero.
     repeated : array of bool of shape (codes,)
-        Codes that the smoothing parameter is estimated from: those of several rows. Residuals of single rows do not
-        tell effects from noise.
+        Codes that the smoothing parameter is estimated from: those of several rows. With a single row an effect cannot
+        be distinguished from its residual.
     """
 
     mass: Floats | None

@@ -124,8 +124,8 @@ class ColumnPosterior:
     ) -> ColumnPosterior:
         """After an exact solve: the main effect given the factors, then the factors given the main effect.
 
-        ``damping`` is so many times the curvature that rows have, put in the way of changes; smoothing parameters then
-        stay.
+        ``damping`` times the curvature of the losses is added to it, around the present means; smoothing parameters are
+        not updated then.
         """
         if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
             raise FailedError("sums over rows are not finite")
@@ -142,8 +142,8 @@ class ColumnPosterior:
                 continue
         raise FailedError("a block is not positive definite")
 
-    def at_rest(self) -> ColumnPosterior:
-        """As it was solved last; functions that never were solved are zero."""
+    def without_unsolved(self) -> ColumnPosterior:
+        """The last solution; functions that have never been solved are zero."""
         main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
         if main is None:
             main = absent(self.column.main, codes, 1)

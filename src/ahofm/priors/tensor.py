@@ -1,7 +1,7 @@
 """Tensor-product smoothing of pairs: each pair of columns has smoothing parameters of its own, instead of each factor.
 
-The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that the
-rows see as orthonormal. Its prior is that of a tensor product of smooth functions,
+The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that are
+orthonormal under the rows. Its prior is that of a tensor product of smooth functions,
 
     sum_ab (along_jk w_a + along_kj w_b + plain_jk [a and b are free]) C_ab^2
 
@@ -97,11 +97,11 @@ class TensorSmoothing:
     along : array of shape (p, p)
         ``along[j, k]``: of what is rough along column j, in its surface with column k.
     plain : array of shape (p, p)
-        Of what is rough along neither; symmetric.
+        Of coefficients that are free in both columns; symmetric.
     edf : float
         Degrees of freedom of all surfaces; 0 until smoothing parameters have been learned.
     age : int
-        How often that has been.
+        Number of updates of the smoothing parameters.
     """
 
     along: Floats

@@ -21,13 +21,15 @@ def predicted(problem: ClassProblem, joint: JointDesign, state: ClassState, code
     """Linear predictors at other coded rows of the same columns, (K, n), without offsets."""
     n_classes, factors = problem.rows.n_classes, state.factors
     total = np.tile(state.mains.coef[0][:, np.newaxis], len(coded[0].codes))
-    for j, (column, own) in enumerate(zip(problem.columns, coded, strict=True)):
+    for j, (column, column_codes) in enumerate(zip(problem.columns, coded, strict=True)):
         main = _main(joint, state.mains, j, column, n_classes).mean
-        total += np.vstack([main, np.zeros((1, n_classes))]).T[:, own.codes]
+        total += np.vstack([main, np.zeros((1, n_classes))]).T[:, column_codes.codes]
     if factors is None:
         return total
     for order, part in factors.slices.items():
-        curves = [curve.values[own.codes, part] for curve, own in zip(factors.columns, coded, strict=True)]
+        curves = [
+            curve.values[column_codes.codes, part] for curve, column_codes in zip(factors.columns, coded, strict=True)
+        ]
         total += factors.loadings[part].T @ Polynomials(order, curves).terms.T
     return total
 
@@ -82,7 +84,7 @@ class ClassFit:
         if factors is not None:
             loadings, squares = factors.loadings, rows.weight @ factors.terms**2 / rows.total
             for order, part in factors.slices.items():
-                lam[order] = np.array([own.lam[0, part.start] for own in factors.columns])
+                lam[order] = np.array([column.lam[0, part.start] for column in factors.columns])
         return cls(
             ranks,
             state.mains.coef[0].copy(),
@@ -99,9 +101,9 @@ class ClassFit:
     def linear_predictor(self, k: int) -> Predictor:
         """The linear predictor of a class."""
         orders = Orders(self.ranks)
-        coef = [np.column_stack([main[:, k], own]) for main, own in zip(self.mains, self.curves, strict=True)]
+        coef = [np.column_stack([main[:, k], curves]) for main, curves in zip(self.mains, self.curves, strict=True)]
         pairs = zip(self.main_centrings, self.centrings, strict=True)
-        centring = [np.concatenate([main[[k]], own]) for main, own in pairs]
+        centring = [np.concatenate([main[[k]], curves]) for main, curves in pairs]
         loadings = {order: self.loadings[part, k].copy() for order, part in orders.factor_slices.items()}
         return Predictor(float(self.intercepts[k]), tuple(coef), tuple(centring), loadings)
 
@@ -122,5 +124,5 @@ def _main_lam(joint: JointDesign, mains: ClassMains, j: int) -> float:
     """The first smoothing parameter of a column's main effects."""
     if j in mains.own_lam:
         return float(mains.own_lam[j][0, 0])
-    own = joint.group[joint.columns == j]
-    return float(mains.lam[own[0]]) if len(own) else 0.0
+    groups = joint.group[joint.columns == j]
+    return float(mains.lam[groups[0]]) if len(groups) else 0.0

@@ -8,8 +8,8 @@ column's curves, rows enter the solve by sums over the rows of each code b:
     gram_b[f, f'] = (L L')_ff'  sum_i w_i g_if g_if'
     rhs_b[f]      = sum_i g_if ( (slope_i L')_f  +  w_i sum_f' (g_if' curve_if') (L L')_f'f )
 
-which is what any prior of a column's functions asks for. Partners of pairs and triples count as uncertain to a
-degree, the tempering rho: ``g_f^2`` has the variance of ``g_f`` beside it, and ``(L L')_ff`` that of the loadings.
+from which every prior of a column's functions has its posterior. Variances of partners in pairs and triples, times the
+tempering, are added: that of ``g_f`` to ``g_f^2``, and that of the loadings to ``(L L')_ff``.
 """
 
 from __future__ import annotations

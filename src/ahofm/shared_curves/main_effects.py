@@ -50,13 +50,13 @@ class JointDesign:
         joint = size <= MOST_MAIN_COEFFICIENTS and size * n_rows <= MOST_DESIGN_CELLS
         parts, places, group, weight = [np.ones((n_rows, 1))], [[-1]], [[-1]], [[0.0]]
         n_groups = 0
-        for j, (column, own) in enumerate(zip(columns, coded, strict=True)):
+        for j, (column, column_codes) in enumerate(zip(columns, coded, strict=True)):
             if not (joint and column.joint):
                 continue
             smooth = column.priors.main_smooth
             assert smooth is not None
             values = np.vstack([smooth.values, np.zeros((1, smooth.values.shape[1]))])
-            parts.append(values[own.codes])
+            parts.append(values[column_codes.codes])
             places.append([j] * values.shape[1])
             group.append(list(n_groups + smooth.group))
             weight.append(list(smooth.weight))
@@ -73,8 +73,8 @@ class JointDesign:
         total = np.zeros((self.design.shape[1],) * 2)
         for start in range(0, len(weight), GRAM_ROWS):
             part = slice(start, start + GRAM_ROWS)
-            own = self.design[part]
-            total += (own * weight[part, np.newaxis]).T @ own
+            rows = self.design[part]
+            total += (rows * weight[part, np.newaxis]).T @ rows
         return total
 
     @property
@@ -140,11 +140,11 @@ class ClassMains:
         if failed:
             return
         covariance, _ = lapack.dpotri(factor, lower=1)
-        own, n_classes = joint.group >= 0, self.coef.shape[1]
-        group, size = joint.group[own], joint.n_groups
-        traces = np.bincount(group, (joint.weight * np.diag(covariance))[own], minlength=size)
+        penalised, n_classes = joint.group >= 0, self.coef.shape[1]
+        group, size = joint.group[penalised], joint.n_groups
+        traces = np.bincount(group, (joint.weight * np.diag(covariance))[penalised], minlength=size)
         edf = (n_classes - 1) * (np.bincount(group, minlength=size) - self.lam * traces)
-        squares = np.bincount(group, (joint.weight * (self.coef**2).sum(axis=1))[own], minlength=size)
+        squares = np.bincount(group, (joint.weight * (self.coef**2).sum(axis=1))[penalised], minlength=size)
         self.lam = updated(
             self.lam, edf, np.asarray(squares, dtype=np.float64), (SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM)
         )
@@ -164,9 +164,9 @@ class ClassMains:
         solved = prior.solve(gram, sums[:, :1] * values + sums[:, 1:], lam)
         solved = _zero_sum(solved)
         if learn:
-            own = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
+            estimated = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
             fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
-            lam = learned(prior, _with_edf(solved, fraction * own.edf), lam, [n_classes])
+            lam = learned(prior, _with_edf(solved, fraction * estimated.edf), lam, [n_classes])
         self.posteriors[j], self.own_lam[j] = solved, lam
         change = np.vstack([solved.mean - values, np.zeros((1, n_classes))])
         return np.ascontiguousarray(change[coded.codes].T)

@@ -3,8 +3,8 @@
     e_d = sum over all sets of d columns of the product of their curves
     its slope by the curve of one column is e_{d-1} of the others
 
-Rows look their curves up at codes, so only the polynomials are kept, not the curves. Pairs and triples also know the
-variance that uncertain curves give to slopes and products.
+Curves at rows are looked up by code, so that only the polynomials are stored. For pairs and triples there are also the
+variances of slopes and terms that follow from those of the curves.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Polynomials:
         """Variance of the slope by one column, and its covariance with the terms of the others; v is the column's."""
         assert self.variances is not None
         others = self.variances.without(v, curve)
-        own = others.moments[0] if self.order == 2 else others.of_pairs(rest[0])
-        return own, others.between(rest)
+        slope_variance = others.moments[0] if self.order == 2 else others.of_pairs(rest[0])
+        return slope_variance, others.between(rest)
 
     def _add(self, curve: Floats) -> None:
         for d in range(self.order - 1, 0, -1):
@@ -96,18 +96,18 @@ class Variances:
 
     def change(self, v: Floats, curve: Floats, sign: float) -> None:
         """Add (sign 1) or subtract (sign -1) the variances of a column."""
-        own = sign * v
-        self.squares += own * v
+        moment_of_column = sign * v
+        self.squares += moment_of_column * v
         for k in range(len(self.moments)):
-            self.moments[k] += own
-            own = own * curve
+            self.moments[k] += moment_of_column
+            moment_of_column = moment_of_column * curve
 
     def without(self, v: Floats, curve: Floats) -> Variances:
         """Variances without those of one column."""
-        own, moments = v, []
+        moment_of_column, moments = v, []
         for moment in self.moments:
-            moments.append(moment - own)
-            own = own * curve
+            moments.append(moment - moment_of_column)
+            moment_of_column = moment_of_column * curve
         return Variances(moments, self.squares - v * v)
 
     def of_pairs(self, e1: Floats) -> Floats:

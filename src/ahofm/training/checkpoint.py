@@ -28,12 +28,12 @@ from ahofm.training.settings import Settings
 from ahofm.tuning import CHECKPOINT_SECONDS
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm checkpoint", 4
-"""Version 1 knew data by some of their rows, and did not know dtypes; versions 2 and 3 had other names and parts."""
+FORMAT, VERSION = "ahofm checkpoint", 5
+"""Version 1 had a checksum of some rows only, without dtypes; versions 2 to 4 had other names and parts."""
 
 
 _IGNORED = ("callbacks", "checkpoint", "n_threads", "device", "time_budget")
-"""Settings that do not decide on what is kept: the same fit may go on with others."""
+"""Settings that results do not depend on: a fit may be resumed with others."""
 
 
 class CheckpointError(ValueError):

@@ -48,7 +48,7 @@ def validation_split(
 ) -> list[Split]:
     """Rows to fit and rows to predict for a search: all of them, or some when they are many.
 
-    More of them where a row tells less than a measurement does, and more again where events are rare.
+    More of them for families without dispersion, whose targets contain less information, and where events are rare.
     """
     if n_rows <= FEW_ROWS:
         return folds(n_rows, seed, n_folds, dispersed=dispersed)

@@ -4,126 +4,135 @@ Files import what they read. A test that wants another value sets it in the modu
 
 from __future__ import annotations
 
-from ahofm.rows import RAW_SAMPLE_ROWS
-
 # Capacity: orders and ranks
 
 HIGHEST_ORDER = 4
-"""That order="auto" tries."""
+"""Highest order that ``order="auto"`` tries."""
 
 RANKS = ((2_000, 4), (12_000, 8), (float("inf"), 12))
-"""Factors that are enough, by rows. Measured: 12 for 8 gain 1 % on bike sharing, 20 lose 2 % on California."""
+"""Number of rows below which the default rank of each order is the second number. Measured: 12 for 8 gain 1 % on bike
+sharing, 20 lose 2 % on California."""
 
 MORE_FACTORS_FROM, MOST_GROWTHS, IDLE_FACTOR = 2, 2, 1e-3
-"""Directions left in the residual from which on pairs get as many factors as at first again, how often at most, and
-variance of a factor's term over a row's noise, below which it is idle: there is room. Measured: one is left in every
-third fit to data where more do not help, two to six where they do; adult, all idle, 36 to 14 s without."""
+"""Pairs get as many factors as at first again while at least the first number of eigenvalues of the residual's
+covariance exceed those of random signs, at most so often, and while no factor is idle: one whose term has less variance
+than the third number times the variance of a row. Measured: one eigenvalue exceeds them in every third fit to data
+where more factors do not help, two to six where they do; adult, all idle, 36 to 14 s without."""
 
 BASIS_SIZE, BASIS_SIZE_OF_MANY, BASIS_ROWS = 14, 20, 5_000
-"""Functions of a column's spline: up to so many rows, and beyond."""
+"""Functions of a column's spline: up to ``BASIS_ROWS`` rows, and beyond."""
 
 # Rows
 
 CHECKPOINT_SECONDS = 5.0
-"""Between two writes of a checkpoint, at least."""
+"""Least number of seconds between two writes of a checkpoint."""
 
 MERGED_ROWS = 10_000
-"""Up to here equal rows become one with the sum of their weights, in an order that depends on their values alone.
-Repeated rows and integer weights, or rows in another order, then give the same fit to the bit; an iteration that is not
-convex would let rounding grow."""
+"""Most rows for which equal rows are merged into one with the sum of their weights, sorted by their values. Repeated
+rows and integer weights, or rows in another order, then give the same fit to the bit; otherwise coordinate ascent on an
+objective that is not convex amplifies differences by rounding."""
 
 WIDEST_OFFSET = 600.0
-"""Range of an offset for which both ends have finite means that are not zero."""
+"""Largest range of an offset on a logarithmic scale: means at both ends are finite and not zero."""
 
 MOST_TOTAL_WEIGHT = 2.0**53
-"""Rows that double precision can count."""
+"""Largest sum of weights: double precision represents integers exactly up to here."""
 
 FEW_ROWS = 20_000
-"""Up to here all rows are validation rows once, and three ensemble members are fitted. Measured: six members gain less
-than .5 %, at twice the time."""
+"""Most rows for which cross-validation uses all rows, and three ensemble members are fitted. Measured: six members gain
+less than .5 %, at twice the time."""
 
 MANY_ROWS = 2_000
-"""From here on slow changes are worth waiting for: what is left to find is small, and so is the noise in it."""
+"""Effective number of rows from which on fits have tighter tolerances, constant tempering and weighted candidates."""
 
 RARE_INFORMATION = 0.1
-"""Of a row, by what measurements tell: with less on average, events are rare."""
+"""Events are rare where the mean Fisher information of a row, relative to that of a Gaussian target, is less."""
 
 FLOAT64_STATE_ROWS = 4_000
-"""Up to here row states are float64, and above order 3, where removing a large column costs digits (adult 13, 9 s)."""
+"""Most rows with row states in float64. Above order 3 states are always float64: subtracting a large column loses
+digits. Measured: adult takes 13 s with float64, 9 with float32."""
 
 FLOAT64_PASS_ROWS = 200_000
-"""Up to here passes over rows are computed in float64, which costs little; beyond, in float32."""
+"""Most rows for which passes over rows are computed in float64; beyond, in float32."""
 
 # Estimated smoothing parameters: the Fellner-Schall rule and its bounds
 
 LEAST_EDF, LEAST_QUADRATIC_FORM = 1e-6, 1e-18
-"""Of functions that have all but vanished: their smoothing parameters may go on to rise, up to the prior's bounds."""
+"""Lower bounds of numerator and denominator of the rule. For functions that are nearly zero their ratio is large, so
+that the smoothing parameter rises to the prior's bound."""
 
 LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE = 1e-9, 1e-24
-"""The same of surfaces, the products of two functions."""
+"""The same for surfaces, whose coefficients are products of those of two functions."""
 
 LAM_STEP = 5.0
 """A step of the rule changes a smoothing parameter by at most this factor. Measured: 100 or 1,000 are no better."""
 
 SMALLEST_LAM = 1e-3
-"""Of splines and surfaces."""
+"""Smallest smoothing parameter of splines and surfaces."""
 
 LARGEST_LAM = 1e6, 1e10
-"""Up to 1,000 rows and from 100,000 on: as the squared number of rows between them.
-The unit is the mean stiffness of what is wiggly. The least stiff part of it has a thousandth and less of that, and the
-more rows there are, the stronger must be what makes a function vanish that is not needed. Measured: 1e6 for all leaves
-columns without pairs some (50,000 rows: error .095 for .062); 1e10 for all costs Yacht 9 %."""
+"""Largest smoothing parameter of splines: the squared number of rows, within these bounds. The unit is the mean penalty
+of the penalised coordinates. The least penalised one has a thousandth of it or less, and the smoothing parameter that
+shrinks it to zero grows with the number of rows. Measured: 1e6 for all leaves columns without pairs some (50,000 rows:
+error .095 for .062); 1e10 for all costs Yacht 9 %."""
 
 IID_LAM, IID_BESIDE_SPLINE_LAM, RANDOM_WALK_LAM = (1e-6, 1e6), (1e-3, 1e6), ((1e-3, 1e-6), (1e8, 1e8))
 """Smallest and largest smoothing parameters of independent effects, alone and beside a spline, and of the differences
 and values of random walks. Bounds that estimates seldom reach; not varied."""
 
 SMALLEST_MAIN_LAM, LARGEST_MAIN_LAM = 1e-6, 1e8
-"""Of smooth main effects; the highest unless factors may have higher ones."""
+"""Bounds of the smoothing parameters of smooth main effects; the upper one is at least that of the factors."""
 
 LARGEST_SURFACE_LAM = 1e10
-"""Of surfaces."""
+"""Largest smoothing parameter of surfaces."""
 
 LEAST_START_SQUARE = 0.3
-"""Smoothing parameters start no higher than those of factors with this mean square: a factor that starts small is not
-pruned before the rows have had their say. Measured: errors of six sets .92 (random walk) and .98 (spline_iid)."""
+"""Smoothing parameters of factors start at those for functions of their mean square, or of this one if it is larger:
+higher initial values would shrink small factors to zero in the first sweeps. Measured: errors of six sets .92 (random
+walk) and .98 (spline_iid)."""
 
 # Priors
 
 START_LEVELS = 24
-"""So many of a column's levels, the most frequent ones, take part in the start of its factors."""
+"""Most levels of a column with initial factors that are not random: the most frequent ones."""
 
 REPEATED = 1.5
-"""Rows of a code, at least, to tell its effect from noise."""
+"""Least number of rows of a code whose effect is used to estimate smoothing parameters: with one row an effect cannot
+be distinguished from its residual."""
 
 STIFFEST_COORDINATE = 1e6
-"""Penalties of single coordinates are bounded: data hardly see what is stiffer, and it would outweigh the rest."""
+"""Upper bound of the penalty of a coordinate. Coordinates with larger ones are zero in any fit, and would dominate the
+mean penalty, which is the unit of smoothing parameters."""
 
 LOCAL_EXACT, MOST_LOCAL = 1e-11, 0.6
-"""Splines at the codes by local functions: relative error of values, and local functions at a code per coordinate."""
+"""Splines are solved in local functions (B-splines) where these reproduce the values with this relative error, and
+where the number of them that are not zero at a code is at most this fraction of the coordinates."""
 
 SPLINE_JITTER = 1e-8
-"""Of the mean diagonal, added to it: directions that neither rows nor prior determine stay put."""
+"""Fraction of the mean diagonal that is added to it, for directions that neither rows nor prior determine."""
 
 MOST_SURFACE_COORDINATES = 4_000
-"""Coordinates of all columns together, at most: with more, an update of all pairs takes longer than a sweep."""
+"""Most coordinates of all columns for which pairs have smoothing parameters of their own: with more, an update of all
+pairs takes longer than a sweep."""
 
 ROWS_PER_CELL = 4
-"""Of two columns with levels. With fewer, a table that is a product of few factors is more than its cells tell.
-Measured: 300 rows, 21 levels each, .26 for .06."""
+"""Least number of rows per cell of two columns with levels for which pairs have smoothing parameters of their own; with
+fewer, these overfit. Measured: 300 rows, 21 levels each, .26 for .06."""
 
 SURFACE_GONE = 100.0
-"""Times what rows tell of a coefficient: a prior of that precision has done away with it. More of it would keep columns
-from taking up factors in which others are not quite zero."""
+"""Largest prior precision of a surface's coefficient over the information of the rows about it: the coefficient is then
+zero but for one percent. With a larger one, columns could not grow in factors in which others are nearly zero."""
 
 SURFACE_FIRST_STEP_UP, SURFACE_FIRST_STEPS = 2.0, 10
-"""Largest first steps up of a smoothing parameter, and how many these are: weak surfaces take time to grow."""
+"""Largest factor by which the rule increases a smoothing parameter of surfaces in its first steps, and the number of
+these: coefficients of weak surfaces grow slowly."""
 
 SURFACE_DF_PER_ROW, SURFACE_DF_PER_COEFFICIENT = 2.0, 0.1
-"""Degrees of freedom of all surfaces together when they begin: fewer lose weak pairs, more follow the noise."""
+"""Initial effective degrees of freedom of all surfaces, at most: per row, and per coefficient. With fewer, weak pairs
+are lost; with more, surfaces overfit."""
 
 SURFACE_MOST_DF = 0.75
-"""Fraction of the degrees of freedom of the noise that surfaces use, at most."""
+"""Largest number of effective degrees of freedom of all surfaces, per row, in the estimate of the dispersion."""
 
 # Sweeps of coordinate ascent
 
@@ -137,13 +146,14 @@ LEARNING_SWEEPS, LEARNING_SWEEPS_OF_MANY, ALONE_SWEEPS = 8, 16, 300
 Measured: 16 for 8 gain 12 % with 10,000 rows, 40 no more; until smoothing parameters converge, families overfit."""
 
 WARM_SWEEPS = 5
-"""First sweeps of a stage, with partners taken as known. Measured: none or 2 cost 3 to 8 %."""
+"""First sweeps of a stage, with the partners' variances set to 0 and smoothing parameters fixed. Measured: none or 2
+cost 3 to 8 %."""
 
 FEWEST_SWEEPS = 12
-"""Before a stage may end."""
+"""Least number of sweeps of a stage."""
 
 SWEEP_TOL, SWEEP_TOL_OF_MANY = 2e-3, 5e-4
-"""A stage ends after three sweeps that change the logarithm of the noise variance by less."""
+"""A stage ends after three sweeps that change the logarithm of the dispersion by less."""
 
 SETTLED = 1e-5
 """Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
@@ -154,23 +164,25 @@ REBUILD_SWEEPS = 10
 FAMILY_SWEEPS = (0, 1, 2, 6, 12, 24)
 """Sweeps of a stage before which a family's own parameters are estimated."""
 
-DIVERGED, HARMFUL = 100.0, 1.25
-"""Times the noise, or the loss, before a stage: sweeps that pass it diverge; factors that end with so much have done
-harm. Losses count from those of constants on: to be pruned may cost as much as the stages before have gained.
+DIVERGED, FAILED = 100.0, 1.25
+"""Ratios of the dispersion, or of the remaining loss, to its value before a stage: above the first, sweeps diverge;
+above the second at its end, the stage fails, and the fit goes back to the stage below. The reference is at least the
+loss of constants.
 
-When the partners' uncertainty begins to count, the noise may rise to seven times what it was, and then falls.
-Products of four columns, some of them large at rare codes, can feed on their own rounding. On small sets of repeated
-values (Energy, Yacht) every other fit of order 4 did, and one of them outweighs all others in a mean."""
+After the warm sweeps, when the partners' variances enter, the dispersion may rise to seven times what it was before it
+falls. Products of four columns, some of them large at rare codes, amplify rounding. On small sets of repeated values
+(Energy, Yacht) every other fit of order 4 diverged, and one of them dominates the mean of an ensemble."""
 
 LARGEST_VALUE = 1e5
-"""Values of functions, in standard deviations of the target. At 2e7 explanations of a fit had lost all their digits."""
+"""Largest value of a function, in standard deviations of the target. At 2e7, differences that explanations are made of
+had no correct digits."""
 
 SETTLED_SWEEPS = 3
 """A stage ends after so many sweeps in a row that change next to nothing."""
 
 TEMPERING_CHANGE, WARM_DISPERSION_RATIO = 0.02, 0.7
-"""Row states are built again when the tempering has changed by more than this fraction; a warm sweep, in which partners
-have no variance, lowers the dispersion by no more than to the second. Not varied."""
+"""Row states are built again when the tempering has changed by more than this fraction; and the least ratio of the
+dispersion after a warm sweep to that before it. Not varied."""
 
 # Steps of one column
 
@@ -182,40 +194,41 @@ FARTHEST_VALUE, FARTHEST_RARE_VALUE, RARE_CODE_ROWS = 10.0, 4.0, 5.0
 fires, order 3, 1.53 to 1.37; wine .64 to .69 for errors up to 8."""
 
 FAR_VALUE = 10.0
-"""Times the values of a function, from which on removing it from the row states leaves too much rounding behind."""
+"""Ratio of rejected values of a function to its former ones above which row states are built again: subtracting them
+would leave large rounding errors."""
 
 DAMPINGS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
-"""Tried one after another until a step has sufficient decrease."""
+"""Multiples of the curvature that are added to it, tried one after another until a step has sufficient decrease."""
 
 FARTHEST_STEP = 3.0
-"""Largest change of a linear predictor in one block: farther off the quadratic approximation is useless."""
+"""Largest change of a linear predictor in one block: beyond, the quadratic approximation does not hold."""
 
 SUFFICIENT_DECREASE = 0.25
 """Of ``sum w h step^2``: the most by which losses may exceed their approximations. The penalised loss falls then."""
 
 LARGE_ETA = 20.0
-"""From a linear predictor of that size on a family's majorant replaces curvatures, which have all but vanished."""
+"""Absolute linear predictor above which the family's majorant replaces curvatures, which are nearly zero."""
 
 LEAST_DISPERSION, ROUNDING = 1e-9, 1e-12
 """Least dispersion, in units of the target's variance; rounding of a sum of losses, relative to it."""
 
 MAIN_HALVINGS = 8
-"""Of a step of all main effects, at most, until it has sufficient decrease."""
+"""Most halvings of a step of all main effects until it has sufficient decrease."""
 
 LEAST_DISPERSION_RATIO = 0.7
-"""Of the dispersion after a sweep to that before it, while pairs have smoothing parameters of their own: these have to
-keep up with it."""
+"""Least ratio of the dispersion after a sweep to that before it where pairs have smoothing parameters of their own,
+whose steps are limited as well."""
 
 ROUGH_ROWS = 50_000
-"""Rows that a rough estimate is made from."""
+"""Most rows that the mean curvature of the loss at constants is estimated from."""
 
 # Main effects, jointly
 
 MOST_MAIN_COEFFICIENTS, MOST_DESIGN_CELLS = 1_000, 50_000_000
-"""Of the design; beyond, main effects are left to the blocks."""
+"""Most coefficients and entries of the design of smooth main effects; beyond, there is no joint solve."""
 
 GRAM_ROWS = 8_192
-"""Of the design that are weighted at a time: a weighted copy of it all would double the memory."""
+"""Rows of the design that are weighted at a time: a weighted copy of all rows would double the memory."""
 
 MAIN_FIRST_STEPS, ADDITIVE_FIRST_STEPS = 30, 20
 """Fellner-Schall steps of the first solve of smooth main effects, and of the additive fit that stages start from."""
@@ -226,7 +239,7 @@ FEWEST_FIRST_STEPS, FIRST_STEPS_TOL = 6, 1e-4
 # Tempering: the fraction of the partners' variance that counts
 
 TEMPERED_ROWS = 12_000
-"""From here on a candidate's second tempering counts."""
+"""Effective number of rows from which on the second tempering of a candidate is used."""
 
 SPLINE_IID_TEMPERING, SPLINE_TEMPERING, RANDOM_WALK_TEMPERING = (0.55, 0.7), (0.7, 0.7), (0.7, 1.0)
 """Of candidates, from ``MANY_ROWS`` and from ``TEMPERED_ROWS`` on. Measured: .55 for .7 gains .6 % on wine and power
@@ -237,14 +250,14 @@ WEIGHTED_RANDOM_WALK_TEMPERING, WEIGHTED_SPLINE_TEMPERING = (0.7, 0.5), (0.7, 0.
 .45 and .6."""
 
 REFINED_SPLINE_TEMPERING = 0.5
-"""Of smooth factors where pairs have no smoothing parameters of their own."""
+"""Tempering of smooth factors in fits that are refined on more rows, where pairs have no smoothing parameters."""
 
 NOISE_TEMPERING, LEAST_NOISE_TEMPERING = 1.5, 0.25
-"""With few rows: times the root of the loss that is left, and at least. Measured: errors .95 of those with .5 for all,
-close to the best constant on every set."""
+"""Tempering with few rows: the first number times the root of the remaining loss, at least the second. Measured: errors
+.95 of those with .5 for all, close to the best constant on every set."""
 
 LEAST_SIGNAL_TEMPERING = 0.2
-"""Of the fraction of the loss that is explained, where tempering follows it."""
+"""Lower bound of the explained fraction of the loss, where the tempering is proportional to it."""
 
 # Cross-validation and stacking weights
 
@@ -281,22 +294,23 @@ RARE_SEARCH_ROWS = 48_000
 """Rows of candidate fits where events are rare: a third as many may find no pair, by chance (measured on claims)."""
 
 NON_DISPERSED_VALIDATION_ROWS = 100_000
-"""Validation rows, at most, where a row tells less: 20,000 have too few rare events to judge pairs (claims)."""
+"""Most validation rows of families without dispersion, whose targets contain less information: 20,000 rows have too few
+rare events to compare models with and without pairs (claims)."""
 
 LEAST_WEIGHT = 0.05
-"""Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects that no
-validation rows can judge."""
+"""Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects where there are
+no validation rows to estimate it from."""
 
 EQUAL_WEIGHTS_ROWS = 30.0
 """Prior for equal weights of all candidates at the highest order, in units of rows. Measured: Yacht .341 to .334; with
 100 Airfoil gains 1 %, power plant loses .4 %."""
 
 WORST_LOSS = 1e120
-"""Loss of a row, at most, where orders are compared: validation rows may be anywhere, and an exponential of a poor
-prediction is soon beyond double precision."""
+"""Upper bound of a row's loss where orders are compared, so that squares are finite: linear predictors of validation
+rows are extrapolated, and their exponentials overflow."""
 
 STACKING_STEPS = 10
-"""Of iterated least squares, for the stacking weights."""
+"""Most steps of iterated least squares for the stacking weights."""
 
 LIKELY_GAIN, SURE_GAIN = 1.0, 2.0
 """Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
@@ -305,16 +319,17 @@ a search for the order to go on. Measured: three for the first lose real interac
 # Variance model of rows
 
 VARIANCE_ROWS = 5_000
-"""Whose errors are looked at: functions of one column each need no more."""
+"""Most rows that the variance model is fitted to: it has main effects only."""
 
 LEAST_ERROR = 0.01
-"""Of the root mean square: an error of zero says nothing of precision."""
+"""Least absolute error in the variance model, relative to the root mean square: the gamma family needs positive
+targets."""
 
 LEAST_STD_OF_LOG_STD = 0.2
-"""Standard deviation of the logarithms of standard deviations, below which weights are not worth a fit."""
+"""Standard deviation of the logarithms of standard deviations, below which rows are not weighted."""
 
 FARTHEST_WEIGHT = 20.0
-"""Weights are at most so many times their median, and at least one part in as many of it."""
+"""Largest ratio of a weight to the median weight, and of the median to a weight."""
 
 # Merger
 
@@ -322,51 +337,23 @@ MEMBERS = 3
 """Ensemble members up to ``FEW_ROWS``; see there."""
 
 LEAST_VARIANCE, LEAST_VARIANCE_RATIO = 1e-5, 0.01
-"""Factors whose term has a smaller fraction of the target's variance, and of the noise's variance, are dropped."""
+"""Factors whose term has a smaller fraction of the target's variance, and of the dispersion, are dropped."""
 
-FAR_ETA, SILENT_CURVATURE = 20.0, 1e-8
-"""Linear predictors on a logarithmic scale, and weights of the mean curvature, that are worth a warning."""
+FAR_ETA, FLAT_CURVATURE = 20.0, 1e-8
+"""A fit warns of absolute linear predictors above the first on a logarithmic scale, and of curvatures below the second
+times their mean."""
 
 MUCH_WORSE = 1.25
-"""Times the least noise among fits by the same candidate: left out. Measured: Naval 4.3e-5 to 2.5e-5."""
-
-# Subsample, and passes over all rows
-
-SAMPLE_ROWS = 50_000
-"""Rows of the sample: enough for first smoothing parameters, the dispersion and the start of factors."""
-
-SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
-"""Beyond, this is the default: at order 3 and rank 12 both take as long there, with about the same error."""
-
-PASSES, PASSES_BELOW = 44, 12
-"""Over all rows, at most: at the highest order, and at each of those below."""
-
-LEAST_SIGNAL_TO_NOISE = 0.1
-"""Least ratio of a term's variance to that by noise. Below 1: it was shrunk, and more rows may find more. Measured: 1
-loses real factors now and then (Poisson random walks .045 to .084)."""
-
-LEAST_FACTOR_SQUARE = 1e-18
-"""Of a factor, to compare its step with."""
-
-LAM_STEPS = 5
-"""Steps of the rule for smoothing parameters at a time: they need no pass, and what is to vanish takes many."""
-
-QUASI_NEWTON_MEMORY = 10
-"""Steps that the quasi-Newton matrix remembers."""
-
-ENOUGH_DECREASE = 0.5
-"""Ends when a step promises less, in units of log-likelihood: one coefficient's sampling error is as large."""
-
-DESCENTS = 4
-"""Descents; smoothing parameters are estimated again after each but the last."""
+"""Largest ratio of a member's dispersion to the least one among members of the same candidate; others are left out.
+Measured: Naval 4.3e-5 to 2.5e-5."""
 
 # Checks of the variance
 
 OVERDISPERSED, UNDERDISPERSED = 1.5, 0.5
-"""Pearson dispersions beyond these are worth a warning."""
+"""Pearson dispersions beyond which a fit warns."""
 
 SURE_DISPERSION = 3.0
-"""Standard errors that the statistic must be from 1: with small means it is noisy."""
+"""Least distance of the statistic from 1 for a warning, in standard errors: with small means its variance is large."""
 
 COLUMN_DF = 20
-"""Degrees of freedom that a function of a column has at most, roughly."""
+"""Degrees of freedom of a column's main effect in that statistic, at most."""

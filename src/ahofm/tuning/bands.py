@@ -20,8 +20,8 @@ still has a variance. With .5, slopes of columns correlated by .9 are covered by
 
 SHAPES = (0.5, 1.0, 1.5, 2.0)
 """Powers of a main effect's penalty that are averaged over: smoothness classes, from rougher than that of the penalty
-to much smoother. With power 1 alone, a cosine is covered by 97 to 99 % and an exponential function by 90 to
-96 %; with these, by 95 to 97 % and 93 to 97 %."""
+to much smoother. With power 1 alone, a cosine is covered by 97 to 99 % and an exponential function by 90 to 96 %; with
+these, by 95 to 97 % and 93 to 97 %."""
 
 TOLD_APART = 0.5
 """Tolerance (root of 1 - R^2 of a coordinate on the others) from which on a main effect counts as determined by data.

@@ -1,27 +1,28 @@
-"""Constants of forecasts: how much is tried to tell what a fit will cost."""
+"""Constants of forecasts of the time and memory of a fit: sizes of the timed probes, and usual numbers of sweeps."""
 
 from __future__ import annotations
 
 PROBED_PASS_ROWS = 20_000
-"""Rows of the larger one of two passes."""
+"""Rows of the larger of two timed passes."""
 
 PROBED_SMALL, PROBED_LARGE = 2_000, 5_000
-"""Rows that are swept over: enough for most codes to be there, or the small solves would seem to grow with the rows."""
+"""Rows of the two timed fits. Most codes must occur in the smaller one: otherwise the number of small solves grows with
+the rows."""
 
 TRACED_ROWS = 500, 2_000
-"""Rows of two fits whose memory is looked at."""
+"""Rows of the two fits whose memory is traced."""
 
 NOMINAL_SWEEP = 1e-6
-"""Seconds of a row in a sweep of main effects, where none can be made."""
+"""Seconds of a row in a sweep of main effects, where a probe fails."""
 
 PROBED_SWEEPS = 2
-"""Of every stage. The first of them also makes the stage's factors, and the rows' states from scratch."""
+"""Timed sweeps of every stage. The time of the first includes that of the initial factors and row states."""
 
 FIRST_SWEEPS = 2.0
-"""Sweeps of a stage that cost as much as the first: states are made again now and then."""
+"""Number of sweeps of a stage that cost as much as the first, as row states are built again."""
 
 OVERHEAD_BYTES = 30e6
-"""That any fit takes."""
+"""Bytes of any fit, whatever its size."""
 
 FEWEST_ROWS_FOR_THREADS = 3_000
 """Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that

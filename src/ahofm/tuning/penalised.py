@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 MAIN_DF, FACTOR_DF = 10.0, 8.0
-"""Degrees of freedom when none are asked for. A compromise: on simulated data, factors do better with 6 for few noisy
-rows and with 12 for many clean ones."""
+"""Default degrees of freedom of main effects and of factors. A compromise: on simulated data, factors do better with 6
+for few noisy rows and with 12 for many clean ones."""
 
 MOST_OF_FUNCTIONS = 0.9999
 """The most that defaults take of a column's penalised functions. The effect of a column with two values, which has a
-single function, is then shrunk by one percent; in a product of factors even a tenth of that would be felt."""
+single function, is then shrunk by one percent; in a product of factors a tenth of that changes the fit."""
 
 INTERACTION_STD = 0.1
 """Standard deviation of all terms of one order at the start, for a linear predictor whose unit is 1."""
 
 MAX_ITER, TOL = 1000, 1e-4
-"""Of penalised fits, when none are asked for."""
+"""Default limits of penalised fits."""
 
 ADAM_EPSILON = 1.0
-"""Beside the root of a gradient's second moment. Gradients are of order 1 here: targets and functions have unit spread.
-A small epsilon would move every coefficient equally far, the thousand that only fit noise too: on splits not used for
-any reported result, the error with 1e-8 was up to twenty times that with 1, and never clearly smaller."""
+"""Beside the root of a gradient's second moment. Gradients are of order 1 here: targets and functions have unit
+variance. A small epsilon would move every coefficient equally far, the thousand that only fit noise too: on splits not
+used for any reported result, the error with 1e-8 was up to twenty times that with 1, and never clearly smaller."""
 
 PENALISED_RANK = 5
 """Factors of each order when none are given: nothing prunes those that the rows do not support."""

@@ -1,4 +1,4 @@
-"""Adam on mini-batches with early stopping (Kingma and Ba, 2015): the paper's way.
+"""Adam on mini-batches with early stopping (Kingma and Ba, 2015), as in the paper.
 
 An iteration is an epoch. The step length falls when the validation loss has not improved for a while, and the
 coefficients of the best epoch are the ones that are kept.
@@ -59,7 +59,7 @@ class Adam:
     validation : Objective, optional
         On validation rows; without it the training objective decides when to stop.
     learning_rate : float
-        Length of a step, relative to the spread that a coefficient of typical size gives the linear predictor.
+        Length of a step, relative to the coefficient that changes the linear predictor by about one standard deviation.
     batch_rows : int, optional
         Rows of a mini-batch; by default 1/32 of the rows, between 32 and 8,192.
     patience : int

@@ -1,9 +1,9 @@
-"""The penalised objective, which is all that a penalised solver sees of the data, and the one loop of such solvers.
+"""The penalised objective, through which alone penalised solvers use the data, and the one loop of such solvers.
 
     sum_i w_i loss(y_i, eta_i(theta)) + 1/2 sum_k lam_k theta_k^2
 
-with one vector theta for all linear predictors. Solvers work on ``x = theta / scale``: a penalised direction that the
-data hardly move then has the same curvature as one they move freely, about 1.
+with one vector theta for all linear predictors. Solvers work on ``x = theta / scale``: penalised and unpenalised
+coordinates then have about the same curvature, 1.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ StateT = TypeVar("StateT", bound=State)
 
 @runtime_checkable
 class Solver(Protocol[StateT]):
-    """``init`` and ``step`` are all there is to a solver."""
+    """A minimiser of :class:`Objective`, iteration by iteration."""
 
     @property
     def name(self) -> str:
@@ -181,7 +181,7 @@ class Solver(Protocol[StateT]):
 
 
 def gradient_norm(objective: Objective, gradient: Floats) -> float:
-    """Norm in the solvers' coordinates, per root of weight: half its square is about what a Newton step gains a row."""
+    """Norm in the solvers' coordinates, per root of weight; half its square is about the decrease of a Newton step."""
     return float(np.linalg.norm(gradient * objective.scale) / np.sqrt(objective.total))
 
 
@@ -202,8 +202,8 @@ def has_converged(records: Sequence[Record], tol: float, reference: float | None
 
 def _stop_reason(record: Record, callbacks: Sequence[Callback], deadline: Deadline | None) -> Reason | None:
     """Reason to end after an iteration: a callback, or the deadline."""
-    wishes = [callback(record) for callback in callbacks]  # each of them is called
-    if any(wishes):
+    stops = [callback(record) for callback in callbacks]  # each of them is called
+    if any(stops):
         return Reason.CALLBACK
     return Reason.TIME if deadline is not None and deadline.over else None
 
@@ -232,7 +232,7 @@ def minimise(
     saved : Saved, optional
         Where the state is kept after every iteration, and where one may be already.
     reference : float, optional
-        Objective per unit of weight of a start without knowledge, when this one has some; for ``tol``.
+        Objective per unit of weight at a random start, where this start is better than that; for ``tol``.
     deadline : Deadline, optional
         After which there is no further iteration.
 

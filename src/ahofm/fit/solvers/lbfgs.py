@@ -1,7 +1,7 @@
 """Limited-memory BFGS over all coefficients, full batch (Nocedal and Wright, 2006, algorithm 7.5).
 
-SciPy's driver runs to its own end and cannot be stepped, watched or resumed, and it does not know the scale of the
-coefficients; the two loops below start from it.
+SciPy's implementation cannot be stepped, observed or resumed, and starts from a multiple of the identity; here the
+initial inverse Hessian has the scale of the coefficients.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Lbfgs:
 
         found = wolfe_search(at, state.value, slope, scale * direction)
         if found is None:
-            if state.moves:  # the curvature remembered may be at fault
+            if state.moves:  # start again from the gradient
                 return replace(state, moves=(), changes=())
             return replace(state, reason=Reason.NO_PROGRESS)
         theta, value, gradient = found

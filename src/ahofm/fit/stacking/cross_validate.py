@@ -79,10 +79,10 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
 def _parts(problem: TrainingProblem) -> list[Split] | None:
     """Rows to fit and validation rows, at random or, if necessary, stratified; None if a part has equal targets."""
     response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
-    told = {"dispersed": response.family.dispersed, "rare": response.rare}
-    parts = validation_split(response.n_rows, seed, **told, n_folds=count)
+    options = {"dispersed": response.family.dispersed, "rare": response.rare}
+    parts = validation_split(response.n_rows, seed, **options, n_folds=count)
     if not can_judge(parts, response.y):
-        parts = stratified(response.y, seed, **told, n_folds=count)
+        parts = stratified(response.y, seed, **options, n_folds=count)
     return parts if can_judge(parts, response.y) else None
 
 
@@ -277,8 +277,8 @@ def weighted(
     errors = np.abs(response.target - scores.best()[seen, 0])
     least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
-    alike = response.weight / response.weight.mean()  # a row of weight 2 has a single error
-    sizes = Response(Gamma(), errors / response.mean_of(errors), alike, None)
+    relative = response.weight / response.weight.mean()  # a row of weight 2 has a single error
+    sizes = Response(Gamma(), errors / response.mean_of(errors), relative, None)
     staged = replace(some, response=sizes, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
     try:
         (fits,) = runner([staged], "precision")
@@ -299,8 +299,8 @@ def with_original_weights(fits: Sequence[Fit], precise: TrainingProblem, problem
     found = []
     for fit in fits:
         squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
-        theirs, own = problem.response.mean_of(squares), precise.response.mean_of(squares)
-        times = theirs / own if own > 0.0 else 1.0
+        plain, weighted_mean = problem.response.mean_of(squares), precise.response.mean_of(squares)
+        times = plain / weighted_mean if weighted_mean > 0.0 else 1.0
         found.append(tuple(replace(part, dispersion=times * part.dispersion) for part in fit))
     return found
 

@@ -33,7 +33,7 @@ from ahofm.training.data import Data
 from ahofm.training.members import stack_in_words
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FAR_ETA, LEAST_VARIANCE, LEAST_VARIANCE_RATIO, LEAST_WEIGHT, MUCH_WORSE, SILENT_CURVATURE
+from ahofm.tuning import FAR_ETA, FLAT_CURVATURE, LEAST_VARIANCE, LEAST_VARIANCE_RATIO, LEAST_WEIGHT, MUCH_WORSE
 
 
 def fit_variational(
@@ -289,7 +289,7 @@ def _checked(model: Model, data: Data) -> Model:
     curvature = (curvature * np.square(units.factor)).max(axis=1)
     outside = int((~np.isfinite(loss)).sum())
     far = int((np.abs(eta).max(axis=1) > FAR_ETA).sum()) if family.logarithmic else 0
-    silent = int((curvature <= SILENT_CURVATURE * np.average(curvature, weights=rows.weight)).sum())
+    flat = int((curvature <= FLAT_CURVATURE * np.average(curvature, weights=rows.weight)).sum())
     trouble = ""
     if outside:
         trouble = (
@@ -300,12 +300,12 @@ def _checked(model: Model, data: Data) -> Model:
             f"linear predictors are beyond {FAR_ETA:g} in {far} row(s) of training{_certain(model, eta)}: columns may "
             "separate the classes, "
             "or leave regions without events; probabilities there are 0 or 1 to rounding, "
-            "and how far is the prior's choice"
+            "and linear predictors are determined by the prior"
         )
-    elif silent:
+    elif flat:
         trouble = (
-            f"{silent} row(s) of training tell next to nothing about their linear predictors, e.g. in a region without "
-            "events; how far linear predictors go there is the prior's choice"
+            f"losses of {flat} row(s) of training are flat in their linear predictors, e.g. in a region without "
+            "events; linear predictors there are determined by the prior"
         )
     if trouble:
         warnings.warn(trouble, RuntimeWarning, stacklevel=2)
@@ -318,12 +318,12 @@ def _certain(model: Model, eta: Floats) -> str:
         return ""
     rows = [int((sign * eta[:, 0] > FAR_ETA).sum()) for sign in (-1.0, 1.0)]
     labels = [label.item() if isinstance(label, np.generic) else label for label in model.classes]
-    said = [f"class {label!r} in {count}" for label, count in zip(labels, rows, strict=True) if count]
-    return f" ({', '.join(said)})"
+    counted = [f"class {label!r} in {count}" for label, count in zip(labels, rows, strict=True) if count]
+    return f" ({', '.join(counted)})"
 
 
 def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, orders: Orders) -> dict[int, Floats]:
-    """First smoothing parameter of each column and order in the fit that counts most; 0 for constant columns."""
+    """First smoothing parameter of each column and order in the fit with the largest weight; 0 for constant columns."""
     out = {order: np.zeros(len(problem.data.encoder.codebooks)) for order in orders.all}
     for j, (main, factors) in zip(problem.columns, stage_result.smoothing_parameters, strict=True):
         out[1][j] = main[0, 0]

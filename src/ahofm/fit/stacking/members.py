@@ -1,7 +1,7 @@
 """Ensemble members: fits to all rows of the candidates that have weight.
 
-Under a time budget one of them comes before all else, so that there is a model when the time is over. It also tells how
-fast the machine is: whether cross-validation of the candidates can be done in the time that is left.
+Under a time budget one of them is fitted first, so that there is a model when the time is over. From the time that it
+takes, that of cross-validation is predicted, which is left out if it is longer than what is left.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def fit_members(
     candidates : sequence of Candidate
     weights : dict of order to stacking weights
     plan : Plan
-        Says how many members there are, if candidates with weight are not more.
+        With the number of members, where there are not more candidates with weight.
     runner : StagedRunner
         Nothing is fitted if the fit is to stop already; nor is anything kept of fits that end early between
         sweeps. Within sweeps the stages so far are, unless another member is complete.
@@ -140,7 +140,7 @@ def fit_members(
             tops = [highest[candidate] for candidate, _ in jobs]
             runner.expect(-plan.spared(tops))
             name = "member"
-            if first.fits:  # a checkpoint tells those apart that another budget has
+            if first.fits:  # members depend on the budget, and so do their names in a checkpoint
                 name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
             found, settled, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
             some = any(complete) or first.complete

@@ -38,18 +38,15 @@ from ahofm.tuning import (
     FOLDS,
     MANY_ROWS,
     MEMBERS,
-    PASSES,
-    PASSES_BELOW,
     REFINED_SPLINE_TEMPERING,
-    SAMPLE_ROWS,
     SEARCH_SWEEPS,
     SEARCH_SWEEPS_OF_FEW,
-    SUBSAMPLE_ROWS,
     TEMPERED_ROWS,
 )
-from ahofm.tuning.classes import UNASKED_ALONE_SWEEPS
+from ahofm.tuning.classes import FALLBACK_ALONE_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
 from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
+from ahofm.tuning.subsample import PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -160,8 +157,8 @@ class TrainingProblem:
         """Priors of all columns, the same for all parts of the rows; cached."""
         key = type(candidate), candidate.scale, candidate.interactions
         if key not in self._priors:
-            alike = (own for (_, scale, _), own in self._priors.items() if scale == candidate.scale)
-            center, first = self.settings.center, next(alike, None)
+            same_scale = (priors for (_, scale, _), priors in self._priors.items() if scale == candidate.scale)
+            center, first = self.settings.center, next(same_scale, None)
             self._priors[key] = candidate.priors(
                 self.books, self.automatic, center=center, counts=self.counts, like=first
             )
@@ -209,7 +206,7 @@ class TrainingProblem:
         last = settings.max_iter or (PRODUCT_SWEEPS if candidate.product else None)
         schedule = Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks)
         if self.ranks and not self.response.quadratic:
-            schedule = replace(schedule, alone=min(schedule.alone, UNASKED_ALONE_SWEEPS))
+            schedule = replace(schedule, alone=min(schedule.alone, FALLBACK_ALONE_SWEEPS))
         return StagedFit(
             self._columns(candidate),
             self.codes,

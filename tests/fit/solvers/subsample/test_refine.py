@@ -8,8 +8,8 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.families import Gaussian, Multinomial, Poisson
 from ahofm.fit.solvers.subsample import refine
-from ahofm.fit.solvers.subsample.objective import RefinementObjective, posteriors_of, tables_of
-from ahofm.fit.solvers.subsample.refine import all_rows, refined_fits
+from ahofm.fit.solvers.subsample.objective import RefinementObjective, tables_of
+from ahofm.fit.solvers.subsample.refine import all_rows, posteriors_of, refined_fits
 from ahofm.fit.stacking import problem
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import predict
@@ -67,10 +67,10 @@ def test_block_solves_invert_the_blocks(interactions):
     rng = np.random.default_rng(2)
     for _, function, _ in objective.each():
         part = function.part.like(rng.normal(size=len(function.part.flat())))
-        at_codes = rng.normal(size=function.origin.shape)
-        found = function.part.like(function.inverse(at_codes, part))
+        at_codes = rng.normal(size=function.sample_values.shape)
+        found = function.part.like(function.precondition(at_codes, part))
         back = np.einsum("bfg,bg->bf", function.gram, function.values(found))
-        residual = function.part.like(function.slope(back - at_codes, _minus(found, part)))
+        residual = function.part.like(function.gradient(back - at_codes, _minus(found, part)))
         mass = getattr(function.prior, "mass", None)
         flat = residual.flat()
         if mass is None:
@@ -83,7 +83,7 @@ def test_block_solves_invert_the_blocks(interactions):
 
 @pytest.mark.parametrize("interactions", ["spline", "random_walk", "spline_iid"])
 @pytest.mark.parametrize("family", [Gaussian(), Multinomial(3)], ids=str)
-def test_learning_strengths_needs_no_pass(family, interactions):
+def test_learning_smoothing_parameters_needs_no_pass(family, interactions):
     """The objective and its slopes with the new smoothing parameters are those that a pass over the rows finds."""
     objective, _ = problem_of(family, interactions)
     u = objective.start + 0.05 * np.random.default_rng(1).normal(size=len(objective.start))
@@ -95,7 +95,7 @@ def test_learning_strengths_needs_no_pass(family, interactions):
     changed = [
         not np.array_equal(a, b) for a, b in zip(smoothing_parameters, objective.smoothing_parameters, strict=True)
     ]
-    learns = [function.learns for _, function, _ in objective.each()]
+    learns = [function.estimates_lam for _, function, _ in objective.each()]
     assert sum(changed) > 0.5 * sum(learns)  # others are at their bounds
     assert not any(change and not may for change, may in zip(changed, learns, strict=True))
 
@@ -110,7 +110,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(interactions):
 
     def times():
         _, slopes, _ = objective.value(u)
-        step = objective.inverse(slopes, u)
+        step = objective.precondition(slopes, u)
         given = zip(objective.each(), objective.parts(u), objective.parts(step), strict=True)
         sizes = [
             [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]

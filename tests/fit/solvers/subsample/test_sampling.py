@@ -11,7 +11,7 @@ from ahofm.fit.solvers.subsample import refine
 from ahofm.fit.solvers.subsample.objective import tables_of
 from ahofm.fit.solvers.subsample.refine import pruned
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.tuning import LEAST_SIGNAL_TO_NOISE
+from ahofm.tuning.subsample import LEAST_SIGNAL_TO_NOISE
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 

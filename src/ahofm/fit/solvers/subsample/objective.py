@@ -2,9 +2,10 @@
 
     sum_i w_i loss_i / dispersion + u'Q u / 2 + U(u)
 
-u are the coefficients of every function, Q the penalty. U is the cost of the partners' variance: half the sum of
-curvature times the variance of the linear predictor. Variances fall with the number of rows, so that this sum stays
-what it is on the sample; it is taken from there, to second order at the sample's coefficients.
+u are the coefficients of every function, Q the penalty. U is the expected loss in excess of the loss at the means:
+``sum_i w_i h_i var(eta_i) / 2`` over the dispersion, h the curvature of the loss. Variances are inversely proportional
+to the number of rows, so that U of all rows is about U of the sample: it is taken from there, to second order around
+the sample's coefficients.
 """
 
 from __future__ import annotations
@@ -22,30 +23,53 @@ from ahofm.families import Family
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Tables
-from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, bounded
+from ahofm.priors.base import Coefficients, FunctionPosterior, Prior
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning import LAM_STEPS, LEAST_FACTOR_SQUARE
+from ahofm.tuning.subsample import LAM_STEPS, LEAST_FACTOR_SQUARE
 
 
 @dataclass(frozen=True)
-class Functions:
-    """Some functions of one column: its main effect, or its factors."""
+class CoefficientBlock:
+    """Coefficients that one block solve is for: the main effect of a column (K = 1), or its K factors.
+
+    Attributes
+    ----------
+    prior : Prior
+    lam : array of shape (groups, K)
+        Smoothing parameters.
+    part : Coefficients
+        In the fit to the sample.
+    rows, columns : slice
+        Where the functions' values are in the tables: the codes of the column, and 0 or the factors.
+    gram : array of shape (codes, K, K)
+        Curvature of the losses of all rows by the values at the codes, with ``variance_curvature`` on the diagonal.
+    sample_values : array of shape (codes, K)
+        Values of the functions in the fit to the sample, ``v_0``.
+    variance_slope, variance_curvature : arrays of shape (codes, K)
+        U as a function of the values at the codes: ``slope'(v - v_0) + (v - v_0)' diag(curvature) (v - v_0) / 2``.
+    mass : array of shape (codes,)
+        Fraction of the weight at each code.
+    damping : array of shape (codes, K)
+        Added to the diagonal of ``gram`` in block solves.
+    estimates_lam : bool
+        Whether its smoothing parameters are estimated again.
+    """
 
     prior: Prior
     lam: Floats
     part: Coefficients
-    rows: slice  # of the tables
-    columns: slice  # of the tables
+    rows: slice
+    columns: slice
     gram: Floats
-    origin: Floats  # values in the fit to the sample
-    lean: Floats  # slope of U there
-    ridge: Floats  # curvature of U there
-    mass: Floats  # fraction of the weight at each code
-    damping: Floats  # curvature added in block solves
-    learns: bool = True  # whether its smoothing parameters change
+    sample_values: Floats
+    variance_slope: Floats
+    variance_curvature: Floats
+    mass: Floats
+    damping: Floats
+    estimates_lam: bool = True
 
     @property
     def basis(self) -> Floats:
@@ -54,32 +78,33 @@ class Functions:
         return smooth.values if isinstance(smooth, SplinePrior) else np.zeros((len(self.gram), 0))
 
     def values(self, part: Coefficients) -> Floats:
-        """At the codes."""
+        """Values of the functions at the codes, (codes, K)."""
         total = np.zeros(self.gram.shape[:2]) if part.smooth is None else self.basis @ part.smooth
         return total if part.rough is None else total + part.rough
 
-    def slope(self, at_codes: Floats, part: Coefficients) -> Floats:
-        """Of the penalised loss by the coefficients: flat."""
+    def gradient(self, at_codes: Floats, part: Coefficients) -> Floats:
+        """Gradient of the penalised loss by the coefficients, flat, from that by the values at the codes."""
         smooth = None if part.smooth is None else self.basis.T @ at_codes
-        own = Coefficients(smooth, None if part.rough is None else at_codes)
-        return own.flat() + self.prior.penalty_gradient(part, self.lam).flat()
+        of_losses = Coefficients(smooth, None if part.rough is None else at_codes)
+        return of_losses.flat() + self.prior.penalty_gradient(part, self.lam).flat()
 
     def penalty(self, part: Coefficients) -> float:
         """u'Q u / 2."""
         return 0.5 * float(part.flat() @ self.prior.penalty_gradient(part, self.lam).flat())
 
-    def uncertainty(self, part: Coefficients) -> tuple[float, Floats]:
-        """U, and its slope at the codes."""
-        away = self.values(part) - self.origin
-        return float((self.lean * away + 0.5 * self.ridge * away**2).sum()), self.lean + self.ridge * away
+    def variance_cost(self, part: Coefficients) -> tuple[float, Floats]:
+        """U, and its gradient by the values at the codes."""
+        away = self.values(part) - self.sample_values
+        cost = float((self.variance_slope * away + 0.5 * self.variance_curvature * away**2).sum())
+        return cost, self.variance_slope + self.variance_curvature * away
 
-    def solved(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
-        """Minimum of the quadratic approximation with this gradient."""
+    def block_solve(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
+        """Posterior of the block: minimum of the quadratic approximation with this gradient at the codes."""
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
         return self.prior.solve(self.gram, rhs, self.lam)
 
-    def damped(self, at_codes: Floats, part: Coefficients) -> Functions:
-        """With curvature added where a block solve moves a factor by more than its own root mean square.
+    def damped(self, at_codes: Floats, part: Coefficients) -> CoefficientBlock:
+        """The same block with curvature added where a block solve moves a factor by more than its own root mean square.
 
         Near zero a factor is determined by its partners alone, which move at the same time: steps that are right for
         each column are far too long for all of them.
@@ -87,21 +112,23 @@ class Functions:
         if self.columns.start == 0:
             return self
         plain = replace(self, damping=np.zeros_like(self.damping))
-        step = self.values(part.like(plain.inverse(at_codes, part)))
+        step = self.values(part.like(plain.precondition(at_codes, part)))
         squares = [self.mass @ values**2 for values in (step, self.values(part))]
         times = np.sqrt(squares[0] / np.maximum(squares[1], LEAST_FACTOR_SQUARE))
         return replace(self, damping=np.einsum("bff->bf", self.gram) * np.maximum(times - 1.0, 0.0))
 
-    def inverse(self, at_codes: Floats, part: Coefficients) -> Floats:
-        """Block solve of (slope at codes + Q coefficients): flat."""
+    def precondition(self, at_codes: Floats, part: Coefficients) -> Floats:
+        """Inverse of the block's Hessian times the gradient, flat; from the gradient at the codes."""
         gram = self.gram.copy()
         np.einsum("bff->bf", gram)[...] += self.damping
-        solved = replace(self, gram=gram).solved(at_codes, part)
+        solved = replace(self, gram=gram).block_solve(at_codes, part)
         return part.flat() - Coefficients(solved.smooth, solved.rough).flat()
 
 
-def functions_of(block: ColumnPosterior, at: slice, gram: Floats, lean: Floats, ridge: Floats) -> list[Functions]:
-    """The main effect and the factors of a column, each on its own."""
+def blocks_of_column(
+    block: ColumnPosterior, at: slice, gram: Floats, variance_slope: Floats, variance_curvature: Floats
+) -> list[CoefficientBlock]:
+    """The blocks of a column: its main effect, and its factors where it has any."""
     found = []
     main, factors = block.main, block.factors
     assert main is not None
@@ -113,17 +140,29 @@ def functions_of(block: ColumnPosterior, at: slice, gram: Floats, lean: Floats, 
     for prior, posterior, lam, columns in given:
         smooth_only = isinstance(prior, SplinePrior)
         part = Coefficients(posterior.smooth, None if smooth_only else posterior.rough)
-        own = np.ascontiguousarray(gram[:, columns, columns])
-        np.einsum("bff->bf", own)[...] += ridge[:, columns]
-        none = np.zeros((len(gram), columns.stop - columns.start))
-        function = Functions(
-            prior, lam, part, at, columns, own, none, lean[:, columns], ridge[:, columns], block.column.mass, none
+        curvature = np.ascontiguousarray(gram[:, columns, columns])
+        np.einsum("bff->bf", curvature)[...] += variance_curvature[:, columns]
+        zeros = np.zeros((len(gram), columns.stop - columns.start))
+        function = CoefficientBlock(
+            prior,
+            lam,
+            part,
+            at,
+            columns,
+            curvature,
+            zeros,
+            variance_slope[:, columns],
+            variance_curvature[:, columns],
+            block.column.mass,
+            zeros,
         )
-        found.append(replace(function, origin=function.values(part)))
+        found.append(replace(function, sample_values=function.values(part)))
     return found
 
 
-def smooth_main_of(posterior: Posterior, additive: AdditiveDesign, j: int, at: slice, gram: Floats) -> list[Functions]:
+def blocks_of_smooth_main(
+    posterior: Posterior, additive: AdditiveDesign, j: int, at: slice, gram: Floats
+) -> list[CoefficientBlock]:
     """The smooth part of a main effect, which is fitted for all columns jointly, where there is one.
 
     Its smoothing parameters were learned from all columns together, not by blocks: they do not change.
@@ -131,45 +170,47 @@ def smooth_main_of(posterior: Posterior, additive: AdditiveDesign, j: int, at: s
     found = additive.part(j)
     if found is None:
         return []
-    own, places = found
+    coordinates, places = found
     lam = posterior.smooth.lam[additive.lam_indices(places)][:, np.newaxis]
     part = Coefficients(posterior.smooth.coef[places, np.newaxis], None)
-    none = np.zeros((len(gram), 1))
+    zeros = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
-    mass = posterior.blocks[j].column.mass
-    function = Functions(own.prior, lam, part, at, slice(0, 1), gram, none, none, none, mass, none, learns=False)
-    return [replace(function, origin=function.values(part))]
+    mass, main = posterior.blocks[j].column.mass, slice(0, 1)
+    function = CoefficientBlock(
+        coordinates.prior, lam, part, at, main, gram, zeros, zeros, zeros, mass, zeros, estimates_lam=False
+    )
+    return [replace(function, sample_values=function.values(part))]
 
 
-def uncertainty_of(
+def variance_cost_derivatives(
     block: ColumnPosterior, expected_sums: BlockSums, plain: ColumnSums, dispersion: float
 ) -> tuple[Floats, Floats]:
-    """Slope and curvature of U at each code: what sums with variances have over sums without."""
+    """Slope and curvature of U at each code: sums with the partners' variances minus sums without."""
     slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - plain.g
-    ridge = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", plain.h)
-    return known_codes(slope) / dispersion, np.maximum(known_codes(ridge), 0.0) / dispersion
+    variance_curvature = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", plain.h)
+    return known_codes(slope) / dispersion, np.maximum(known_codes(variance_curvature), 0.0) / dispersion
 
 
 @dataclass(frozen=True)
 class LossRows:
-    """Rows with a family: where passes go."""
+    """Rows and the family of their losses, with the sum of their weights."""
 
     rows: Rows
     family: Family
     total: float
 
     def sums(self, linear_predictors: tuple[Tables, ...]) -> tuple[float, tuple[Tables, ...]]:
-        """Loss and slopes; one pass."""
+        """Sum of the losses, and its gradient by the values at the codes; one pass."""
         sums = self.rows.gradient(linear_predictors, loss_of(self.family))
         return sums.value, sums.gradient
 
     def curvature(self, linear_predictors: tuple[Tables, ...], which: int, column: int) -> ColumnSums:
-        """Per code of a column, sums of slopes and curvatures with derivatives; one pass."""
+        """Per code of a column, gradient and Hessian of the losses by its functions' values; one pass."""
         return self.rows.column_gram(linear_predictors, loss_of(self.family), which, column)
 
 
 class RefinementObjective:
-    """Coefficients of all linear predictors as one vector, intercepts first."""
+    """The objective as a function of one vector: coefficients of all linear predictors, intercepts first."""
 
     def __init__(
         self,
@@ -180,40 +221,40 @@ class RefinementObjective:
         expected_sums: Sequence[Sequence[BlockSums]],
         dispersion: float,
     ) -> None:
-        """Curvatures come from the sample."""
+        """At the posteriors of a fit to the sample, whose curvatures are scaled up to all rows."""
         self.rows, self.dispersion = rows, dispersion
         self.ranks = posteriors[0].ranks
         tables = tuple(tables_of(posterior, additive) for posterior in posteriors)
         self.ends = np.cumsum([0, *(block.column.book.n_codes for block in posteriors[0].blocks)])
         scale = rows.total / sample.total / dispersion
-        self.functions: list[list[Functions]] = []
+        self.blocks_by_eta: list[list[CoefficientBlock]] = []
         self.information = np.empty(len(posteriors))
         for k, (posterior, whole) in enumerate(zip(posteriors, tables, strict=True)):
-            own = []
+            blocks = []
             for j, block in enumerate(posterior.blocks):
                 at = slice(int(self.ends[j]), int(self.ends[j + 1]) - 1)
-                known = sample.curvature(tables, k, j)
-                gram = scale * known_codes(known.h)
+                sums = sample.curvature(tables, k, j)
+                gram = scale * known_codes(sums.h)
                 self.information[k] = float(gram[:, 0, 0].sum())
-                lean, ridge = uncertainty_of(block, expected_sums[k][j], known, dispersion)
-                own += functions_of(block, at, gram, lean, ridge)
-                own += smooth_main_of(posterior, additive, j, at, gram)
-            self.functions.append(own)
-            for function in own:
-                _add(whole, function, -function.origin)
-        self.base = tables  # what no coefficient here changes
-        parts = [function.part.flat() for own in self.functions for function in own]
+                slope, curvature = variance_cost_derivatives(block, expected_sums[k][j], sums, dispersion)
+                blocks += blocks_of_column(block, at, gram, slope, curvature)
+                blocks += blocks_of_smooth_main(posterior, additive, j, at, gram)
+            self.blocks_by_eta.append(blocks)
+            for function in blocks:
+                _add(whole, function, -function.sample_values)
+        self.base = tables  # the part of the tables that no coefficient of the vector changes
+        parts = [function.part.flat() for blocks in self.blocks_by_eta for function in blocks]
         self.start = np.concatenate([[posterior.intercept for posterior in posteriors], *parts])
         sizes = [len(posteriors), *(len(part) for part in parts)]
         self.cuts = list(pairwise(np.cumsum([0, *sizes])))
 
-    def each(self) -> list[tuple[int, Functions, slice]]:
-        """Linear predictor, functions and where their coefficients are."""
-        flat = [(k, function) for k, own in enumerate(self.functions) for function in own]
+    def each(self) -> list[tuple[int, CoefficientBlock, slice]]:
+        """Every block: its linear predictor, itself, and where its coefficients are in the vector."""
+        flat = [(k, function) for k, blocks in enumerate(self.blocks_by_eta) for function in blocks]
         return [(k, function, slice(a, b)) for (k, function), (a, b) in zip(flat, self.cuts[1:], strict=True)]
 
     def parts(self, u: Floats) -> list[Coefficients]:
-        """Coefficients of each group of functions."""
+        """Coefficients of each block."""
         return [function.part.like(u[at]) for _, function, at in self.each()]
 
     def at(self, u: Floats) -> tuple[Tables, ...]:
@@ -232,70 +273,70 @@ class RefinementObjective:
         return tuple(tables)
 
     def value(self, u: Floats) -> tuple[float, list[Floats], Floats]:
-        """Objective, slopes at the codes (intercepts first), and slopes by the coefficients; one pass."""
+        """Objective, gradient by the values at the codes (intercepts first) and by the coefficients; one pass."""
         loss, slopes = self.rows.sums(self.at(u))
         value = loss / self.dispersion
         at_codes = [np.array([part.intercept for part in slopes]) / self.dispersion]
         gradient = np.empty_like(u)
         gradient[: len(slopes)] = at_codes[0]
         for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
-            cost, lean = function.uncertainty(part)
-            own = _take(slopes[k], function) / self.dispersion + lean
-            at_codes.append(own)
-            gradient[at] = function.slope(own, part)
+            cost, cost_slope = function.variance_cost(part)
+            slope = _take(slopes[k], function) / self.dispersion + cost_slope
+            at_codes.append(slope)
+            gradient[at] = function.gradient(slope, part)
             value += function.penalty(part) + cost
         return value, at_codes, gradient
 
     @property
     def smoothing_parameters(self) -> list[Floats]:
-        """Of each group of functions."""
+        """Smoothing parameters of each block."""
         return [function.lam for _, function, _ in self.each()]
 
     @property
     def learned(self) -> list[tuple[Floats, Floats]]:
-        """Smoothing parameters and dampings of each group of functions: the state besides the coefficients."""
+        """Smoothing parameters and dampings of each block: the state besides the coefficients."""
         return [(function.lam, function.damping) for _, function, _ in self.each()]
 
     def resume(self, found: Sequence[tuple[Floats, Floats]]) -> None:
-        """With what was learned before."""
-        pairs = zip(self.each(), found, strict=True)
-        self._replace_functions([replace(own, lam=lam, damping=damping) for (_, own, _), (lam, damping) in pairs])
+        """Take over smoothing parameters and dampings, e.g. from a checkpoint."""
+        blocks = [function for _, function, _ in self.each()]
+        pairs = zip(blocks, found, strict=True)
+        self._replace_blocks([replace(function, lam=lam, damping=damping) for function, (lam, damping) in pairs])
 
     def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
-        """Block solves that are safe for all columns at once, from the slopes at these coefficients."""
+        """Damp block solves so that all can be applied at once, from the gradient at these coefficients."""
         given = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
-        self._replace_functions([function.damped(own, part) for (_, function, _), part, own in given])
+        self._replace_blocks([function.damped(slope, part) for (_, function, _), part, slope in given])
 
-    def _replace_functions(self, new: Sequence[Functions]) -> None:
-        """Other functions, in the same order."""
+    def _replace_blocks(self, new: Sequence[CoefficientBlock]) -> None:
+        """Replace all blocks, in the same order."""
         given = iter(new)
-        self.functions = [[next(given) for _ in own] for own in self.functions]
+        self.blocks_by_eta = [[next(given) for _ in blocks] for blocks in self.blocks_by_eta]
 
     def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
         """New smoothing parameters; the objective and its gradient at the same coefficients, without a pass."""
         new, parts = [], self.parts(u)
-        for (_, function, _), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
+        for (_, function, _), part, slope in zip(self.each(), parts, at_codes[1:], strict=True):
             value -= function.penalty(part)
             ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
             new.append(function)
-            for _ in range(LAM_STEPS if function.learns else 0):
-                lam = learned(function.prior, new[-1].solved(own, part), new[-1].lam, ranks)
+            for _ in range(LAM_STEPS if function.estimates_lam else 0):
+                lam = learned(function.prior, new[-1].block_solve(slope, part), new[-1].lam, ranks)
                 new[-1] = replace(function, lam=lam)
-        self._replace_functions(new)
+        self._replace_blocks(new)
         gradient = np.empty_like(u)
-        gradient[: len(self.functions)] = at_codes[0]
-        for (_, function, at), part, own in zip(self.each(), parts, at_codes[1:], strict=True):
-            gradient[at] = function.slope(own, part)
+        gradient[: len(self.blocks_by_eta)] = at_codes[0]
+        for (_, function, at), part, slope in zip(self.each(), parts, at_codes[1:], strict=True):
+            gradient[at] = function.gradient(slope, part)
             value += function.penalty(part)
         return value, gradient
 
-    def inverse(self, at_codes: Sequence[Floats], u: Floats) -> Floats:
-        """The block solves of slopes in their two parts."""
+    def precondition(self, at_codes: Sequence[Floats], u: Floats) -> Floats:
+        """Block solves of a gradient that is given in two parts: by the values at the codes, and Q times u."""
         out = np.empty_like(u)
         out[: len(self.information)] = at_codes[0] / self.information
-        parts = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
-        for (_, function, at), part, own in parts:
-            out[at] = function.inverse(own, part)
+        for (_, function, at), part, slope in zip(self.each(), self.parts(u), at_codes[1:], strict=True):
+            out[at] = function.precondition(slope, part)
         return out
 
 
@@ -304,58 +345,19 @@ def tables_of(posterior: Posterior, additive: AdditiveDesign) -> Tables:
     stage_result = posterior.stage_result(additive, 1.0)
     assert stage_result is not None
     tables = stage_result.predictor.tables([block.column.book for block in posterior.blocks])
-    factors = {order: np.ascontiguousarray(own) for order, own in tables.factors.items()}
+    factors = {order: np.ascontiguousarray(table) for order, table in tables.factors.items()}
     return replace(tables, main=tables.main.copy(), factors=factors)
 
 
-def _take(tables: Tables, function: Functions) -> Floats:
+def _take(tables: Tables, function: CoefficientBlock) -> Floats:
     if function.columns.start == 0:
         return np.asarray(tables.main[function.rows, np.newaxis])
     return tables.orders.joined_factors({order: table[function.rows] for order, table in tables.factors.items()})
 
 
-def _add(tables: Tables, function: Functions, values: Floats) -> None:
+def _add(tables: Tables, function: CoefficientBlock, values: Floats) -> None:
     if function.columns.start == 0:
         tables.main[function.rows] += values[:, 0]
         return
     for order, part in tables.orders.factor_slices.items():
         tables.factors[order][function.rows] += values[:, part]
-
-
-def posteriors_of(
-    posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
-) -> list[Posterior]:
-    """With the new coefficients in."""
-    found = iter(zip(objective.each(), objective.parts(u), strict=True))
-    out = []
-    for k, posterior in enumerate(posteriors):
-        blocks, coef = [], posterior.smooth.coef.copy()
-        for j, block in enumerate(posterior.blocks):
-            (_, function, _), part = next(found)
-            main, main_lam = _moved(block.main, function, part), function.lam
-            factors, lam = None, block.lam
-            if block.factors is not None:
-                (_, function, _), part = next(found)
-                factors, lam = _moved(block.factors, function, part), function.lam
-            if factors is not None and block.column.free:
-                factors = bounded(factors, block.column.mass, block.farthest)
-            smooth = additive.part(j)
-            if smooth is not None:
-                _, part = next(found)
-                coef[smooth[1]] = np.ravel(part.flat())
-            mean = block.mean.copy()
-            known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
-            blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
-        shift = float(
-            additive.middle @ (coef - posterior.smooth.coef)
-        )  # smooth effects are centred on the sample's rows
-        smooth_now = replace(posterior.smooth, coef=coef)
-        out.append(replace(posterior, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
-    return out
-
-
-def _moved(posterior: FunctionPosterior | None, function: Functions, part: Coefficients) -> FunctionPosterior:
-    assert posterior is not None
-    rough = posterior.rough if part.rough is None else part.rough  # of a spline prior: the change by bounds
-    extra = 0.0 if part.rough is not None or rough is None else rough
-    return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)

@@ -27,7 +27,7 @@ from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.lbfgs import two_loops
-from ahofm.fit.solvers.subsample.objective import LossRows, RefinementObjective, posteriors_of, tables_of
+from ahofm.fit.solvers.subsample.objective import CoefficientBlock, LossRows, RefinementObjective, tables_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
 from ahofm.fit.solvers.variational.schedule import pass_cost
@@ -37,20 +37,21 @@ from ahofm.kernels import BlockSums
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
 from ahofm.orders import Orders
+from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
 from ahofm.rows import ArraySource, ThreadExecutor, selected
 from ahofm.training.runner import Runner, Saved
-from ahofm.tuning import (
+from ahofm.tuning import FLOAT64_PASS_ROWS
+from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
+from ahofm.tuning.penalised import SUFFICIENT_SLOPE
+from ahofm.tuning.subsample import (
     DESCENTS,
     ENOUGH_DECREASE,
-    FLOAT64_PASS_ROWS,
     LEAST_SIGNAL_TO_NOISE,
     PASSES,
     PASSES_BELOW,
     QUASI_NEWTON_MEMORY,
     SAMPLE_ROWS,
 )
-from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
-from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 
 Progress = Callable[[float, float], bool]
 """Called after every pass with the objective per unit of weight and the predicted decrease; True ends the descent."""
@@ -71,8 +72,8 @@ def refined(
 ) -> list[Posterior]:
     """Posteriors whose coefficients and smoothing parameters are those of all rows; variances stay the sample's.
 
-    ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances
-    in. The state after every step is kept as ``name``.
+    ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances.
+    The state after every step is kept as ``name`` in the checkpoint.
     """
     objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, dispersion)
     found = None if saved is None else saved.get(name)
@@ -88,7 +89,7 @@ def refined(
         direction = _direction(objective, u, gradient, slopes, steps)
         predicted = -float(gradient @ direction)
         if not predicted > 0.0:
-            direction, steps = -objective.inverse(slopes, u), []
+            direction, steps = -objective.precondition(slopes, u), []
             predicted = -float(gradient @ direction)
         if progress(value / rows.total, predicted):
             break
@@ -104,7 +105,7 @@ def refined(
         if better is None:
             if not steps:
                 break
-            steps = []  # the remembered curvature is misleading
+            steps = []  # no decrease along a quasi-Newton direction: start again from block solves
             objective.damp(u, slopes)
             continue
         change = step * direction
@@ -115,6 +116,44 @@ def refined(
         if saved is not None:
             saved.put(name, (u, passes, descent, value, slopes, gradient, steps, objective.learned))
     return posteriors_of(posteriors, additive, objective, u)
+
+
+def posteriors_of(
+    posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
+) -> list[Posterior]:
+    """The posteriors with other coefficients and smoothing parameters; variances stay those of the sample."""
+    found = iter(zip(objective.each(), objective.parts(u), strict=True))
+    out = []
+    for k, posterior in enumerate(posteriors):
+        blocks, coef = [], posterior.smooth.coef.copy()
+        for j, block in enumerate(posterior.blocks):
+            (_, function, _), part = next(found)
+            main, main_lam = _moved(block.main, function, part), function.lam
+            factors, lam = None, block.lam
+            if block.factors is not None:
+                (_, function, _), part = next(found)
+                factors, lam = _moved(block.factors, function, part), function.lam
+            if factors is not None and block.column.free:
+                factors = bounded(factors, block.column.mass, block.farthest)
+            smooth = additive.part(j)
+            if smooth is not None:
+                _, part = next(found)
+                coef[smooth[1]] = np.ravel(part.flat())
+            mean = block.mean.copy()
+            known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
+            blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
+        # Smooth effects are centred on the rows of the sample.
+        shift = float(additive.middle @ (coef - posterior.smooth.coef))
+        smooth_now = replace(posterior.smooth, coef=coef)
+        out.append(replace(posterior, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
+    return out
+
+
+def _moved(posterior: FunctionPosterior | None, function: CoefficientBlock, part: Coefficients) -> FunctionPosterior:
+    assert posterior is not None
+    rough = posterior.rough if part.rough is None else part.rough  # of a spline prior: the change by bounds
+    extra = 0.0 if part.rough is not None or rough is None else rough
+    return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)
 
 
 def _descended(
@@ -147,7 +186,7 @@ def _direction(
         for (move, _change, codes), alpha in zip(reversed(steps), alphas, strict=True):
             coefficients -= alpha * move
             at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
-        return objective.inverse(at_codes, coefficients)
+        return objective.precondition(at_codes, coefficients)
 
     return -two_loops(gradient, [(move, change) for move, change, _ in steps], block_solves)
 
@@ -223,14 +262,14 @@ def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: Loss
 
 
 def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
-    """All rows, in memory or not, for passes."""
+    """All rows, in memory or not, and their losses."""
     data = problem.data
     rows = staged.backend.load(selected(data.source, problem.columns), data.executor, _precision(data.n_rows))
     return LossRows(rows, staged.response.family, data.total)
 
 
 def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
-    """Rows of the sample, for passes."""
+    """Rows of the sample, and their losses."""
     response = sample.response
     weight = None if (response.weight == 1.0).all() else response.weight
     source = ArraySource(sample.codes, response.y, weight, response.offset)
@@ -251,11 +290,11 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     ranks = posteriors[0].ranks
     if not ranks:
         return list(posteriors)
-    # how many times its noise each factor has: (linear predictors, factors)
-    times = np.array(
+    # Variance of each factor's term over that by noise alone: (linear predictors, factors).
+    ratios = np.array(
         [own * _variances(posterior) / _edf(posterior) for posterior, own in zip(posteriors, information, strict=True)]
     )
-    most = times.max(axis=0)
+    most = ratios.max(axis=0)
     kept = {
         order: part.start + np.flatnonzero((most[part] > LEAST_SIGNAL_TO_NOISE) | (most[part] == most[part].max()))
         for order, part in Orders(ranks).factor_slices.items()
@@ -264,14 +303,14 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
 
 
 def _variances(posterior: Posterior) -> Floats:
-    """Of each factor's term, over the columns' own distributions."""
+    """Variance of each factor's term, with columns taken as independent: (factors,)."""
     orders = Orders(posterior.ranks)
     squares = np.array([block.column.mass @ known_codes(block.mean) ** 2 for block in posterior.blocks])
     return orders.joined_factors({order: symmetric(own, order) for order, own in orders.split(squares)[1].items()})
 
 
 def _edf(posterior: Posterior) -> Floats:
-    """Effective degrees of freedom of each factor."""
+    """Effective degrees of freedom of each factor, at least 1: (factors,)."""
     found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
     return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
 

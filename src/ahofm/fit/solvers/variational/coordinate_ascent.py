@@ -77,9 +77,11 @@ class VariationalState(IrlsState):
     def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:
         """As it is now, without the rows' states; main effects alone may go on with other priors of factors."""
         self.sync_posteriors()
-        found = [LinearPredictor(own.frozen()) for own in self.linear_predictors]
-        for own in found if columns is not None else []:
-            own.blocks = [block.with_column(column) for block, column in zip(own.blocks, columns or (), strict=True)]
+        found = [LinearPredictor(linear_predictor.frozen()) for linear_predictor in self.linear_predictors]
+        for linear_predictor in found if columns is not None else []:
+            linear_predictor.blocks = [
+                block.with_column(column) for block, column in zip(linear_predictor.blocks, columns or (), strict=True)
+            ]
         return replace(self, rows=self.rows.copy(), linear_predictors=found, _sweeper=None)
 
     def begin(self) -> None:
@@ -105,10 +107,10 @@ class VariationalState(IrlsState):
         """Copy the posteriors from the backend's sweeper, where there is one."""
         if self._sweeper is not None:
             sweeper, arrays = self._sweeper
-            for k, (linear_predictor, own) in enumerate(
+            for k, (linear_predictor, swept) in enumerate(
                 zip(self.linear_predictors, arrays.linear_predictors, strict=True)
             ):
-                linear_predictor.posterior = linear_predictor.frozen().with_arrays(own, sweeper.found(k))
+                linear_predictor.posterior = linear_predictor.frozen().with_arrays(swept, sweeper.found(k))
                 linear_predictor.blocks = list(linear_predictor.posterior.blocks)
 
     def objective(self) -> float:
@@ -152,10 +154,10 @@ class VariationalState(IrlsState):
 
     def set_columns(self, k: int, tempering: float) -> None:
         """The row states of one linear predictor from scratch."""
-        own = self.linear_predictors[k]
-        own.tempering = tempering
-        moments = [own.moments(j) for j in range(len(own.blocks))]
-        self.rows.set_columns(k, own.posterior.ranks, moments, own.posterior.loadings)
+        linear_predictor = self.linear_predictors[k]
+        linear_predictor.tempering = tempering
+        moments = [linear_predictor.moments(j) for j in range(len(linear_predictor.blocks))]
+        self.rows.set_columns(k, linear_predictor.posterior.ranks, moments, linear_predictor.posterior.loadings)
 
     def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, smoothing parameters of pairs, the dispersion: at least ``floor``."""
@@ -260,7 +262,7 @@ class VariationalState(IrlsState):
 
     def _least_dispersion(self, floor: float) -> float:
         """A floor of the dispersion, which must not fall too fast where pairs have smoothing parameters."""
-        surfaces = any(own.posterior.surfaces is not None for own in self.linear_predictors)
+        surfaces = any(linear_predictor.posterior.surfaces is not None for linear_predictor in self.linear_predictors)
         return max(floor, LEAST_DISPERSION_RATIO * self.dispersion) if surfaces else floor
 
     def _update_dispersion(self, floor: float) -> None:

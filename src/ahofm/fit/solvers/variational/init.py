@@ -103,7 +103,7 @@ def spectral_factors(
     std : float
         Standard deviation of the residual; a tenth of it is added at random.
     most : float
-        No eigenvalue counts for more.
+        Upper bound of the eigenvalues.
     """
     stacked = _stacked(columns)
     ends, values = _ends(stacked), spectrum.values
@@ -150,7 +150,7 @@ def _covariance(stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends:
 def _null_eigenvalue(
     stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64], rng: np.random.Generator
 ) -> float:
-    """The highest eigenvalue where there is nothing to find: residuals with random signs, on average."""
+    """Mean of the largest eigenvalue of C over random signs of the gradients: what it is without interactions."""
     tops = []
     for _ in range(3):
         signs = rng.choice([-1.0, 1.0], len(gradient))
@@ -158,10 +158,10 @@ def _null_eigenvalue(
     return float(np.mean(tops))
 
 
-def harmless(
+def limited_factors(
     columns: Sequence[ColumnPriors], rows: WorkingRows, k: int, order: int, factors: Sequence[Floats], most: float
 ) -> list[Floats]:
-    """Factors whose terms have at most that standard deviation, and raise the loss by a twentieth at most."""
+    """Factors scaled so that their terms have at most that standard deviation, and hardly raise the remaining loss."""
     squares = np.array([column.mass @ part**2 for column, part in zip(columns, factors, strict=True)])
     size = float(np.sqrt(symmetric(squares, order).sum()))
     scale, response = min(1.0, most / size if size > 0.0 else 1.0), rows.response
@@ -207,7 +207,7 @@ def add_factors(
             new = random_factors(columns, rank, std, rng)
         if not response.quadratic:
             most = START_TERM_STD * std if order > 2 else np.inf
-            new = harmless(columns, state.rows, k, order, new, most)
+            new = limited_factors(columns, state.rows, k, order, new, most)
         linear_predictor.widen(order, new)
         if order == 2 and surfaces and linear_predictor.posterior.surfaces is None:
             linear_predictor.begin_surfaces(state.information(k), response.total)

@@ -73,14 +73,14 @@ class IrlsState:
             rows.swap(k, linear_predictor.moments(j), None)
             linear_predictor.solve(j, self.remove_column(k, None, j), self.dispersion, learn=learn)
         else:
-            linear_predictor.blocks[j] = old.at_rest()
+            linear_predictor.blocks[j] = old.without_unsolved()
         self._add_solved(k, j, unchecked=True)
 
     def step_main_effects(self, k: int, *, learn: bool = True) -> None:
         """Intercept and smooth main effects given the blocks; a step is halved until it has sufficient decrease."""
         sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
         if not sums.total > np.finfo(float).tiny:
-            return  # losses are flat, far from the targets: no direction to go
+            return  # losses are flat far from the targets: there is no direction
         intercept, smooth = self.additive.step(old.smooth, sums, self.dispersion, learn=learn)
         step = 1.0
         for _ in range(MAIN_HALVINGS):
@@ -122,7 +122,7 @@ class IrlsState:
         """Remove a column whose solve was rejected; its former values are the block's again, and in no state.
 
         Row states are sums of products, and to remove a column is to subtract: values that were far too large leave
-        nothing but rounding. The states are then built from the other columns.
+        mostly rounding errors. The states are then built from the other columns.
         """
         linear_predictor = self.linear_predictors[k]
         reached, usual = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))

@@ -72,7 +72,7 @@ class AdditiveDesign:
         weight: Floats,
     ) -> AdditiveDesign:
         """At raw values. Without any coordinates when there would be too many of them."""
-        size = sum(own.values.shape[1] for own in coordinates if own is not None)
+        size = sum(smooth.values.shape[1] for smooth in coordinates if smooth is not None)
         if size > MOST_MAIN_COEFFICIENTS or size * len(weight) > MOST_DESIGN_CELLS:
             coordinates = [None] * len(books)
         design = _design(books, coordinates, columns)
@@ -140,23 +140,23 @@ class AdditiveDesign:
         """Per column the coefficients of its basis, and the centring to add."""
         out: list[tuple[Floats, float]] = []
         start = 0
-        for own, book in zip(self.coordinates, books, strict=True):
-            if own is None:
+        for smooth, book in zip(self.coordinates, books, strict=True):
+            if smooth is None:
                 out.append((np.zeros(book.size), 0.0))
                 continue
-            part = coef[start : start + own.values.shape[1]]
+            part = coef[start : start + smooth.values.shape[1]]
             middle = self.middle[start : start + len(part)]
-            out.append((own.to_basis @ part, float(own.centring @ part - middle @ part)))
+            out.append((smooth.to_basis @ part, float(smooth.centring @ part - middle @ part)))
             start += len(part)
         return out
 
     def part(self, j: int) -> tuple[SmoothCoordinates, slice] | None:
         """The coordinates of a column, and where their coefficients are; None when it has none."""
-        own = self.coordinates[j]
-        if own is None:
+        smooth = self.coordinates[j]
+        if smooth is None:
             return None
         start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
-        return own, slice(start, start + own.values.shape[1])
+        return smooth, slice(start, start + smooth.values.shape[1])
 
     def lam_indices(self, places: slice) -> NDArray[np.intp]:
         """Indices of the smoothing parameters of some coefficients, one per group."""
@@ -175,21 +175,21 @@ class AdditiveDesign:
 
     @cached_property
     def _parts(self) -> list[SmoothCoordinates]:
-        return [own for own in self.coordinates if own is not None]
+        return [smooth for smooth in self.coordinates if smooth is not None]
 
     @cached_property
     def _group(self) -> NDArray[np.intp]:
         """Which smoothing parameter a coefficient has."""
-        named = [own.group + 4 * k for k, own in enumerate(self._parts)]
+        named = [smooth.group + 4 * k for k, smooth in enumerate(self._parts)]
         return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
 
     @cached_property
     def _within(self) -> Floats:
-        return np.concatenate([np.zeros(0), *(own.weight for own in self._parts)])
+        return np.concatenate([np.zeros(0), *(smooth.weight for smooth in self._parts)])
 
     @cached_property
     def _largest_lam(self) -> float:
-        return max([LARGEST_MAIN_LAM, *(own.largest_lam for own in self._parts)])
+        return max([LARGEST_MAIN_LAM, *(smooth.largest_lam for smooth in self._parts)])
 
     @cached_property
     def _counts(self) -> Floats:
@@ -204,11 +204,11 @@ class AdditiveDesign:
 def _design(
     books: Sequence[Codebook], coordinates: Sequence[SmoothCoordinates | None], columns: Sequence[NDArray[Any]]
 ) -> Floats:
-    size = sum(own.values.shape[1] for own in coordinates if own is not None)
+    size = sum(smooth.values.shape[1] for smooth in coordinates if smooth is not None)
     out, start = np.empty((len(columns[0]), size)), 0
-    for book, own, column in zip(books, coordinates, columns, strict=True):
-        if own is not None:
-            end = start + own.values.shape[1]
-            out[:, start:end] = own.at(book, column)
+    for book, smooth, column in zip(books, coordinates, columns, strict=True):
+        if smooth is not None:
+            end = start + smooth.values.shape[1]
+            out[:, start:end] = smooth.at(book, column)
             start = end
     return out

@@ -1,4 +1,4 @@
-"""Posterior of one linear predictor: of all functions of all columns, and what a stage makes of it."""
+"""Posterior of one linear predictor: of all functions of all columns, and the result of a stage."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StageResult:
 
 
 Fit: TypeAlias = tuple[StageResult, ...]
-"""All linear predictors."""
+"""Results of a stage, one per linear predictor."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class LinearPredictor:
     """A posterior that changes from solve to solve."""
 
     def __init__(self, posterior: Posterior) -> None:
-        """At a posterior; ``tempering`` is what multiplies variances in the moments that partners see."""
+        """At a posterior; ``tempering`` is what multiplies variances in the moments of a column."""
         self.posterior = posterior
         self.blocks = list(posterior.blocks)
         self.tempering = 0.0

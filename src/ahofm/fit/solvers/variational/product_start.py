@@ -58,7 +58,7 @@ def add_products(
         std = initial_std(state, k)
         loadings = _loadings(products, gradient, response.weight / response.total, LEAST_START_LOADING * std)
         if not response.quadratic:
-            loadings = _harmless(state, k, functions, constants, loadings)
+            loadings = _limited(state, k, functions, constants, loadings)
         linear_predictor.widen_products(functions, constants, loadings)
 
 
@@ -85,7 +85,7 @@ def _loadings(products: Floats, gradient: Floats, weight: Floats, least: float) 
     return np.asarray(np.where(loadings < 0.0, -1.0, 1.0) * np.maximum(np.abs(loadings), least))
 
 
-def _harmless(
+def _limited(
     state: VariationalState, k: int, functions: Sequence[Floats], constants: Floats, loadings: Floats
 ) -> Floats:
     """Loadings, halved until the relative loss rises by at most ``START_LOSS_RISE``."""

@@ -13,8 +13,8 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.schedule import Schedule
 from ahofm.tuning import (
     DIVERGED,
+    FAILED,
     FAMILY_SWEEPS,
-    HARMFUL,
     LARGEST_VALUE,
     SETTLED,
     SETTLED_SWEEPS,
@@ -112,7 +112,7 @@ class Stage:
                 break
         if not state.response.quadratic and not stopped:
             self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
-        if judged and not stopped and not state.risen(began, ends=True) <= HARMFUL:
+        if judged and not stopped and not state.risen(began, ends=True) <= FAILED:
             raise FailedError("new factors raise the loss")
         self.settled = change < schedule.tol
         return stopped

@@ -45,7 +45,7 @@ from ahofm.tuning import MORE_FACTORS_FROM, MOST_GROWTHS
 class MainStage:
     """Main effects of some rows before interactions follow: the same for all candidates of one tempering, fitted once.
 
-    The first staged fit that asks for them fits them; others that ask meanwhile wait.
+    Fitted by the first staged fit that needs them; others wait for it.
     """
 
     state: VariationalState | None = None
@@ -146,8 +146,8 @@ class StagedFit:
     def run(self, report: Report, highest: int | None = None) -> list[Fit]:
         """The fits at orders 1, 2, ...: the last of them is the fit. A stage that fails leaves the one below it.
 
-        So does a stage that is stopped before its factors have been weighed against their uncertainty. With ``highest``
-        it ends after the stage of that order; another call goes on from there.
+        So does a stage that is stopped after too few sweeps: the first ones ignore the variances of factors. With
+        ``highest`` it ends after the stage of that order; another call goes on from there.
         """
         for order in self.orders[len(self.fits) :]:
             if highest is not None and order > highest:

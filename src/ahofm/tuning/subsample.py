@@ -1,0 +1,38 @@
+"""Constants of subsample fits: the sample, and quasi-Newton passes over all rows."""
+
+from __future__ import annotations
+
+from ahofm.rows import RAW_SAMPLE_ROWS
+
+SAMPLE_ROWS = 50_000
+"""Rows of the sample that the variational fit is made to: it gives initial smoothing parameters, the dispersion and the
+initial coefficients."""
+
+SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
+"""Rows above which the default solver is "subsample": at order 3 and rank 12 both solvers take as long there, with
+about the same error."""
+
+PASSES, PASSES_BELOW = 44, 12
+"""Most passes over all rows: at the highest order, and at each of those below."""
+
+LEAST_SIGNAL_TO_NOISE = 0.1
+"""Least ratio of the variance of a factor's term to the variance that noise alone gives it (degrees of freedom over
+information). Less than 1, as terms of the sample are shrunk. Measured: 1 loses real factors now and then (Poisson
+random walks .045 to .084)."""
+
+LEAST_FACTOR_SQUARE = 1e-18
+"""Lower bound of a factor's mean square, by which that of its step is divided."""
+
+LAM_STEPS = 5
+"""Fellner-Schall steps between two descents. They need no pass over the rows, and the parameters of factors that shrink
+to zero take many steps."""
+
+QUASI_NEWTON_MEMORY = 10
+"""Steps that the quasi-Newton matrix remembers."""
+
+ENOUGH_DECREASE = 0.5
+"""A descent ends when the predicted decrease is less, in units of log-likelihood: the expected decrease by one
+coefficient's sampling error."""
+
+DESCENTS = 4
+"""Most descents; smoothing parameters are estimated again after each but the last."""
