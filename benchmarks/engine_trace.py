@@ -61,6 +61,7 @@ class Recorder:
         self.phases: list[Phase] = [Phase([[]])]
         self._job = self.phases[0].jobs[0]
         self._lock: int | None = None
+        self._timing = _seconds_of_timing()
         self._since = time.thread_time()
 
     def python(self) -> None:
@@ -77,9 +78,9 @@ class Recorder:
             return call()
         finally:
             now = time.thread_time()
-            regions = np.array(engine.region_seconds()) - before
-            rest = max(now - self._since - regions[0], 0.0)
-            self._job.append(Segment(tuple(rest + regions), True, self._lock))
+            *regions, tasks = np.array(engine.region_seconds()) - before
+            rest = max(now - self._since - regions[0] - tasks * self._timing, 0.0)
+            self._job.append(Segment(tuple(rest + np.array(regions)), True, self._lock))
             self._since = now
 
     @contextmanager
@@ -113,6 +114,14 @@ class Recorder:
         finally:
             self.python()
             self._lock = None
+
+
+def _seconds_of_timing() -> float:
+    """What the two readings of the clock around a task take beside it."""
+    first = time.thread_time()
+    for _ in range(1000):
+        time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
+    return (time.thread_time() - first) / 1000
 
 
 @contextmanager

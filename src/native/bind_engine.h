@@ -559,7 +559,9 @@ void bind_engine(nb::module_& m) {
         .def("region_seconds",
              [](BoundEngine& own) {
                  const double* found = own.engine().spans.seconds;
-                 return std::vector<double>(found, found + ahofm::RegionSpans::kinds);
+                 std::vector<double> all(found, found + ahofm::RegionSpans::kinds);
+                 all.push_back(own.engine().spans.tasks);
+                 return all;
              })
         .def_prop_rw(
             "damped", [](BoundEngine& own) { return own.engine().damped; },

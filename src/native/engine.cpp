@@ -113,7 +113,7 @@ void Engine::parallel(int count, const std::function<void(int)>& task) {
         total += seconds;
         longest = std::max(longest, seconds);
     }
-    spans.add(total, longest);
+    spans.add(count, total, longest);
 }
 
 void Engine::poll() {
@@ -183,10 +183,12 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     if (waiting >= 0) swap(0, waiting, -1);
     rescale_products(0);
     read_states(0);
-    for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
-        rows_.variance[i] = state_variance_[i];
-        response_[i] = rows_.weight[i] * (rows_.y[i] - fitted_[i]);
-    }
+    over_rows([&](const Range& range) {
+        for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
+            rows_.variance[i] = state_variance_[i];
+            response_[i] = rows_.weight[i] * (rows_.y[i] - fitted_[i]);
+        }
+    });
     EtaArrays& eta = etas[0];
     std::vector<double> coef, lam;
     solve_main_effects(0, nullptr, response_.data(), learn_mains, eta.intercept, coef, lam, eta.trace);
@@ -194,11 +196,13 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     std::copy(lam.begin(), lam.end(), eta.lam);
     update_additive(0);
     set_working(0);
-    for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
-        rows_.eta[i] = fitted_[i] + additive_[0][i];
-        rows_.slope[i] = rows_.eta[i] - rows_.y[i];
-        rows_.value[i] = 0.5 * rows_.slope[i] * rows_.slope[i];
-    }
+    over_rows([&](const Range& range) {
+        for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
+            rows_.eta[i] = fitted_[i] + additive_[0][i];
+            rows_.slope[i] = rows_.eta[i] - rows_.y[i];
+            rows_.value[i] = 0.5 * rows_.slope[i] * rows_.slope[i];
+        }
+    });
 }
 
 }  // namespace ahofm

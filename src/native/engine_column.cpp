@@ -228,9 +228,9 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     const EngineColumn& column = columns_[j];
     const int64_t codes = column.n_codes - 1, K = width_ - 1;
     const bool spline = column.factors.task.kind == PriorKind::spline;
-    bool any = false;
+    std::atomic<bool> any{false};
     std::vector<double> limits(static_cast<size_t>(K)), lost(static_cast<size_t>(K));
-    for (int64_t f = 0; f < K; f++) {
+    over_codes(K, [&](int64_t f) {
         double square = 0.0;
         for (int64_t b = 0; b < codes; b++)
             square += column.mass[static_cast<size_t>(b)] * mean[b * K + f] * mean[b * K + f];
@@ -240,9 +240,9 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
                          value = mean[b * K + f];
             const double excess = value - std::clamp(value, -limit, limit);
             lost[static_cast<size_t>(f)] += column.mass[static_cast<size_t>(b)] * excess;
-            any = any || excess != 0.0;
+            if (excess != 0.0) any = true;
         }
-    }
+    });
     if (spline) std::fill(own.rough, own.rough + codes * K, 0.0);
     if (!any) return;
     for (int64_t b = 0; b < codes; b++)

@@ -23,13 +23,13 @@ void Engine::swap(size_t k, int add, int remove) {
     if (add >= 0) {
         task.add_column = moments_of(k, static_cast<size_t>(add), {0, n_});
         task.add_tables = add_tables_.data();
-        passes_.fill_tables(task, task.add_column, task.add_tables);
+        passes_.fill_tables(task, task.add_column, task.add_tables, parallel_of_passes());
     }
     if (remove >= 0) {
         task.remove_column = moments_of(k, static_cast<size_t>(remove), {0, n_});
         task.remove_tables = remove_tables_.data();
         task.slopes = slopes_.data();
-        passes_.fill_tables(task, task.remove_column, task.remove_tables);
+        passes_.fill_tables(task, task.remove_column, task.remove_tables, parallel_of_passes());
     }
     if (remove < 0) return move_rows(task, {0, n_});
     for (size_t part = 0; part < parts_.size(); part++) {

@@ -35,9 +35,11 @@ int64_t slope_numbers(const BlockTask& task) {
     return task.float64 ? slopes_of_row<double>(task.n_panels) : slopes_of_row<float>(task.n_panels);
 }
 
-void fill_tables(const BlockTask& task, const ColumnMoments& column, void* tables) {
-    if (task.float64) MomentTables<double>::fill(task, column, tables);
-    else MomentTables<float>::fill(task, column, tables);
+void fill_tables(const BlockTask& task, const ColumnMoments& column, void* tables, const Parallel& parallel) {
+    over_codes(parallel, column.size, [&](int, int64_t code) {
+        if (task.float64) MomentTables<double>::fill(task, column, tables, code);
+        else MomentTables<float>::fill(task, column, tables, code);
+    });
 }
 
 BadCode move_rows(const BlockTask& task, int64_t begin, int64_t end, int64_t first) {

@@ -307,7 +307,7 @@ struct Passes {
     // The same in steps. Numbers that the tables of a column have, and that a row leaves for the sums.
     int64_t (*table_numbers)(const BlockTask&, uint32_t codes);
     int64_t (*slope_numbers)(const BlockTask&);
-    void (*fill_tables)(const BlockTask&, const ColumnMoments&, void* tables);
+    void (*fill_tables)(const BlockTask&, const ColumnMoments&, void* tables, const Parallel& parallel);
     void (*sort_by_code)(const ColumnMoments&, int64_t begin, int64_t end, uint32_t* first, uint32_t* sorted);
     // Moves the states of rows begin .. end - 1, with begin a multiple of kBlock; slopes begin with row `first`.
     BadCode (*move_rows)(const BlockTask&, int64_t begin, int64_t end, int64_t first);

@@ -46,9 +46,11 @@ class ThreadBudget {
 struct RegionSpans {
     static constexpr int kinds = 5;
     double seconds[kinds] = {};
+    double tasks = 0.0;  // their number: each is timed, which takes time as well
     bool wanted = false;
 
-    void add(double total, double longest) {
+    void add(int count, double total, double longest) {
+        tasks += count;
         for (int k = 0; k < kinds; k++) seconds[k] += std::max(longest, total / static_cast<double>(1 << k));
     }
 };

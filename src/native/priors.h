@@ -286,17 +286,18 @@ struct ChainSolution {
 // elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
 template <int Vectors>
 inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t stride, const double* gram,
-                        const double* rhs, const double* lam, const ChainSolution& out, Arena& arena) {
+                        const double* rhs, const double* lam, const ChainSolution& out, Arena& arena,
+                        const Parallel& parallel) {
     using Matrix = Small<Vectors>;
     const int64_t n = Matrix::columns(stride), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
     double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n),
-           *next = arena.zeros(n);
+           *next = arena.zeros(n), *other_step = arena.zeros(n);
     double *product = arena.take(block), *scaled = arena.take(block), *across = arena.take(block),
            *now = arena.take(block), *last = arena.take(block);
     const double *difference = lam, *value = lam + K;
     for (int64_t b = 0; b < codes; b++) {
-        double *A = inverse + b * block, *r = right + b * n, *C = centred ? out.covariance + b * block : nullptr;
+        double *A = inverse + b * block, *r = right + b * n;
         const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0;
         pad_matrix(gram + b * K * K, K, n, A);
         for (int64_t f = 0; f < K; f++) {
@@ -311,54 +312,74 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
                     store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
             Matrix::apply(P, r - n, next, n);
             for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
-            if (centred) {
-                Matrix::template multiply<>(P, C - block, product, n, n);
-                for (int64_t f = 0; f < n; f++)
-                    for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, step[f] * load4(product + f * n + g));
-            }
-        } else if (centred) {
-            std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
         }
-        for (int64_t f = 0; f < K && centred; f++) C[f * n + f] += prior.mass[b];
         if (!Matrix::invert(A, n)) return false;
     }
-    for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
-    for (int64_t f = 0; f < n; f++) next[f] = 0.0;
-    for (int64_t b = codes - 1; b >= 0; b--) {
-        const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
-        double *r = right + b * n, *C = centred ? out.covariance + b * block : nullptr;
-        if (after > 0.0) {
-            for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
-            for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
-            for (int64_t f = 0; f < n && centred; f++)
-                for (int64_t g = 0; g < n; g += 4)
-                    store4(C + f * n + g, load4(C + f * n + g) + step[f] * load4(C + block + f * n + g));
+    const auto covariance_with_means = [&] {  // there and back, as for the mean
+        for (int64_t b = 0; b < codes; b++) {
+            const double *P = inverse + (b - 1) * block, before = b > 0 ? prior.edges[b - 1] : 0.0;
+            double* C = out.covariance + b * block;
+            if (before > 0.0) {
+                Matrix::template multiply<>(P, C - block, product, n, n);
+                for (int64_t f = 0; f < K; f++) other_step[f] = difference[f] * before;
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4)
+                        store4(C + f * n + g, other_step[f] * load4(product + f * n + g));
+            } else {
+                std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
+            }
+            for (int64_t f = 0; f < K; f++) C[f * n + f] += prior.mass[b];
         }
-        Matrix::apply(P, r, next, n);
-        for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
-        if (centred) {
+        for (int64_t b = codes - 1; b >= 0; b--) {
+            const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
+            double* C = out.covariance + b * block;
+            if (after > 0.0) {
+                for (int64_t f = 0; f < K; f++) other_step[f] = difference[f] * after;
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4)
+                        store4(C + f * n + g, load4(C + f * n + g) + other_step[f] * load4(C + block + f * n + g));
+            }
             Matrix::template multiply<>(P, C, product, n, n);
             std::memcpy(C, product, static_cast<size_t>(block) * sizeof(double));
         }
-        if (after >
-            0.0) {  // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
-            for (int64_t f = 0; f < n; f++)
-                for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
-            Matrix::template multiply<>(P, scaled, across, n, n);
-            for (int64_t f = 0; f < n; f++)
-                for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
-            Matrix::template multiply<>(across, scaled, now, n, n);
-            for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
-            for (int64_t f = 0; f < K; f++)
-                out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
-        } else {
-            std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
+    };
+    const auto means_and_variances = [&] {
+        for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
+        for (int64_t f = 0; f < n; f++) next[f] = 0.0;
+        for (int64_t b = codes - 1; b >= 0; b--) {
+            const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
+            double* r = right + b * n;
+            if (after > 0.0) {
+                for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
+                for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
+            }
+            Matrix::apply(P, r, next, n);
+            for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
+            if (after > 0.0) {
+                // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
+                Matrix::template multiply<>(P, scaled, across, n, n);
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
+                Matrix::template multiply<>(across, scaled, now, n, n);
+                for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
+                for (int64_t f = 0; f < K; f++)
+                    out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
+            } else {
+                std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
+            }
+            for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * n + f];
+            double* swap = now;
+            now = last;
+            last = swap;
         }
-        for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * n + f];
-        double* swap = now;
-        now = last;
-        last = swap;
-    }
+    };
+    const auto either = [&](int task) {
+        if (task == 0) means_and_variances();
+        else covariance_with_means();
+    };
+    parallel(centred ? 2 : 1, either);
     return true;
 }
 
@@ -422,7 +443,7 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
     } else {
         if (prior.mass != nullptr) chain.covariance = arena.take(codes * stride * stride);
         const bool solved = with_small(stride, [&](auto small) {
-            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, chain, arena);
+            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, chain, arena, task.parallel);
         });
         if (!solved) return false;
         if (prior.mass != nullptr) {

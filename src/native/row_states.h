@@ -197,25 +197,27 @@ class MomentTables {
         return mains(size) + size * 2 * lanes * task.n_panels;
     }
 
-    static void fill(const BlockTask& task, const ColumnMoments& column, void* memory) {
+    static void fill(const BlockTask& task, const ColumnMoments& column, void* memory, int64_t code) {
         const int64_t size = column.size;
         T *main = static_cast<T*>(memory), *tables = main + mains(size);
-        for (int64_t c = 0; c < size; c++) {
-            const double *mean = column.mean + c * task.width, *variance = column.variance + c * task.width;
-            main[2 * c] = static_cast<T>(mean[0]);
-            main[2 * c + 1] = static_cast<T>(variance[0]);
-            for (int k = 0; k < task.n_panels; k++) {
-                const StatePanel& panel = task.panels[k];
-                T* to = tables + (k * size + c) * 2 * lanes;
-                const bool product = panel.order == kProduct;
-                for (int f = 0; f < lanes; f++) {
-                    to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(product);
-                    to[lanes + f] = f < panel.used ? static_cast<T>(variance[panel.first + f]) : T(0);
-                    if (product && __builtin_fabs(to[f]) < kLeastFactor)
-                        to[f] = static_cast<T>(__builtin_copysign(kLeastFactor, to[f]));
-                }
+        const double *mean = column.mean + code * task.width, *variance = column.variance + code * task.width;
+        main[2 * code] = static_cast<T>(mean[0]);
+        main[2 * code + 1] = static_cast<T>(variance[0]);
+        for (int k = 0; k < task.n_panels; k++) {
+            const StatePanel& panel = task.panels[k];
+            T* to = tables + (k * size + code) * 2 * lanes;
+            const bool product = panel.order == kProduct;
+            for (int f = 0; f < lanes; f++) {
+                to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(product);
+                to[lanes + f] = f < panel.used ? static_cast<T>(variance[panel.first + f]) : T(0);
+                if (product && __builtin_fabs(to[f]) < kLeastFactor)
+                    to[f] = static_cast<T>(__builtin_copysign(kLeastFactor, to[f]));
             }
         }
+    }
+
+    static void fill(const BlockTask& task, const ColumnMoments& column, void* memory) {
+        for (int64_t code = 0; code < column.size; code++) fill(task, column, memory, code);
     }
 
     const T* main(uint32_t code) const { return main_ + 2 * static_cast<int64_t>(code); }
