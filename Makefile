@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe test-browser docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe test-browser docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint          ruff, mypy and clang-format"
 	@echo "make bench         all benchmarks (benchmarks/results/): bench-kernel, bench-block, bench-predict"
 	@echo "make bench-block   what a sweep and a fit of the variational solver cost, against EBM"
+	@echo "make bench-engine-trace DATA=folder   spans of the jobs of default fits, and how far they can scale (minutes)"
 	@echo "make bench-engine DATA=folder         default fits against a version before, EBM and LightGBM, by threads (an hour)"
 	@echo "make bench-accuracy DATA=folder       the default on eleven data sets"
 	@echo "make bench-broad DATA=folder          defaults of this library and its peers on all data sets of a folder (hours; goes on where it was stopped)"
@@ -131,6 +132,10 @@ build/base/installed:
 bench-engine: $(VENV)/installed-bench build/base/installed
 	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
 	$(VENV)/bin/python -m benchmarks.engine $(DATA) --base build/base/site
+
+bench-engine-trace: $(VENV)/installed-dev
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.engine_trace $(DATA)
 
 bench-accuracy: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }

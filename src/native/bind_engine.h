@@ -358,7 +358,7 @@ class BoundEngine {
             engine_->losses = [this, family, parameter, y](const double* eta, double* value, double* slope,
                                                            double* curvature) {
                 const int count = static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart);
-                ahofm::Pool::run(count, engine_->threads, [&](int part) {
+                engine_->parallel(count, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
                     passes_.losses({family, parameter, size, K_, y + first,
                                     rows_.offset == nullptr ? nullptr : rows_.offset + at, eta + at, value + first,
@@ -370,7 +370,7 @@ class BoundEngine {
                                                           double* curvature) {
                 const bool any = family == ahofm::Family::bernoulli || family == ahofm::Family::multinomial;
                 const int count = any ? static_cast<int>((n_ + kRowsOfPart - 1) / kRowsOfPart) : 0;
-                ahofm::Pool::run(count, engine_->threads, [&](int part) {
+                engine_->parallel(count, [&](int part) {
                     const int64_t first = part * kRowsOfPart, size = std::min(kRowsOfPart, n_ - first), at = first * K_;
                     passes_.majorants(
                         {family, parameter, size, K_, nullptr, rows_.offset == nullptr ? nullptr : rows_.offset + at,
@@ -508,6 +508,20 @@ PyType_Slot engine_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(engine_tr
 void bind_engine(nb::module_& m) {
     m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"),
           nb::arg("lam"), nb::arg("outputs"));
+    nb::class_<ahofm::ThreadBudget>(m, "ThreadBudget")
+        .def(
+            "__init__",
+            [](ahofm::ThreadBudget* own, nb::handle count) {
+                new (own) ahofm::ThreadBudget(static_cast<int>(within(integer(count, "count"), 1, 65536, "count")));
+            },
+            nb::arg("count"))
+        .def(
+            "occupy",
+            [](ahofm::ThreadBudget& own, nb::handle count) {
+                own.occupy(static_cast<int>(within(integer(count, "count"), -65536, 65536, "count")));
+            },
+            nb::arg("count"))
+        .def_prop_ro("free", &ahofm::ThreadBudget::free);
     nb::class_<BoundEngine>(m, "Engine", nb::type_slots(engine_slots))
         .def(nb::init<const std::string&, bool, const nb::dict&, const nb::list&, const Ranks&, const nb::dict&,
                       const nb::list&, nb::object, nb::object>(),
@@ -533,6 +547,22 @@ void bind_engine(nb::module_& m) {
         .def_prop_rw(
             "threads", [](BoundEngine& own) { return own.engine().threads; },
             [](BoundEngine& own, int value) { own.engine().threads = value; })
+        .def(
+            "set_budget",
+            [](BoundEngine& own, std::shared_ptr<ahofm::ThreadBudget> budget) {
+                own.engine().budget = std::move(budget);
+            },
+            nb::arg("budget").none())
+        .def(
+            "trace_regions", [](BoundEngine& own, bool wanted) { own.engine().spans.wanted = wanted; },
+            nb::arg("wanted"))
+        .def("region_seconds",
+             [](BoundEngine& own) {
+                 const double* found = own.engine().spans.seconds;
+                 std::vector<double> all(found, found + ahofm::RegionSpans::kinds);
+                 all.push_back(own.engine().spans.tasks);
+                 return all;
+             })
         .def_prop_rw(
             "damped", [](BoundEngine& own) { return own.engine().damped; },
             [](BoundEngine& own, int64_t value) { own.engine().damped = value; });

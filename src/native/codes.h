@@ -24,6 +24,22 @@ inline BadCode find_bad_code(const Rows& rows, int column, int64_t row) {
     });
 }
 
+// Counting sort of rows begin .. end - 1: `first` (codes + 1,) is where a code begins in `sorted`, whose rows count from
+// `begin` and ascend within a code. Codes must have been checked.
+inline void sort_by_code(const ColumnMoments& column, int64_t begin, int64_t end, uint32_t* first, uint32_t* sorted) {
+    const Column codes{column.codes, column.code_width, 0, column.size};
+    __builtin_memset(first, 0, (static_cast<size_t>(column.size) + 1) * sizeof(uint32_t));
+    with_codes(codes, begin, [&](const auto* own) {
+        for (int64_t i = 0; i < end - begin; i++) first[static_cast<uint32_t>(own[i]) + 1]++;
+        for (uint32_t c = 0; c < column.size; c++) first[c + 1] += first[c];
+        for (int64_t i = 0; i < end - begin; i++)
+            sorted[first[static_cast<uint32_t>(own[i])]++] = static_cast<uint32_t>(i);
+        return true;
+    });
+    for (uint32_t c = column.size; c > 0; c--) first[c] = first[c - 1];
+    first[0] = 0;
+}
+
 constexpr int kGroup = 8;  // columns (and rows) that are transposed at a time
 
 inline int padded_columns(int columns) { return (columns + kGroup - 1) / kGroup * kGroup; }

@@ -1,4 +1,4 @@
-// Dense linear algebra on small matrices, row-major, float64, on one thread: the sizes of a column's block (4 to 500).
+// Dense linear algebra on small matrices, row-major, float64: the sizes of a column's block (4 to 500).
 //
 // Factors are upper triangular, A = U'U, so that every inner loop runs along contiguous rows:
 //
@@ -103,45 +103,79 @@ inline double dot(const double* a, const double* b, int64_t n) {
     return sum_lanes<double, 4>(sum[0] + sum[1]) + rest;
 }
 
-constexpr int64_t kDenseBlock = 24;
+constexpr int64_t kDenseBlock = 24, kSlice = 48;  // rows at a time, and columns of a task
+
+// Calls task(begin, end) for slices of `columns` columns: always the same ones, whatever the number of threads.
+template <class Task>
+inline void over_slices(const Parallel& parallel, int64_t columns, Task task) {
+    const auto slice = [&](int s) {
+        const int64_t begin = s * kSlice;
+        task(begin, columns - begin < kSlice ? columns : begin + kSlice);
+    };
+    parallel(static_cast<int>((columns + kSlice - 1) / kSlice), slice);
+}
 
 // In place, upper triangle: A = U'U. The lower triangle is not read. False when A is not positive definite.
-inline bool factorise(double* a, int64_t n, int64_t ld) {
+inline bool factorise(double* a, int64_t n, int64_t ld, const Parallel& parallel = {}) {
+    double scales[kDenseBlock];
     for (int64_t first = 0; first < n; first += kDenseBlock) {
-        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
+        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock, rest = n - first - size;
         double* block = a + first * ld + first;
-        add_product({a + first, 1, ld}, size, a + first, ld, n - first, first, -1.0, block, ld);
+        add_product({a + first, 1, ld}, size, a + first, ld, size, first, -1.0, block, ld);
         for (int64_t k = 0; k < size; k++) {
             double* row = block + k * ld;
             if (!(row[k] > 0.0)) return false;
-            const double scale = 1.0 / std::sqrt(row[k]);
-            for (int64_t j = k; j < n - first; j++) row[j] *= scale;
-            for (int64_t i = k + 1; i < size; i++) subtract_row(row[i], row + i, n - first - i, block + i * ld + i);
+            scales[k] = 1.0 / std::sqrt(row[k]);
+            for (int64_t j = k; j < size; j++) row[j] *= scales[k];
+            for (int64_t i = k + 1; i < size; i++) subtract_row(row[i], row + i, size - i, block + i * ld + i);
         }
+        over_slices(parallel, rest, [&](int64_t begin, int64_t end) {
+            const int64_t at = size + begin, columns = end - begin;
+            add_product({a + first, 1, ld}, size, a + first + at, ld, columns, first, -1.0, block + at, ld);
+            for (int64_t k = 0; k < size; k++) {
+                double* row = block + k * ld + at;
+                for (int64_t j = 0; j < columns; j++) row[j] *= scales[k];
+                for (int64_t i = k + 1; i < size; i++)
+                    subtract_row(block[k * ld + i], row, columns, block + i * ld + at);
+            }
+        });
     }
     return true;
 }
 
-// W = U^-1, upper triangle; the rest of `w` (n, n) becomes zero.
-inline void invert_triangle(const double* u, int64_t n, int64_t ld, double* w) {
-    std::memset(w, 0, static_cast<size_t>(n * n) * sizeof(double));
-    const int64_t blocks = (n + kDenseBlock - 1) / kDenseBlock;
-    for (int64_t block = blocks - 1; block >= 0; block--) {
-        const int64_t first = block * kDenseBlock, end = first + kDenseBlock < n ? first + kDenseBlock : n;
-        add_product({u + first * ld + end, ld, 1}, end - first, w + end * n + end, n, n - end, n - end, -1.0,
-                    w + first * n + end, n);
-        for (int64_t i = end - 1; i >= first; i--) {
-            double* row = w + i * n;
-            row[i] = 1.0;
-            for (int64_t k = i + 1; k < end; k++) subtract_row(u[i * ld + k], w + k * n + k, n - k, row + k);
-            const double scale = 1.0 / u[i * ld + i];
-            for (int64_t j = i; j < n; j++) row[j] *= scale;
+// W = U^-1, upper triangle; the rest of `w` (n, n) becomes zero. Columns do not depend on each other; the last ones,
+// which have most rows, come first.
+inline void invert_triangle(const double* u, int64_t n, int64_t ld, double* w, const Parallel& parallel = {}) {
+    const int64_t slices = (n + kSlice - 1) / kSlice;
+    const auto columns = [&](int task) {
+        const int64_t begin = (slices - 1 - task) * kSlice, end = n - begin < kSlice ? n : begin + kSlice;
+        for (int64_t i = 0; i < n; i++)
+            std::memset(w + i * n + begin, 0, static_cast<size_t>(end - begin) * sizeof(double));
+        for (int64_t block = (end - 1) / kDenseBlock; block >= 0; block--) {
+            const int64_t first = block * kDenseBlock, last = first + kDenseBlock < end ? first + kDenseBlock : end,
+                          from = begin > last ? begin : last;  // columns right of the block: products with rows below
+            if (from < end)
+                add_product({u + first * ld + last, ld, 1}, last - first, w + last * n + from, n, end - from,
+                            end - last, -1.0, w + first * n + from, n);
+            for (int64_t i = last - 1; i >= first; i--) {
+                double* row = w + i * n;
+                if (i >= begin) row[i] = 1.0;
+                const int64_t start = i > begin ? i : begin;
+                for (int64_t k = i + 1; k < last; k++) {
+                    const int64_t own = k > begin ? k : begin;
+                    subtract_row(u[i * ld + k], w + k * n + own, end - own, row + own);
+                }
+                const double scale = 1.0 / u[i * ld + i];
+                for (int64_t j = start; j < end; j++) row[j] *= scale;
+            }
         }
-    }
+    };
+    parallel(static_cast<int>(slices), columns);
 }
 
 // to (n, m) = W W' from (n, m); `middle` holds n * m numbers.
-inline void apply_inverse(const double* w, int64_t n, const double* from, int64_t m, double* middle, double* to) {
+inline void apply_inverse(const double* w, int64_t n, const double* from, int64_t m, double* middle, double* to,
+                          const Parallel& parallel = {}) {
     std::memset(middle, 0, static_cast<size_t>(n * m) * sizeof(double));
     std::memset(to, 0, static_cast<size_t>(n * m) * sizeof(double));
     if (m == 1) {
@@ -150,14 +184,17 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
         for (int64_t i = 0; i < n; i++) to[i] = dot(w + i * n + i, middle + i, n - i);
         return;
     }
-    for (int64_t first = 0; first < n; first += kDenseBlock) {  // rows and columns beyond the triangle are zero
-        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
+    const int blocks = static_cast<int>((n + kDenseBlock - 1) / kDenseBlock);
+    const auto half = [&](int block) {  // rows and columns beyond the triangle are zero
+        const int64_t first = block * kDenseBlock, size = n - first < kDenseBlock ? n - first : kDenseBlock;
         add_product({w + first, 1, n}, size, from, m, m, first + size, 1.0, middle + first * m, m);
-    }
-    for (int64_t first = 0; first < n; first += kDenseBlock) {
-        const int64_t size = n - first < kDenseBlock ? n - first : kDenseBlock;
+    };
+    const auto whole = [&](int block) {
+        const int64_t first = block * kDenseBlock, size = n - first < kDenseBlock ? n - first : kDenseBlock;
         add_product({w + first * n + first, n, 1}, size, middle + first * m, m, m, n - first, 1.0, to + first * m, m);
-    }
+    };
+    parallel(blocks, half);
+    parallel(blocks, whole);
 }
 
 // Small square matrices of `stride` rows and columns, padded to whole vectors; Vectors is stride / 4 where it is known

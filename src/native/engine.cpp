@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 
 namespace ahofm {
 
@@ -12,7 +13,13 @@ constexpr double kLeastDispersion = 1e-9;      // in units of the target's varia
 constexpr double kLeastDispersionRatio = 0.7;  // of the dispersion after and before a sweep with tensor smoothing
 constexpr double kMostTensorEdf = 0.75;        // of the total weight: most effective degrees of freedom of pairs
 constexpr std::chrono::milliseconds kBetweenPolls{50};
-constexpr int64_t kRowsOfRange = 4096, kMostRanges = 16;  // sums add range by range: bits do not depend on threads
+
+// Processor time of the calling thread.
+double thread_seconds() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // Factors of a row that one vector holds; ranks are padded to multiples of it.
 int64_t lanes_of(bool float64) { return float64 ? state_lanes<double> : state_lanes<float>; }
@@ -52,10 +59,10 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
         width_ += rank;
         if (order == kProduct) products_ = rank;
     }
-    const int64_t count = std::clamp<int64_t>(n_ / kRowsOfRange, 1, kMostRanges);
     const int64_t blocks = (n_ + kBlock - 1) / kBlock;
-    for (int64_t r = 0; r < count; r++)
-        ranges_.push_back({r * blocks / count * kBlock, std::min((r + 1) * blocks / count * kBlock, n_)});
+    for (int64_t row = 0; row < n_; row += kRowsOfTask) ranges_.push_back({row, std::min(row + kRowsOfTask, n_)});
+    for (int64_t row = 0; row < n_; row += kRowsOfPart) parts_.push_back({row, std::min(row + kRowsOfPart, n_)});
+    sorted_.resize(columns_.size());
     for (int64_t i = 0; i < n_; i++) total_ += rows_.weight[i];
     const size_t K = etas.size(), p = columns_.size();
     const size_t bytes = static_cast<size_t>(blocks * kBlock * numbers_) * (float64_ ? 8 : 4);
@@ -78,7 +85,11 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
     scaled_rhs_.resize(rhs_.size());
     memory_.resize(static_cast<size_t>(memory));
     mean_.resize(2 * static_cast<size_t>(most * width_));
-    partial_.resize(ranges_.size());
+    const BlockTask task = task_of(0, {0, n_});
+    const size_t bytes_of_number = float64_ ? 8 : 4;
+    for (std::vector<char>* tables : {&add_tables_, &remove_tables_})
+        tables->resize(static_cast<size_t>(passes_.table_numbers(task, static_cast<uint32_t>(most))) * bytes_of_number);
+    slopes_.resize(static_cast<size_t>(std::min(n_, kRowsOfPart) * passes_.slope_numbers(task)) * bytes_of_number);
     const size_t all = static_cast<size_t>(n_), both = all * K;
     for (std::vector<double>* part : {&fitted_, &state_variance_, &response_, &working_weight_}) part->resize(all);
     if (!quadratic_) {
@@ -86,6 +97,23 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
         new_value_.resize(all);
     }
     for (size_t k = 0; k < K; k++) update_additive(k);
+}
+
+void Engine::parallel(int count, const std::function<void(int)>& task) {
+    if (!spans.wanted) {
+        if (budget != nullptr) Pool::run(count, budget.get(), task);
+        else Pool::run(count, threads, task);
+        return;
+    }
+    double total = 0.0, longest = 0.0;
+    for (int i = 0; i < count; i++) {
+        const double begun = thread_seconds();
+        task(i);
+        const double seconds = thread_seconds() - begun;
+        total += seconds;
+        longest = std::max(longest, seconds);
+    }
+    spans.add(count, total, longest);
 }
 
 void Engine::poll() {
@@ -146,19 +174,21 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     for (size_t step = 0; step < columns_.size(); step++) {
         const size_t j = backwards ? columns_.size() - 1 - step : step;
         poll();
-        swap(0, waiting, static_cast<int>(j), true);
+        swap(0, waiting, static_cast<int>(j));
         solve(0, j, learn, 0.0);
         etas[0].columns[j].solved = width_;
         temper_variance(0, j);
         waiting = static_cast<int>(j);
     }
-    if (waiting >= 0) swap(0, waiting, -1, false);
+    if (waiting >= 0) swap(0, waiting, -1);
     rescale_products(0);
     read_states(0);
-    for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
-        rows_.variance[i] = state_variance_[i];
-        response_[i] = rows_.weight[i] * (rows_.y[i] - fitted_[i]);
-    }
+    over_rows([&](const Range& range) {
+        for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
+            rows_.variance[i] = state_variance_[i];
+            response_[i] = rows_.weight[i] * (rows_.y[i] - fitted_[i]);
+        }
+    });
     EtaArrays& eta = etas[0];
     std::vector<double> coef, lam;
     solve_main_effects(0, nullptr, response_.data(), learn_mains, eta.intercept, coef, lam, eta.trace);
@@ -166,11 +196,13 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     std::copy(lam.begin(), lam.end(), eta.lam);
     update_additive(0);
     set_working(0);
-    for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
-        rows_.eta[i] = fitted_[i] + additive_[0][i];
-        rows_.slope[i] = rows_.eta[i] - rows_.y[i];
-        rows_.value[i] = 0.5 * rows_.slope[i] * rows_.slope[i];
-    }
+    over_rows([&](const Range& range) {
+        for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
+            rows_.eta[i] = fitted_[i] + additive_[0][i];
+            rows_.slope[i] = rows_.eta[i] - rows_.y[i];
+            rows_.value[i] = 0.5 * rows_.slope[i] * rows_.slope[i];
+        }
+    });
 }
 
 }  // namespace ahofm

@@ -5,6 +5,7 @@
 // belong to the caller and are read between sweeps; row states belong to the engine.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "passes.h"
+#include "pool.h"
 
 namespace ahofm {
 
@@ -118,7 +120,18 @@ class Engine {
     bool use_majorant = false;  // majorants replace curvatures
     bool majorises = false;     // the family's own curvatures are majorants
     int64_t damped = 0;
+    // Threads of parallel regions: a fixed number, or those that the budget has left.
     int threads = 1;
+    std::shared_ptr<ThreadBudget> budget;
+    RegionSpans spans;  // where they are wanted, regions run on one thread and their tasks are timed
+
+    // Calls task(0) .. task(count - 1); results do not depend on the number of threads.
+    void parallel(int count, const std::function<void(int)>& task);
+    Parallel parallel_of_passes() {
+        return {this, [](void* own, int count, void (*task)(const void*, int), const void* argument) {
+                    static_cast<Engine*>(own)->parallel(count, [=](int i) { task(argument, i); });
+                }};
+    }
 
     // States of all rows from scratch, with a fraction of the columns' variances.
     void build(double tempering);
@@ -129,20 +142,47 @@ class Engine {
     double largest() const;
 
   private:
+    static constexpr int64_t kRowsOfTask = 512;   // in whole blocks
+    static constexpr int64_t kRowsOfPart = 8192;  // whose slopes are in memory at a time
+
     struct Range {  // of rows, in whole blocks
         int64_t begin, end;
+    };
+    // Rows of a part of all rows, sorted by the code of one column, and how they are shared out to tasks.
+    struct SortedRows {
+        std::vector<uint32_t> rows, first_of_code;
+        std::vector<CodeRun> runs;
+        std::vector<int64_t> partial;  // of a run: number of its partial sums, -1 where it has whole codes
+        int64_t n_partial = 0;
     };
 
     void poll();
     BlockTask task_of(size_t k, const Range& range);
     ColumnMoments moments_of(size_t k, size_t j, const Range& range);
     void temper_variance(size_t k, size_t j);
-    void swap(size_t k, int add, int remove, bool sums);
+    void swap(size_t k, int add, int remove);
+    void move_rows(const BlockTask& task, const Range& part);
+    void sum_codes(const BlockTask& task, size_t j, size_t part);
+    void sort_rows(size_t j);
+    // Calls task(b) for all codes b, neighbours in the same task.
+    template <class Task>
+    void over_codes(int64_t codes, Task task) {
+        const int64_t count = std::clamp<int64_t>(codes / 16, 1, 16);
+        parallel(static_cast<int>(count), [&](int r) {
+            for (int64_t b = r * codes / count; b < (r + 1) * codes / count; b++) task(b);
+        });
+    }
+    // Calls task(range) for ranges of all rows.
+    template <class Task>
+    void over_rows(Task task) {
+        parallel(static_cast<int>(ranges_.size()), [&](int r) { task(ranges_[static_cast<size_t>(r)]); });
+    }
     void clear(size_t k);
     void read_states(size_t k);
     void set_working(size_t k);
     void update_additive(size_t k);
     void majorise_if_far();
+    void try_eta(size_t k, const std::vector<double>& blocks);
     bool sufficient_decrease(size_t k);
     void solve(size_t k, size_t j, bool learn, double damping);
     struct Constants {
@@ -169,6 +209,7 @@ class Engine {
     void keep(size_t k, size_t j);
     void restore(size_t k, size_t j);
     void drop_unsolved(size_t k, size_t j);
+    void sum_design(const double* weight, const double* rows, std::vector<double>& gram, std::vector<double>& sums);
     bool solve_main_effects(size_t k, const double* weight, const double* response, bool learn, double& intercept,
                             std::vector<double>& coef, std::vector<double>& lam, double& trace);
     void step_main_effects(size_t k, bool learn);
@@ -185,7 +226,8 @@ class Engine {
     MainEffects mains_;
     RowArrays rows_;
     std::vector<StatePanel> panels_;
-    std::vector<Range> ranges_;
+    std::vector<Range> ranges_;  // of all rows: those of a task
+    std::vector<Range> parts_;   // of all rows: those whose slopes are in memory at a time
     double total_ = 0.0, tempering_ = 0.0;
     std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     std::vector<std::vector<char>> states_;                   // one per linear predictor
@@ -193,7 +235,9 @@ class Engine {
     std::vector<std::vector<double>> additive_;               // intercept and smooth main effects of all rows
     std::vector<std::vector<std::unique_ptr<TensorMargin>>> margins_;
     std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, state_variance_, response_;
-    std::vector<std::vector<double>> partial_;
+    std::vector<std::vector<SortedRows>> sorted_;  // (column, part), made when they are needed
+    std::vector<char> add_tables_, remove_tables_, slopes_;
+    std::vector<double> partial_;  // sums of codes that several tasks share
     std::vector<double> fitted_, new_eta_, new_value_, new_slope_, new_curvature_, new_variance_, working_weight_;
     struct Kept {
         std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough, main_lam, lam, edf, constants;

@@ -3,6 +3,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "fellner_schall.h"
@@ -29,9 +30,12 @@ bool all_finite(const double* values, int64_t count) {
 }  // namespace
 
 void Engine::solve(size_t k, size_t j, bool learn, double damping) {
-    const int64_t size = (columns_[j].n_codes - 1) * width_ * width_;
-    if (!all_finite(gram_.data(), size) || !all_finite(rhs_.data(), size / width_))
-        throw Failed{"sums over rows are not finite"};
+    const int64_t codes = columns_[j].n_codes - 1, W = width_;
+    std::atomic<bool> finite{true};
+    over_codes(codes, [&](int64_t b) {
+        if (!all_finite(gram_.data() + b * W * W, W * W) || !all_finite(rhs_.data() + b * W, W)) finite = false;
+    });
+    if (!finite) throw Failed{"sums over rows are not finite"};
     for (const double jitter : kJitters)
         if (try_solve(k, j, learn && damping == 0.0, damping, jitter)) return;
     throw Failed{"a block is not positive definite"};
@@ -44,7 +48,7 @@ void Engine::scale_sums(const ColumnArrays& own, int64_t codes, double damping, 
     double *main_gram = scaled_gram_.data(), *factor_gram = main_gram + codes;
     double *main_rhs = scaled_rhs_.data(), *factor_rhs = main_rhs + codes;
     const double precision = 1.0 / dispersion, lifted = precision * (1.0 + damping), damped_by = damping * precision;
-    for (int64_t b = 0; b < codes; b++) {
+    over_codes(codes, [&](int64_t b) {
         const double *from = gram_.data() + b * W * W, *right = rhs_.data() + b * W, *mean = own.mean + b * W;
         double diagonal = 0.0;
         for (int64_t f = 0; f < W; f++) diagonal += from[f * W + f];
@@ -60,7 +64,7 @@ void Engine::scale_sums(const ColumnArrays& own, int64_t codes, double damping, 
             factor_rhs[b * K + f] = right[1 + f] * precision + damped_by * row[f] * mean[1 + f];
         }
         main_rhs[b] = rest;
-    }
+    });
 }
 
 // The main effect given the factors, then the factors given it; false where rounding has made a block indefinite.
@@ -76,7 +80,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     const int64_t memory = static_cast<int64_t>(memory_.size());
     if (!passes_.solve_prior({&column.main.task, 1, main_gram, main_rhs, own.main_lam, nullptr, main_mean.data(),
                               main_variance.data(), own.main_smooth, own.main_rough, main_edf.data(), main_form.data(),
-                              memory_.data(), memory}))
+                              memory_.data(), memory, parallel_of_passes()}))
         return false;
     const auto take_main = [&] {
         for (int64_t b = 0; b < codes; b++) {
@@ -91,10 +95,11 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         take_main();
         return true;
     }
-    for (int64_t b = 0; b < codes; b++)
+    over_codes(codes, [&](int64_t b) {
         for (int64_t f = 0; f < K; f++)
             factor_rhs[b * K + f] -=
                 gram_[static_cast<size_t>(b * W * W + 1 + f)] * (1.0 / dispersion) * main_mean[static_cast<size_t>(b)];
+    });
     Constants constants;
     if (products_ > 0 && !solve_constants(j, own, factor_gram, factor_rhs, constants)) return false;
     const int64_t G = column.factors.n_lam();
@@ -104,7 +109,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     double *mean = mean_.data(), *variance = mean_.data() + codes * W;
     if (!passes_.solve_prior({&column.factors.task, K, factor_gram, factor_rhs, lam.data(),
                               coupling.task.rank > 0 ? &coupling.task : nullptr, mean, variance, own.smooth, own.rough,
-                              own.edf, form.data(), memory_.data(), memory}))
+                              own.edf, form.data(), memory_.data(), memory, parallel_of_passes()}))
         return false;
     for (int64_t b = 0; b < codes; b++)  // tensor smoothing prunes by its smoothing parameters, not by variances
         for (int64_t f = 0; f < coupling.task.rank; f++) variance[b * K + f] = 0.0;
@@ -171,7 +176,7 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
         }
     }
     for (size_t f = 0; f < size; f++) precision[f * size + f] += kConstantPrecision;
-    if (!passes_.invert(precision.data(), R, inverse.data())) return false;
+    if (!passes_.invert(precision.data(), R, inverse.data(), {})) return false;
     found.mean.assign(size, 0.0);
     found.variance.assign(size, 0.0);
     for (size_t a = 0; a < size; a++)
@@ -181,11 +186,12 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
             found.mean[a] += inverse[a * size + b] * half[b];
             found.variance[a] += inverse[a * size + b] * inverse[a * size + b];
         }
-    for (int64_t b = 0; b < codes; b++)
+    over_codes(codes, [&](int64_t b) {
         for (int64_t f = 0; f < K; f++) {
             const double* row = gram + (b * K + f) * K + first;
             for (int64_t g = 0; g < R; g++) rhs[b * K + f] -= row[g] * found.mean[static_cast<size_t>(g)];
         }
+    });
     return true;
 }
 
@@ -222,9 +228,9 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
     const EngineColumn& column = columns_[j];
     const int64_t codes = column.n_codes - 1, K = width_ - 1;
     const bool spline = column.factors.task.kind == PriorKind::spline;
-    bool any = false;
+    std::atomic<bool> any{false};
     std::vector<double> limits(static_cast<size_t>(K)), lost(static_cast<size_t>(K));
-    for (int64_t f = 0; f < K; f++) {
+    over_codes(K, [&](int64_t f) {
         double square = 0.0;
         for (int64_t b = 0; b < codes; b++)
             square += column.mass[static_cast<size_t>(b)] * mean[b * K + f] * mean[b * K + f];
@@ -234,9 +240,9 @@ void Engine::bound(size_t j, const ColumnArrays& own, double* mean) {
                          value = mean[b * K + f];
             const double excess = value - std::clamp(value, -limit, limit);
             lost[static_cast<size_t>(f)] += column.mass[static_cast<size_t>(b)] * excess;
-            any = any || excess != 0.0;
+            if (excess != 0.0) any = true;
         }
-    }
+    });
     if (spline) std::fill(own.rough, own.rough + codes * K, 0.0);
     if (!any) return;
     for (int64_t b = 0; b < codes; b++)

@@ -21,7 +21,7 @@ constexpr double kFarValue = 10.0;  // times a function's values: beyond, removi
 void Engine::step_column(size_t k, size_t j, bool learn) {
     const int at_column = static_cast<int>(j);
     set_working(k);
-    swap(k, -1, at_column, true);
+    swap(k, -1, at_column);
     keep(k, j);
     std::vector<double> curvature;
     bool bounded_below = false;
@@ -29,7 +29,7 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
         restore(k, j);
         solve(k, j, learn, damping);
         temper_variance(k, j);
-        swap(k, at_column, -1, false);
+        swap(k, at_column, -1);
         if (accept(k, false)) {
             etas[k].columns[j].solved = width_;
             return;
@@ -43,65 +43,97 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
     restore(k, j);
     if (bounded_below) {
         temper_variance(k, j);
-        swap(k, at_column, -1, false);
+        swap(k, at_column, -1);
         std::vector<double> before(rows_.curvature, rows_.curvature + curvature.size());
         std::copy(curvature.begin(), curvature.end(), rows_.curvature);
         set_working(k);
         std::copy(before.begin(), before.end(), rows_.curvature);
-        swap(k, -1, at_column, true);
+        swap(k, -1, at_column);
         solve(k, j, learn, 0.0);
         etas[k].columns[j].solved = width_;
     } else {
         drop_unsolved(k, j);
     }
     temper_variance(k, j);
-    swap(k, at_column, -1, false);
+    swap(k, at_column, -1);
     accept(k, true);
 }
 
 // Evaluates the losses at the current states; accepts the step when they decrease sufficiently, or when unchecked.
 bool Engine::accept(size_t k, bool unchecked) {
-    const size_t K = etas.size(), n = static_cast<size_t>(n_);
+    const size_t K = etas.size();
     read_states(k);
-    std::copy(rows_.eta, rows_.eta + n * K, new_eta_.begin());
-    for (size_t i = 0; i < n; i++) new_eta_[i * K + k] = fitted_[i] + additive_[k][i];
-    if (!losses(new_eta_.data(), new_value_.data(), new_slope_.data(), new_curvature_.data())) throw Stopped{};
+    try_eta(k, fitted_);
     if (!unchecked && !sufficient_decrease(k)) return false;
-    for (size_t i = 0; i < n; i++) rows_.variance[i * K + k] = state_variance_[i];
+    over_rows([&](const Range& range) {
+        for (int64_t i = range.begin; i < range.end; i++)
+            rows_.variance[static_cast<size_t>(i) * K + k] = state_variance_[static_cast<size_t>(i)];
+    });
     accept_trial();
     return true;
 }
 
+// Losses at linear predictor k as the blocks' part (n,) and the smooth main effects have it, and the others as they are.
+void Engine::try_eta(size_t k, const std::vector<double>& blocks) {
+    const size_t K = etas.size();
+    over_rows([&](const Range& range) {
+        const size_t begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
+        if (K > 1) std::copy(rows_.eta + begin * K, rows_.eta + end * K, new_eta_.data() + begin * K);
+        for (size_t i = begin; i < end; i++) new_eta_[i * K + k] = blocks[i] + additive_[k][i];
+    });
+    if (!losses(new_eta_.data(), new_value_.data(), new_slope_.data(), new_curvature_.data())) throw Stopped{};
+}
+
 // The linear predictors that were tried, with their losses, become the current ones.
 void Engine::accept_trial() {
-    std::copy(new_eta_.begin(), new_eta_.end(), rows_.eta);
-    std::copy(new_value_.begin(), new_value_.end(), rows_.value);
-    std::copy(new_slope_.begin(), new_slope_.end(), rows_.slope);
-    std::copy(new_curvature_.begin(), new_curvature_.end(), rows_.curvature);
+    const size_t K = etas.size();
+    over_rows([&](const Range& range) {
+        const size_t begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
+        std::copy(new_eta_.data() + begin * K, new_eta_.data() + end * K, rows_.eta + begin * K);
+        std::copy(new_value_.data() + begin, new_value_.data() + end, rows_.value + begin);
+        std::copy(new_slope_.data() + begin * K, new_slope_.data() + end * K, rows_.slope + begin * K);
+        std::copy(new_curvature_.data() + begin * K, new_curvature_.data() + end * K, rows_.curvature + begin * K);
+    });
     majorise_if_far();
 }
 
 // Sufficient decrease: losses exceed their quadratic approximations by at most a quarter of weight * curvature *
 // step^2.
 bool Engine::sufficient_decrease(size_t k) {
-    const size_t K = etas.size(), n = static_cast<size_t>(n_);
-    if (use_majorant || majorises) {
-        double sum = 0.0;
-        for (size_t i = 0; i < n; i++) sum += new_value_[i] * 0.0;
-        return sum == 0.0;
+    struct Sums {
+        double excess = 0.0, allowed = 0.0, before = 0.0, farthest = 0.0;
+    };
+    const size_t K = etas.size();
+    const bool decreases = use_majorant || majorises;  // where losses are finite
+    std::vector<Sums> parts(ranges_.size());
+    parallel(static_cast<int>(parts.size()), [&](int r) {
+        const Range& range = ranges_[static_cast<size_t>(r)];
+        Sums own;
+        for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
+            if (decreases) {
+                own.excess += new_value_[i] * 0.0;
+                continue;
+            }
+            const size_t at = i * K + k;
+            const double step = new_eta_[at] - rows_.eta[at], bend = rows_.curvature[at] * step * step,
+                         weight = rows_.weight[i];
+            own.excess += weight * (new_value_[i] - rows_.value[i] - rows_.slope[at] * step - 0.5 * bend);
+            own.allowed += kSufficientDecrease * weight * bend;
+            own.before += weight * rows_.value[i];
+            own.farthest = std::max(own.farthest, std::fabs(step));
+        }
+        parts[static_cast<size_t>(r)] = own;
+    });
+    Sums all;
+    for (const Sums& own : parts) {
+        all.excess += own.excess;
+        all.allowed += own.allowed;
+        all.before += own.before;
+        all.farthest = std::max(all.farthest, own.farthest);
     }
-    double excess = 0.0, allowed = 0.0, before = 0.0, farthest = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        const size_t at = i * K + k;
-        const double step = new_eta_[at] - rows_.eta[at], bend = rows_.curvature[at] * step * step,
-                     weight = rows_.weight[i];
-        excess += weight * (new_value_[i] - rows_.value[i] - rows_.slope[at] * step - 0.5 * bend);
-        allowed += kSufficientDecrease * weight * bend;
-        before += weight * rows_.value[i];
-        farthest = std::max(farthest, std::fabs(step));
-    }
-    if (!std::isfinite(excess) || farthest > kFarthestStep) return false;
-    return excess <= allowed + kRounding * std::fabs(before);
+    if (decreases) return all.excess == 0.0;
+    if (!std::isfinite(all.excess) || all.farthest > kFarthestStep) return false;
+    return all.excess <= all.allowed + kRounding * std::fabs(all.before);
 }
 
 // Removes a column whose solve was rejected. Removing subtracts: after very large values, states are built again.
@@ -117,10 +149,10 @@ void Engine::take_back(size_t k, size_t j) {
         }
         far = far || !(reached <= kFarValue * usual);
     }
-    if (!far) return swap(k, -1, static_cast<int>(j), false);
+    if (!far) return swap(k, -1, static_cast<int>(j));
     clear(k);
     for (size_t other = 0; other < columns_.size(); other++)
-        if (other != j) swap(k, static_cast<int>(other), -1, false);
+        if (other != j) swap(k, static_cast<int>(other), -1);
     set_working(k);  // also cleared; sums are computed again if the next step is rejected
 }
 

@@ -14,8 +14,31 @@ namespace {
 constexpr double kJitter = 1e-13;      // of the mean diagonal, added to it
 constexpr double kSmallestLam = 1e-6;  // of smooth main effects
 constexpr int kHalvings = 8;           // of a step, at most
+// Rows of a task and the most tasks: sums add task by task, so that bits do not depend on the number of threads.
+constexpr int64_t kRowsOfTask = 1024, kMostTasks = 16;
 
 }  // namespace
+
+// X' diag(weight) X, upper triangle, and X' rows; weight nullptr: the latter alone.
+void Engine::sum_design(const double* weight, const double* rows, std::vector<double>& gram,
+                        std::vector<double>& sums) {
+    const int64_t q = mains_.q, count = std::clamp<int64_t>(n_ / kRowsOfTask, 1, kMostTasks);
+    const size_t Q = static_cast<size_t>(q), size = Q + (weight == nullptr ? 0 : Q * Q);
+    std::vector<double> parts(static_cast<size_t>(count) * size);
+    parallel(static_cast<int>(count), [&](int r) {
+        const int64_t begin = r * n_ / count, end = (r + 1) * n_ / count;
+        double* own = parts.data() + static_cast<size_t>(r) * size;
+        const double* design = mains_.design + begin * q;
+        passes_.design_transposed_times(design, end - begin, q, rows + begin, own);
+        if (weight != nullptr) passes_.weighted_gram(design, end - begin, q, weight + begin, own + q);
+    });
+    sums.assign(parts.begin(), parts.begin() + q);
+    if (weight != nullptr) gram.assign(parts.begin() + q, parts.begin() + static_cast<int64_t>(size));
+    for (size_t r = 1; r < static_cast<size_t>(count); r++) {
+        for (size_t i = 0; i < Q; i++) sums[i] += parts[r * size + i];
+        for (size_t i = Q; i < size; i++) gram[i - Q] += parts[r * size + i];
+    }
+}
 
 // Normal equations of the intercept and the coefficients; weights nullptr: the rows' own weights, under which the
 // design is centred.
@@ -35,16 +58,12 @@ bool Engine::solve_main_effects(size_t k, const double* weight, const double* re
     intercept = pulled / total;
     if (q == 0) return true;
     std::vector<double> gram(Q * Q), middle(Q, 0.0), right(Q);
-    passes_.design_transposed_times(mains_.design, n_, q, response, right.data());
     if (weight == nullptr) {
-        if (mains_.gram.empty()) {
-            mains_.gram.resize(Q * Q);
-            passes_.weighted_gram(mains_.design, n_, q, rows_.weight, mains_.gram.data());
-        }
+        sum_design(mains_.gram.empty() ? rows_.weight : nullptr, response, mains_.gram, right);
         gram = mains_.gram;
     } else {
-        passes_.weighted_gram(mains_.design, n_, q, weight, gram.data());
-        passes_.design_transposed_times(mains_.design, n_, q, weight, middle.data());
+        sum_design(weight, response, gram, right);
+        sum_design(nullptr, weight, gram, middle);
         for (double& one : middle) one /= total;
         for (size_t a = 0; a < Q; a++) {
             right[a] -= middle[a] * pulled;
@@ -59,7 +78,7 @@ bool Engine::solve_main_effects(size_t k, const double* weight, const double* re
         added[a] = lam[static_cast<size_t>(mains_.group[a])] * mains_.within[a] + kJitter * diagonal;
         gram[a * Q + a] += added[a];
     }
-    if (passes_.invert(gram.data(), q, inverse.data())) {
+    if (passes_.invert(gram.data(), q, inverse.data(), parallel_of_passes())) {
         std::vector<double> half(Q, 0.0), variance(Q);
         std::vector<double> edf(groups, 0.0), form(groups, 0.0);
         trace = 0.0;
@@ -111,9 +130,7 @@ void Engine::step_main_effects(size_t k, bool learn) {
         std::copy(lam.begin(), lam.end(), eta.lam);
         eta.trace = trace;
         update_additive(k);
-        std::copy(rows_.eta, rows_.eta + n * K, new_eta_.begin());
-        for (size_t i = 0; i < n; i++) new_eta_[i * K + k] = blocks[i] + additive_[k][i];
-        if (!losses(new_eta_.data(), new_value_.data(), new_slope_.data(), new_curvature_.data())) throw Stopped{};
+        try_eta(k, blocks);
         if (sufficient_decrease(k)) {
             accept_trial();
             return;

@@ -82,11 +82,12 @@ Engine::Coupling Engine::tensor_penalty(size_t k, size_t j, double* factor_gram,
             all[i] += tensor.along[other * p + here] * partner.stiff[i];
         }
     }
-    for (int64_t b = 0; b + 1 < column.n_codes; b++)
+    over_codes(column.n_codes - 1, [&](int64_t b) {
         for (int64_t f = 0; f < R; f++)
             for (int64_t g = 0; g < R; g++)
                 factor_gram[(b * K + f) * K + g] +=
                     column.mass[static_cast<size_t>(b)] * all[static_cast<size_t>(f * R + g)];
+    });
     for (int64_t g = 0; g < column.factors.n_lam(); g++)
         for (int64_t f = 0; f < R; f++)
             lam[static_cast<size_t>(g * K + f)] = column.factors.low[static_cast<size_t>(g)];
@@ -106,8 +107,10 @@ void Engine::update_tensor_lam(size_t k, double information) {
         if (std::isfinite(least)) lam_unit[static_cast<size_t>(j)] = 1.0 / least;
     }
     const double step_up = tensor.age < kFirstSteps ? kFirstStepUp : kLargestLamStep;
-    double total_edf = 0.0;
-    for (int64_t i = 0; i < p; i++)
+    std::vector<double> edfs(static_cast<size_t>(p), 0.0);  // of the pairs of each column with later ones
+    parallel(static_cast<int>(p), [&](int task) {
+        const int64_t i = task;
+        double& total_edf = edfs[static_cast<size_t>(i)];
         for (int64_t j = i + 1; j < p; j++) {
             const TensorMargin &a = margin(k, static_cast<size_t>(i)), &b = margin(k, static_cast<size_t>(j));
             double now[3] = {tensor.along[i * p + j], tensor.along[j * p + i], tensor.plain[i * p + j]};
@@ -143,7 +146,9 @@ void Engine::update_tensor_lam(size_t k, double information) {
                     total_edf += information /
                                  (information + now[0] * wa + now[1] * wb + (wa == 0.0 && wb == 0.0 ? now[2] : 0.0));
         }
-    tensor.edf = total_edf;
+    });
+    tensor.edf = 0.0;
+    for (const double own : edfs) tensor.edf += own;
     tensor.age++;
 }
 

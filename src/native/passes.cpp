@@ -24,7 +24,32 @@ BadCode run_column(const Rows& rows, Predictor& predictor, const ColumnTask& tas
 BadCode run_curves(const CurveTask& task) { return CurvePass(task).run(); }
 
 BadCode run_block(const BlockTask& task) {
-    return task.float64 ? BlockPass<double>(task).run() : BlockPass<float>(task).run();
+    return task.float64 ? swap_in_chunk<double>(task) : swap_in_chunk<float>(task);
+}
+
+int64_t table_numbers(const BlockTask& task, uint32_t codes) {
+    return task.float64 ? MomentTables<double>::numbers(task, codes) : MomentTables<float>::numbers(task, codes);
+}
+
+int64_t slope_numbers(const BlockTask& task) {
+    return task.float64 ? slopes_of_row<double>(task.n_panels) : slopes_of_row<float>(task.n_panels);
+}
+
+void fill_tables(const BlockTask& task, const ColumnMoments& column, void* tables, const Parallel& parallel) {
+    over_codes(parallel, column.size, [&](int, int64_t code) {
+        if (task.float64) MomentTables<double>::fill(task, column, tables, code);
+        else MomentTables<float>::fill(task, column, tables, code);
+    });
+}
+
+BadCode move_rows(const BlockTask& task, int64_t begin, int64_t end, int64_t first) {
+    return task.float64 ? RowMover<double>(task).run(begin, end, first) : RowMover<float>(task).run(begin, end, first);
+}
+
+void sum_codes(const BlockTask& task, const CodeRun& codes, const uint32_t* sorted, const uint32_t* first_of_code,
+               bool added, double* gram, double* rhs) {
+    if (task.float64) CodeSums<double>(task).run(codes, sorted, first_of_code, added, gram, rhs);
+    else CodeSums<float>(task).run(codes, sorted, first_of_code, added, gram, rhs);
 }
 
 void read_state(const BlockTask& task, double* mean, double* variance) {
@@ -59,9 +84,9 @@ void design_transposed_times(const double* design, int64_t n, int64_t q, const d
     for (int64_t i = 0; i < n; i++) subtract_row(-rows[i], design + i * q, q, out);
 }
 
-bool invert_matrix(double* matrix, int64_t n, double* inverse) {
-    if (!factorise(matrix, n, n)) return false;
-    invert_triangle(matrix, n, n, inverse);
+bool invert_matrix(double* matrix, int64_t n, double* inverse, const Parallel& parallel) {
+    if (!factorise(matrix, n, n, parallel)) return false;
+    invert_triangle(matrix, n, n, inverse, parallel);
     return true;
 }
 
@@ -83,10 +108,17 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME,    run_predictors, run_column,   run_curves,
-                             run_block,     run_inverses,   run_chain,    run_code_sums,
-                             read_state,    solve_prior,    solve_memory, run_losses,
-                             run_majorants, weighted_gram,  design_times, design_transposed_times,
+const Passes AHOFM_PASSES = {AHOFM_NAME,    run_predictors,
+                             run_column,    run_curves,
+                             run_block,     table_numbers,
+                             slope_numbers, fill_tables,
+                             sort_by_code,  move_rows,
+                             sum_codes,     run_inverses,
+                             run_chain,     run_code_sums,
+                             read_state,    solve_prior,
+                             solve_memory,  run_losses,
+                             run_majorants, weighted_gram,
+                             design_times,  design_transposed_times,
                              invert_matrix, multiply_adds};
 
 }  // namespace ahofm

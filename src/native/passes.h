@@ -7,6 +7,22 @@
 
 namespace ahofm {
 
+// Calls task(argument, 0) .. task(argument, count - 1), in any order, on the threads that are free: nothing of it may
+// depend on their number. Of the module, since threads are not compiled here.
+struct Parallel {
+    void* context = nullptr;
+    void (*run)(void* context, int count, void (*task)(const void*, int), const void* argument) = nullptr;
+
+    template <class Task>
+    void operator()(int count, const Task& task) const {
+        if (run == nullptr || count == 1) {
+            for (int i = 0; i < count; i++) task(i);
+            return;
+        }
+        run(context, count, [](const void* own, int i) { (*static_cast<const Task*>(own))(i); }, &task);
+    }
+};
+
 // Throws MemoryError; defined by the module, since nothing of the STL may be compiled here.
 [[noreturn]] void too_large();
 
@@ -176,6 +192,16 @@ struct BlockTask {
     ColumnMoments add_column, remove_column;
     double* gram = nullptr;  // out, (codes of the removed column, width, width)
     double* rhs = nullptr;   // out, (codes of the removed column, width)
+    // Memory of the two steps below: tables of both columns, and what rows leave for the sums.
+    void *add_tables = nullptr, *remove_tables = nullptr;
+    void* slopes = nullptr;  // (rows of a part, slope_numbers)
+};
+
+// Some rows of one code, or all rows of several consecutive codes: rows are sorted by the removed column's code, and
+// ascend within it.
+struct CodeRun {
+    uint32_t first_code, last_code;
+    uint32_t begin, end;  // in the sorted rows
 };
 
 // The problem of a random walk (chain.h): everything float64, codes in the order of the random walk.
@@ -241,6 +267,7 @@ struct SolveTask {
     double* form;      // out, (smoothing parameters, K): the quadratic forms they multiply
     double* memory;
     int64_t memory_size;
+    Parallel parallel{};
 };
 
 // Losses of rows and their derivatives by the linear predictors.
@@ -277,6 +304,16 @@ struct Passes {
     BadCode (*column)(const Rows&, Predictor&, const ColumnTask&, bool float64);
     BadCode (*curves)(const CurveTask&);
     BadCode (*block)(const BlockTask&);
+    // The same in steps. Numbers that the tables of a column have, and that a row leaves for the sums.
+    int64_t (*table_numbers)(const BlockTask&, uint32_t codes);
+    int64_t (*slope_numbers)(const BlockTask&);
+    void (*fill_tables)(const BlockTask&, const ColumnMoments&, void* tables, const Parallel& parallel);
+    void (*sort_by_code)(const ColumnMoments&, int64_t begin, int64_t end, uint32_t* first, uint32_t* sorted);
+    // Moves the states of rows begin .. end - 1, with begin a multiple of kBlock; slopes begin with row `first`.
+    BadCode (*move_rows)(const BlockTask&, int64_t begin, int64_t end, int64_t first);
+    // Sums of a run: gram and rhs of its codes; `added`: to what is there.
+    void (*sum_codes)(const BlockTask&, const CodeRun&, const uint32_t* sorted, const uint32_t* first_of_code,
+                      bool added, double* gram, double* rhs);
     int64_t (*inverses)(int64_t codes, int64_t width, double* matrices);  // first code that failed, or -1
     int64_t (*chain)(const ChainTask&);                                   // likewise
     BadCode (*code_sums)(const CodeSumsTask&);
@@ -289,8 +326,9 @@ struct Passes {
     void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);
     void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);
     void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
-    bool (*invert)(double* matrix, int64_t n, double* inverse);  // of an upper triangle; W with W W' the inverse
-    double (*multiply_adds)(int64_t repeats);                    // probe: floating-point operations done
+    // Of an upper triangle; W with W W' the inverse.
+    bool (*invert)(double* matrix, int64_t n, double* inverse, const Parallel& parallel);
+    double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 
 extern const Passes baseline_passes;

@@ -14,15 +14,32 @@
 namespace ahofm {
 namespace {
 
+constexpr int64_t kTasks = 16;       // that the codes of a column are shared out to
+constexpr int64_t kFewestCodes = 8;  // of a task
+
+// Calls visit(task, b) for all codes b; those of one task follow one another.
+template <class Visit>
+inline void over_codes(const Parallel& parallel, int64_t codes, Visit visit) {
+    const int64_t most = codes / kFewestCodes, count = most < 1 ? 1 : most < kTasks ? most : kTasks;
+    const auto some = [&](int task) {
+        for (int64_t b = task * codes / count; b < (task + 1) * codes / count; b++) visit(task, b);
+    };
+    parallel(static_cast<int>(count), some);
+}
+
 // Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes,
 // stride, stride) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean
 // and U (C'U)^-1 U' from the covariance. Padding of U must be zero.
 class Centring {
   public:
-    Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t stride, Arena& arena)
+    Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t stride, Arena& arena,
+             const Parallel& parallel)
         : mass_(mass), u_(u), codes_(codes), K_(K), stride_(stride), inverse_(arena.zeros(stride * stride)),
-          row_(arena.zeros(stride)), turned_(arena.take(stride * stride)) {
-        for (int64_t b = 0; b < codes; b++) subtract_row(-mass[b], u + b * stride * stride, stride * stride, inverse_);
+          row_(arena.zeros(stride)), turned_(arena.take(kTasks * stride * stride)), parallel_(parallel) {
+        over_slices(parallel, stride * stride, [&](int64_t begin, int64_t end) {
+            for (int64_t b = 0; b < codes; b++)
+                subtract_row(-mass[b], u + b * stride * stride + begin, end - begin, inverse_ + begin);
+        });
         double trace = 0.0;
         for (int64_t f = 0; f < K; f++) trace += inverse_[f * stride + f];
         for (int64_t f = 0; f < stride; f++) {
@@ -46,22 +63,24 @@ class Centring {
 
     // Subtracts the shift from values (codes, K).
     void move(const double* shift, double* values) const {
-        for (int64_t b = 0; b < codes_; b++)
+        over_codes(parallel_, codes_, [&](int, int64_t b) {
             for (int64_t f = 0; f < K_; f++)
                 values[b * K_ + f] -= dot(u_ + (b * stride_ + f) * stride_, shift, stride_);
+        });
     }
 
     // Subtracts from variances (codes, K), which stay above zero.
     void condition(double* variance) const {
         with_small(stride_, [&](auto small) {
-            for (int64_t b = 0; b < codes_; b++) {
-                small.template multiply<>(u_ + b * stride_ * stride_, inverse_, turned_, stride_, stride_);
+            over_codes(parallel_, codes_, [&](int task, int64_t b) {
+                double* turned = turned_ + task * stride_ * stride_;
+                small.template multiply<>(u_ + b * stride_ * stride_, inverse_, turned, stride_, stride_);
                 for (int64_t f = 0; f < K_; f++) {
                     const double left =
-                        variance[b * K_ + f] - dot(turned_ + f * stride_, u_ + (b * stride_ + f) * stride_, stride_);
+                        variance[b * K_ + f] - dot(turned + f * stride_, u_ + (b * stride_ + f) * stride_, stride_);
                     variance[b * K_ + f] = left > 0.0 ? left : 0.0;
                 }
-            }
+            });
             return true;
         });
     }
@@ -86,6 +105,7 @@ class Centring {
     const double *mass_, *u_;
     int64_t codes_, K_, stride_;
     double *inverse_, *row_, *turned_;
+    const Parallel& parallel_;
     bool sound_ = false;
 };
 
@@ -101,19 +121,20 @@ struct SplineSolution {
 // Solves for `count` right-hand sides (codes, K, count). Writes edf (groups, K).
 inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, const double* rhs, int64_t count,
                          const double* lam, const CouplingTask* coupling, double* edf, SplineSolution& out,
-                         Arena& arena) {
+                         Arena& arena, const Parallel& parallel) {
     const int64_t m = prior.m, codes = prior.codes, pairs = m * (m + 1) / 2, packed = K * (K + 1) / 2, N = m * K;
     double* upper = arena.take(codes * packed);
-    for (int64_t b = 0; b < codes; b++) {
+    over_codes(parallel, codes, [&](int, int64_t b) {
         double* to = upper + b * packed;
         for (int64_t f = 0; f < K; f++)
             for (int64_t g = f; g < K; g++) *to++ = gram[(b * K + f) * K + g];
-    }
+    });
     double* blocks = arena.take(pairs * packed);
-    at_pairs(prior, upper, packed, blocks, arena);
+    at_pairs(prior, upper, packed, blocks, arena, parallel);
     double* matrix = arena.take(N * N);
-    const double* from = blocks;
-    for (int64_t a = 0; a < m; a++)
+    const auto rows = [&](int task) {
+        const int64_t a = task;
+        const double* from = blocks + (a * m - a * (a - 1) / 2) * packed;
         for (int64_t b = a; b < m; b++)
             for (int64_t f = 0; f < K; f++)
                 for (int64_t g = f; g < K; g++) {
@@ -121,6 +142,8 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
                     matrix[(a * K + f) * N + b * K + g] = value;
                     matrix[(a * K + g) * N + b * K + f] = value;
                 }
+    };
+    parallel(static_cast<int>(m), rows);
     double mean_diagonal = 0.0;
     for (int64_t i = 0; i < N; i++) mean_diagonal += matrix[i * N + i] / static_cast<double>(N);
     for (int64_t a = 0; a < m; a++)
@@ -134,25 +157,31 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
                     matrix[(a * K + f) * N + a * K + g] +=
                         prior.rough[a] > 0.0 ? prior.rough[a] * coupling->rough[at] : coupling->plain[at];
                 }
-    if (!factorise(matrix, N, N)) return false;
+    if (!factorise(matrix, N, N, parallel)) return false;
     double* inverse = arena.take(N * N);
-    invert_triangle(matrix, N, N, inverse);
+    invert_triangle(matrix, N, N, inverse, parallel);
     double* right = arena.take(N * count);
-    at_coordinates(prior, rhs, K * count, right, arena);
-    apply_inverse(inverse, N, right, count, arena.take(N * count), out.coef);
+    at_coordinates(prior, rhs, K * count, right, arena, parallel);
+    apply_inverse(inverse, N, right, count, arena.take(N * count), out.coef, parallel);
     double* own = arena.take(pairs * K);  // same-function covariances, those off the diagonal twice
     for (int64_t group = 0; group < prior.groups; group++)
         for (int64_t f = 0; f < K; f++) edf[group * K + f] = 0.0;
-    for (int64_t a = 0, pair = 0; a < m; a++)
-        for (int64_t b = a; b < m; b++, pair++)
+    const auto covariances = [&](int task) {
+        const int64_t a = task;
+        double* to = own + (a * m - a * (a - 1) / 2) * K;
+        for (int64_t b = a; b < m; b++)
             for (int64_t f = 0; f < K; f++) {
                 const int64_t i = a * K + f, j = b * K + f;
                 const double covariance = dot(inverse + i * N + j, inverse + j * N + j, N - j);
-                own[pair * K + f] = a == b ? covariance : 2.0 * covariance;
-                if (a == b)
-                    edf[prior.group[a] * K + f] += 1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance;
+                *to++ = a == b ? covariance : 2.0 * covariance;
             }
-    pairs_at_codes(prior, own, K, out.variance, arena);
+    };
+    parallel(static_cast<int>(m), covariances);
+    for (int64_t a = 0; a < m; a++)
+        for (int64_t f = 0; f < K; f++)
+            edf[prior.group[a] * K + f] +=
+                1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * own[(a * m - a * (a - 1) / 2) * K + f];
+    pairs_at_codes(prior, own, K, out.variance, arena, parallel);
     for (int64_t i = 0; i < codes * K; i++) out.variance[i] = larger(out.variance[i], 0.0);
     return true;
 }
@@ -170,10 +199,11 @@ inline void spline_forms(const PriorTask& prior, int64_t K, const double* coef, 
 inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     SplineSolution found{task.smooth, task.variance};
-    if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.coupling, task.edf, found, arena))
+    if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.coupling, task.edf, found, arena,
+                      task.parallel))
         return false;
     spline_forms(prior, task.K, task.smooth, 1, task.form);
-    at_codes(prior, task.smooth, task.K, task.mean, arena);
+    at_codes(prior, task.smooth, task.K, task.mean, arena, task.parallel);
     return true;
 }
 
@@ -183,16 +213,22 @@ inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
 template <int Vectors>
 inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t stride, double* covariance, Arena& arena) {
     const int64_t K = task.K, codes = task.prior->codes;
-    double *right = arena.zeros(stride), *found = arena.take(stride);
-    for (int64_t b = 0; b < codes; b++) {
-        double* own = covariance + b * stride * stride;
+    double *rights = arena.zeros(kTasks * stride), *founds = arena.take(kTasks * stride);
+    bool sound[kTasks] = {};
+    for (bool& one : sound) one = true;
+    over_codes(task.parallel, codes, [&](int number, int64_t b) {
+        double *own = covariance + b * stride * stride, *right = rights + number * stride,
+               *found = founds + number * stride;
         pad_matrix(task.gram + b * K * K, K, stride, own);
         for (int64_t f = 0; f < K; f++) own[f * stride + f] += task.lam[f];
         if (task.coupling != nullptr)
             for (int64_t f = 0; f < task.coupling->rank; f++)
                 for (int64_t g = 0; g < task.coupling->rank; g++)
                     own[f * stride + g] += task.coupling->rough[f * task.coupling->rank + g];
-        if (!Small<Vectors>::invert(own, stride)) return false;
+        if (!Small<Vectors>::invert(own, stride)) {
+            sound[number] = false;
+            return;
+        }
         for (int64_t f = 0; f < K; f++) right[f] = task.rhs[b * K + f];
         Small<Vectors>::apply(own, right, found, stride);
         for (int64_t f = 0; f < K; f++) {
@@ -200,7 +236,9 @@ inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t strid
             task.variance[b * K + f] = own[f * stride + f];
         }
         for (int64_t f = K; f < stride; f++) own[f * stride + f] = 0.0;
-    }
+    });
+    for (const bool one : sound)
+        if (!one) return false;
     return true;
 }
 
@@ -214,7 +252,7 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
     if (prior.mass != nullptr) {
         for (int64_t b = 0; b < codes; b++)
             for (int64_t i = 0; i < stride * stride; i++) covariance[b * stride * stride + i] *= prior.mass[b];
-        const Centring centring(prior.mass, covariance, codes, K, stride, arena);
+        const Centring centring(prior.mass, covariance, codes, K, stride, arena, task.parallel);
         if (!centring.sound()) return false;
         double* shift = arena.take(stride);
         centring.shift(task.mean, shift);
@@ -248,17 +286,18 @@ struct ChainSolution {
 // elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
 template <int Vectors>
 inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t stride, const double* gram,
-                        const double* rhs, const double* lam, const ChainSolution& out, Arena& arena) {
+                        const double* rhs, const double* lam, const ChainSolution& out, Arena& arena,
+                        const Parallel& parallel) {
     using Matrix = Small<Vectors>;
     const int64_t n = Matrix::columns(stride), codes = prior.codes, block = n * n;
     const bool centred = prior.mass != nullptr;
     double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n),
-           *next = arena.zeros(n);
+           *next = arena.zeros(n), *other_step = arena.zeros(n);
     double *product = arena.take(block), *scaled = arena.take(block), *across = arena.take(block),
            *now = arena.take(block), *last = arena.take(block);
     const double *difference = lam, *value = lam + K;
     for (int64_t b = 0; b < codes; b++) {
-        double *A = inverse + b * block, *r = right + b * n, *C = centred ? out.covariance + b * block : nullptr;
+        double *A = inverse + b * block, *r = right + b * n;
         const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0;
         pad_matrix(gram + b * K * K, K, n, A);
         for (int64_t f = 0; f < K; f++) {
@@ -273,54 +312,74 @@ inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64
                     store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
             Matrix::apply(P, r - n, next, n);
             for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
-            if (centred) {
-                Matrix::template multiply<>(P, C - block, product, n, n);
-                for (int64_t f = 0; f < n; f++)
-                    for (int64_t g = 0; g < n; g += 4) store4(C + f * n + g, step[f] * load4(product + f * n + g));
-            }
-        } else if (centred) {
-            std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
         }
-        for (int64_t f = 0; f < K && centred; f++) C[f * n + f] += prior.mass[b];
         if (!Matrix::invert(A, n)) return false;
     }
-    for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
-    for (int64_t f = 0; f < n; f++) next[f] = 0.0;
-    for (int64_t b = codes - 1; b >= 0; b--) {
-        const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
-        double *r = right + b * n, *C = centred ? out.covariance + b * block : nullptr;
-        if (after > 0.0) {
-            for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
-            for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
-            for (int64_t f = 0; f < n && centred; f++)
-                for (int64_t g = 0; g < n; g += 4)
-                    store4(C + f * n + g, load4(C + f * n + g) + step[f] * load4(C + block + f * n + g));
+    const auto covariance_with_means = [&] {  // there and back, as for the mean
+        for (int64_t b = 0; b < codes; b++) {
+            const double *P = inverse + (b - 1) * block, before = b > 0 ? prior.edges[b - 1] : 0.0;
+            double* C = out.covariance + b * block;
+            if (before > 0.0) {
+                Matrix::template multiply<>(P, C - block, product, n, n);
+                for (int64_t f = 0; f < K; f++) other_step[f] = difference[f] * before;
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4)
+                        store4(C + f * n + g, other_step[f] * load4(product + f * n + g));
+            } else {
+                std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
+            }
+            for (int64_t f = 0; f < K; f++) C[f * n + f] += prior.mass[b];
         }
-        Matrix::apply(P, r, next, n);
-        for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
-        if (centred) {
+        for (int64_t b = codes - 1; b >= 0; b--) {
+            const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
+            double* C = out.covariance + b * block;
+            if (after > 0.0) {
+                for (int64_t f = 0; f < K; f++) other_step[f] = difference[f] * after;
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4)
+                        store4(C + f * n + g, load4(C + f * n + g) + other_step[f] * load4(C + block + f * n + g));
+            }
             Matrix::template multiply<>(P, C, product, n, n);
             std::memcpy(C, product, static_cast<size_t>(block) * sizeof(double));
         }
-        if (after >
-            0.0) {  // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
-            for (int64_t f = 0; f < n; f++)
-                for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
-            Matrix::template multiply<>(P, scaled, across, n, n);
-            for (int64_t f = 0; f < n; f++)
-                for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
-            Matrix::template multiply<>(across, scaled, now, n, n);
-            for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
-            for (int64_t f = 0; f < K; f++)
-                out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
-        } else {
-            std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
+    };
+    const auto means_and_variances = [&] {
+        for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
+        for (int64_t f = 0; f < n; f++) next[f] = 0.0;
+        for (int64_t b = codes - 1; b >= 0; b--) {
+            const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
+            double* r = right + b * n;
+            if (after > 0.0) {
+                for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
+                for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
+            }
+            Matrix::apply(P, r, next, n);
+            for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
+            if (after > 0.0) {
+                // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
+                Matrix::template multiply<>(P, scaled, across, n, n);
+                for (int64_t f = 0; f < n; f++)
+                    for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
+                Matrix::template multiply<>(across, scaled, now, n, n);
+                for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
+                for (int64_t f = 0; f < K; f++)
+                    out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
+            } else {
+                std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
+            }
+            for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * n + f];
+            double* swap = now;
+            now = last;
+            last = swap;
         }
-        for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * n + f];
-        double* swap = now;
-        now = last;
-        last = swap;
-    }
+    };
+    const auto either = [&](int task) {
+        if (task == 0) means_and_variances();
+        else covariance_with_means();
+    };
+    parallel(centred ? 2 : 1, either);
     return true;
 }
 
@@ -384,11 +443,11 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
     } else {
         if (prior.mass != nullptr) chain.covariance = arena.take(codes * stride * stride);
         const bool solved = with_small(stride, [&](auto small) {
-            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, chain, arena);
+            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, chain, arena, task.parallel);
         });
         if (!solved) return false;
         if (prior.mass != nullptr) {
-            const Centring centring(prior.mass, chain.covariance, codes, K, stride, arena);
+            const Centring centring(prior.mass, chain.covariance, codes, K, stride, arena, task.parallel);
             if (!centring.sound()) return false;
             double* shift = arena.take(stride);
             centring.shift(task.mean, shift);
@@ -433,15 +492,23 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
                               double* local, double* reduced, double* right, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
-    double *S = arena.take(stride * stride), *kept = arena.zeros(stride * stride),
-           *product = arena.take(stride * stride);
-    double *rhs = arena.zeros(stride), *solved = arena.take(stride);
-    for (int64_t b = 0; b < prior.codes; b++) {
+    const int64_t square = stride * stride;
+    double *first = arena.take(kTasks * square), *keep = arena.zeros(kTasks * square),
+           *products = arena.take(kTasks * square);
+    double *sides = arena.zeros(kTasks * stride), *answers = arena.take(kTasks * stride);
+    bool sound[kTasks] = {};
+    for (bool& one : sound) one = true;
+    over_codes(task.parallel, prior.codes, [&](int number, int64_t b) {
+        double *S = first + number * square, *kept = keep + number * square, *product = products + number * square,
+               *rhs = sides + number * stride, *solved = answers + number * stride;
         double *own = local + b * stride * stride, *to = reduced + b * K * K, *r = right + b * K * count;
         pad_matrix(task.gram + b * K * K, K, stride, S);
         std::memcpy(own, S, static_cast<size_t>(stride * stride) * sizeof(double));
         for (int64_t f = 0; f < K; f++) own[f * stride + f] += t[f];
-        if (!Small<Vectors>::invert(own, stride)) return false;
+        if (!Small<Vectors>::invert(own, stride)) {
+            sound[number] = false;
+            return;
+        }
         for (int64_t f = 0; f < K; f++) {
             rhs[f] = task.rhs[b * K + f];
             for (int64_t g = 0; g < stride; g += 4) store4(kept + f * stride + g, t[f] * load4(own + f * stride + g));
@@ -456,7 +523,9 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
             for (int64_t g = 0; g < K && prior.mass != nullptr; g++)
                 r[f * count + 1 + g] = prior.mass[b] * kept[f * stride + g];
         }
-    }
+    });
+    for (const bool one : sound)
+        if (!one) return false;
     return true;
 }
 
@@ -468,9 +537,12 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
     constexpr int wide = Vectors > 0 ? Vectors + 1 : 0;
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
-    double *S = arena.take(stride * stride), *values = arena.zeros(stride * count), *rest = arena.take(stride * count),
-           *found = arena.take(stride * count);
-    for (int64_t b = 0; b < prior.codes; b++) {
+    const int64_t square = stride * stride, wider = stride * count;
+    double *first = arena.take(kTasks * square), *inputs = arena.zeros(kTasks * wider),
+           *rests = arena.take(kTasks * wider), *outputs = arena.take(kTasks * wider);
+    over_codes(task.parallel, prior.codes, [&](int number, int64_t b) {
+        double *S = first + number * square, *values = inputs + number * wider, *rest = rests + number * wider,
+               *found = outputs + number * wider;
         const double* own = local + b * stride * stride;
         pad_matrix(task.gram + b * K * K, K, stride, S);
         std::memcpy(values, smooth + b * K * count, static_cast<size_t>(K * count) * sizeof(double));
@@ -493,7 +565,7 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
             rough_variance[b * K + f] = own[f * stride + f] + answer_part;
             task.variance[b * K + f] = own[f * stride + f] + total;
         }
-    }
+    });
     return true;
 }
 
@@ -507,11 +579,12 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
         return eliminate_effects(small, task, t, stride, count, local, reduced, right, arena);
     });
     SplineSolution found{arena.take(m * K * count), arena.take(codes * K)};
-    if (!eliminated || !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena))
+    if (!eliminated ||
+        !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena, task.parallel))
         return false;
     double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count),
            *rough_variance = arena.take(codes * K);
-    at_codes(prior, found.coef, K * count, smooth, arena);
+    at_codes(prior, found.coef, K * count, smooth, arena, task.parallel);
     with_small(stride, [&](auto small) {
         return restore_effects(small, task, t, stride, count, local, smooth, found.variance, rough, rough_variance,
                                arena);
@@ -526,7 +599,7 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
                 total[b * K + f] = s[0] + r[0];
                 for (int64_t g = 0; g < K; g++) covariance[(b * stride + f) * stride + g] = s[1 + g] + r[1 + g];
             }
-        const Centring centring(prior.mass, covariance, codes, K, stride, arena);
+        const Centring centring(prior.mass, covariance, codes, K, stride, arena, task.parallel);
         if (!centring.sound()) return false;
         double* moved = arena.take(stride);
         centring.shift(total, moved);
@@ -534,10 +607,12 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
         centring.condition(task.variance);
     }
     for (int64_t i = 0; i < m * K; i++) task.smooth[i] = dot(found.coef + i * count, shift, count);
-    for (int64_t i = 0; i < codes * K; i++) {
-        task.rough[i] = dot(rough + i * count, shift, count);
-        task.mean[i] = dot(smooth + i * count, shift, count) + task.rough[i];
-    }
+    over_codes(task.parallel, codes, [&](int, int64_t b) {
+        for (int64_t i = b * K; i < (b + 1) * K; i++) {
+            task.rough[i] = dot(rough + i * count, shift, count);
+            task.mean[i] = dot(smooth + i * count, shift, count) + task.rough[i];
+        }
+    });
     spline_forms(prior, K, task.smooth, 1, task.form);
     for (int64_t f = 0; f < K; f++) {
         double variance = 0.0, square = 0.0;
@@ -565,7 +640,7 @@ bool solve_prior(const SolveTask& task) {
 // Upper bound of the doubles that a solve of K functions needs.
 int64_t solve_memory(const PriorTask& prior, int64_t K) {
     const int64_t codes = prior.codes, stride = padded(K), m = prior.m, N = m * K, count = stride + 4;
-    int64_t size = 2048 + 64 * stride + 16 * stride * (stride + 4) + 2 * codes * stride * stride + 3 * codes * stride;
+    int64_t size = 4096 + 8 * kTasks * stride * (stride + 8) + 2 * codes * stride * stride + 3 * codes * stride;
     if (prior.kind == PriorKind::spline || prior.kind == PriorKind::spline_iid)
         size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count +
                 codes * K + 2 * local_memory(prior, K * (K + 1) / 2) + 2 * local_memory(prior, K * count);

@@ -97,11 +97,12 @@ struct Moments {
     }
 };
 
-// Derivative of eta by a factor of the removed column, in one row: mean, variance, covariance with the rest of eta.
+// What a row leaves for the sums: weight and weighted residual, padded to a vector; then per panel the moments of the
+// derivative of eta by the removed column's factors: mean g, variance, and covariance c with the rest of eta.
 template <class T>
-struct SlopeMoments {
-    Lanes<T> g, variance, c;
-};
+constexpr int64_t slopes_of_row(int64_t n_panels) {
+    return state_lanes<T> * (1 + 3 * n_panels);
+}
 
 template <class T>
 struct PanelStep {
@@ -111,8 +112,8 @@ struct PanelStep {
     const T* out;  // nullptr: no column is removed
     const uint32_t* in_rows;
     const uint32_t* out_rows;
-    SlopeMoments<T>* slopes;  // (rows, panels), here at this panel
-    int n_panels;
+    T* slopes;  // of the block's first row, at this panel
+    int64_t slope_numbers;
     Lanes<T>* fitted;  // (rows,): sums of E[e_d] over panels
 };
 
@@ -130,10 +131,10 @@ void panel_step(const PanelStep<T>& step) {
             const T* row = step.out + static_cast<int64_t>(step.out_rows[r]) * 2 * lanes;
             moments.remove_column(load(row), load(row + lanes));
             const Lanes<T> variance = moments.covariance(Order - 1, Order - 1);
-            SlopeMoments<T>& slope = step.slopes[static_cast<int64_t>(r) * step.n_panels];
-            slope.g = moments.mean(Order - 1);
-            slope.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));  // rounding
-            slope.c = moments.covariance(Order, Order - 1);
+            T* slope = step.slopes + r * step.slope_numbers;
+            store(slope, moments.mean(Order - 1));
+            store(slope + lanes, variance > T(0) ? variance : broadcast<Lanes<T>>(T(0)));  // rounding
+            store(slope + 2 * lanes, moments.covariance(Order, Order - 1));
             step.fitted[r] += moments.mean(Order);
         }
         moments.write(record);
@@ -160,10 +161,10 @@ void product_step(const PanelStep<T>& step) {
             mean /= m;
             square /= m * m + load(row + lanes);
             const Lanes<T> variance = square - mean * mean;
-            SlopeMoments<T>& slope = step.slopes[static_cast<int64_t>(r) * step.n_panels];
-            slope.g = mean;
-            slope.variance = variance > T(0) ? variance : broadcast<Lanes<T>>(T(0));
-            slope.c = broadcast<Lanes<T>>(T(0));
+            T* slope = step.slopes + r * step.slope_numbers;
+            store(slope, mean);
+            store(slope + lanes, variance > T(0) ? variance : broadcast<Lanes<T>>(T(0)));
+            store(slope + 2 * lanes, broadcast<Lanes<T>>(T(0)));
         }
         store(record, mean);
         store(record + lanes, square);
@@ -181,83 +182,75 @@ PanelStepOf<T> panel_step_of(int order) {
     return order == kProduct ? product_step<T> : steps[order - 2];
 }
 
-// Means and variances of a column in the precision of the rows, in panels of lanes padded with zeros.
+// Means and variances of a column in the precision of the rows: main effect (codes, 2), then panels of lanes padded with
+// zeros, (panels, codes, 2, lanes).
 template <class T>
 class MomentTables {
   public:
     static constexpr int lanes = state_lanes<T>;
 
-    MomentTables(const BlockTask& task, const ColumnMoments& column)
-        : size_(column.mean == nullptr ? 0 : column.size), main_(size_ * 2),
-          tables_(size_ * 2 * lanes * task.n_panels) {
-        for (int64_t c = 0; c < size_; c++) {
-            const double *mean = column.mean + c * task.width, *variance = column.variance + c * task.width;
-            main_[2 * c] = static_cast<T>(mean[0]);
-            main_[2 * c + 1] = static_cast<T>(variance[0]);
-            for (int k = 0; k < task.n_panels; k++) {
-                const StatePanel& panel = task.panels[k];
-                T* to = tables_.get() + (k * size_ + c) * 2 * lanes;
-                const bool product = panel.order == kProduct;
-                for (int f = 0; f < lanes; f++) {
-                    to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(product);
-                    to[lanes + f] = f < panel.used ? static_cast<T>(variance[panel.first + f]) : T(0);
-                    if (product && __builtin_fabs(to[f]) < kLeastFactor)
-                        to[f] = static_cast<T>(__builtin_copysign(kLeastFactor, to[f]));
-                }
+    MomentTables(const void* memory, uint32_t size)
+        : main_(static_cast<const T*>(memory)), tables_(main_ + mains(size)), size_(memory == nullptr ? 0 : size) {}
+
+    static int64_t mains(int64_t size) { return (2 * size + lanes - 1) / lanes * lanes; }
+    static int64_t numbers(const BlockTask& task, int64_t size) {
+        return mains(size) + size * 2 * lanes * task.n_panels;
+    }
+
+    static void fill(const BlockTask& task, const ColumnMoments& column, void* memory, int64_t code) {
+        const int64_t size = column.size;
+        T *main = static_cast<T*>(memory), *tables = main + mains(size);
+        const double *mean = column.mean + code * task.width, *variance = column.variance + code * task.width;
+        main[2 * code] = static_cast<T>(mean[0]);
+        main[2 * code + 1] = static_cast<T>(variance[0]);
+        for (int k = 0; k < task.n_panels; k++) {
+            const StatePanel& panel = task.panels[k];
+            T* to = tables + (k * size + code) * 2 * lanes;
+            const bool product = panel.order == kProduct;
+            for (int f = 0; f < lanes; f++) {
+                to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(product);
+                to[lanes + f] = f < panel.used ? static_cast<T>(variance[panel.first + f]) : T(0);
+                if (product && __builtin_fabs(to[f]) < kLeastFactor)
+                    to[f] = static_cast<T>(__builtin_copysign(kLeastFactor, to[f]));
             }
         }
     }
 
-    const T* main(uint32_t code) const { return main_.get() + 2 * static_cast<int64_t>(code); }
-    const T* panel(int k) const { return size_ == 0 ? nullptr : tables_.get() + k * size_ * 2 * lanes; }
+    static void fill(const BlockTask& task, const ColumnMoments& column, void* memory) {
+        for (int64_t code = 0; code < column.size; code++) fill(task, column, memory, code);
+    }
+
+    const T* main(uint32_t code) const { return main_ + 2 * static_cast<int64_t>(code); }
+    const T* panel(int k) const { return size_ == 0 ? nullptr : tables_ + k * size_ * 2 * lanes; }
     bool empty() const { return size_ == 0; }
 
   private:
+    const T *main_, *tables_;
     int64_t size_;
-    Buffer<T> main_, tables_;
 };
 
+// Moves the states of some rows: adds one column, removes another one, and leaves the slopes of the latter.
 template <class T>
-class BlockPass {
+class RowMover {
   public:
     static constexpr int lanes = state_lanes<T>;
 
-    explicit BlockPass(const BlockTask& task)
-        : task_(task), in_(task, task.add_column), out_(task, task.remove_column), state_(static_cast<T*>(task.state)),
-          slopes_(static_cast<int64_t>(kBlock) * task.n_panels), bin_size_(size_of_bin(task)),
-          bins_(out_.empty() ? 0 : bin_size_ * task.remove_column.size) {
-        clear_bins();
-    }
+    explicit RowMover(const BlockTask& task)
+        : task_(task), in_(task.add_tables, task.add_column.size), out_(task.remove_tables, task.remove_column.size),
+          state_(static_cast<T*>(task.state)), slope_numbers_(slopes_of_row<T>(task.n_panels)) {}
 
-    BadCode run() {
-        const int64_t between = flush_every(8 * static_cast<int64_t>(task_.remove_column.size));
-        int64_t since_flush = 0;
-        for (int64_t row = 0; row < task_.n; row += kBlock) {
-            const int n = static_cast<int>(task_.n - row < kBlock ? task_.n - row : kBlock);
+    BadCode run(int64_t begin, int64_t end, int64_t first) {
+        for (int64_t row = begin; row < end; row += kBlock) {
+            const int n = static_cast<int>(end - row < kBlock ? end - row : kBlock);
             BadCode bad = in_.empty() ? BadCode{} : read_codes(task_.add_column, row, n, in_rows_);
             if (bad.column < 0 && !out_.empty()) bad = read_codes(task_.remove_column, row, n, out_rows_);
             if (bad.column >= 0) return bad;
-            step(row, n);
-            if (out_.empty()) continue;
-            for (int r = 0; r < n; r++) add_row(state_ + row * task_.numbers + r * kStateHead, r);
-            if ((since_flush += n) >= between) {
-                flush();
-                since_flush = 0;
-            }
+            step(row, n, static_cast<T*>(task_.slopes) + (row - first) * slope_numbers_);
         }
-        if (!out_.empty()) flush();
         return {};
     }
 
   private:
-    // Sums of weight and of the weighted residual; of w g, of the right-hand side, of w variance; of w g g' in blocks
-    // of panels on and below the diagonal.
-    static int64_t size_of_bin(const BlockTask& task) {
-        return lanes * (1 + 3 * static_cast<int64_t>(task.n_panels)) + gram_size(task.n_panels);
-    }
-
-    static int64_t gram_size(int64_t panels) { return lanes * lanes * panels * (panels + 1) / 2; }
-
     static BadCode read_codes(const ColumnMoments& column, int64_t row, int n, uint32_t* out) {
         const Column codes{column.codes, column.code_width, 0, column.size};
         const bool inside = with_codes(codes, row, [&](const auto* from) { return widen<0>(from, codes, n, out); });
@@ -267,7 +260,7 @@ class BlockPass {
         return {column.column, row + r, out[r]};
     }
 
-    void step(int64_t row, int n) {
+    void step(int64_t row, int n, T* slopes) {
         T* block = state_ + row * task_.numbers;  // heads of all its rows, then panel after panel
         for (int r = 0; r < n; r++) {
             T* head = block + r * kStateHead;
@@ -280,68 +273,146 @@ class BlockPass {
         T* at = block + kBlock * kStateHead;
         for (int k = 0; k < task_.n_panels; k++) {
             const int order = task_.panels[k].order;
-            panel_step_of<T>(order)(
-                {at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_, slopes_.get() + k, task_.n_panels, fitted_});
+            panel_step_of<T>(order)({at, n, in_.panel(k), out_.panel(k), in_rows_, out_rows_,
+                                     slopes + lanes * (1 + 3 * static_cast<int64_t>(k)), slope_numbers_, fitted_});
             at += kBlock * state_entries(order) * lanes;
         }
-    }
-
-    void add_row(const T* head, int r) {
-        const T weight = head[2], residual = head[3] - weight * (head[0] + sum_lanes<T, lanes>(fitted_[r]));
-        const SlopeMoments<T>* slopes = slopes_.get() + static_cast<int64_t>(r) * task_.n_panels;
-        T* bin = bins_.get() + out_rows_[r] * bin_size_;
-        bin[0] += weight;
-        bin[1] += residual;
-        T* to = bin + lanes;
-        T* gram = to + 3 * lanes * static_cast<int64_t>(task_.n_panels);
-        for (int p = 0; p < task_.n_panels; p++, to += 3 * lanes) {
-            const SlopeMoments<T>& slope = slopes[p];
-            const Lanes<T> weighted = weight * slope.g;
-            store(to, load(to) + weighted);
-            store(to + lanes, load(to + lanes) + slope.g * residual - weight * slope.c);
-            store(to + 2 * lanes, load(to + 2 * lanes) + weight * slope.variance);
-            for (int q = 0; q <= p; q++, gram += lanes * lanes) {
-                if (task_.panels[p].used == lanes) add_products<lanes>(weighted, slopes[q].g, lanes, gram);
-                else add_products<0>(weighted, slopes[q].g, task_.panels[p].used, gram);
-            }
+        for (int r = 0; r < n && !out_.empty(); r++) {
+            const T *head = block + r * kStateHead, weight = head[2];
+            T* own = slopes + r * slope_numbers_;
+            own[0] = weight;
+            own[1] = head[3] - weight * (head[0] + sum_lanes<T, lanes>(fitted_[r]));
         }
     }
 
-    // Rows of a block of the gram. Used is their number where it is known: the loop is then unrolled.
-    template <int Used>
-    static void add_products(Lanes<T> weighted, Lanes<T> g, int64_t used, T* gram) {
-        T scale[lanes];
-        store(scale, weighted);
-        const int64_t count = Used > 0 ? Used : used;
-        AHOFM_UNROLL_ALL
-        for (int64_t f = 0; f < count; f++) store(gram + f * lanes, load(gram + f * lanes) + scale[f] * g);
-    }
+    const BlockTask& task_;
+    MomentTables<T> in_, out_;
+    T* state_;
+    int64_t slope_numbers_;
+    uint32_t in_rows_[kBlock], out_rows_[kBlock];
+    Lanes<T> fitted_[kBlock];
+};
 
-    void flush() {
+// Sums over the rows of each code: of the weight, of w g, of the right-hand side, and of w (g g' + variance). Rows of a
+// code follow one another, so that its sums stay in registers and in the first-level cache.
+template <class T>
+class CodeSums {
+  public:
+    static constexpr int lanes = state_lanes<T>;
+
+    explicit CodeSums(const BlockTask& task)
+        : task_(task), slope_numbers_(slopes_of_row<T>(task.n_panels)),
+          weighted_(kTile * lanes * static_cast<int64_t>(task.n_panels)), bin_(size_of_bin(task.n_panels)) {}
+
+    void run(const CodeRun& codes, const uint32_t* sorted, const uint32_t* first_of_code, bool added, double* gram,
+             double* rhs) {
         const int64_t width = task_.width;
-        for (int64_t c = 0; c < task_.remove_column.size; c++) {
-            const T* bin = bins_.get() + c * bin_size_;
-            double *gram = task_.gram + c * width * width, *rhs = task_.rhs + c * width;
-            gram[0] += bin[0];
-            rhs[0] += bin[1];
-            const T* from = bin + lanes;
-            const T* blocks = from + 3 * lanes * static_cast<int64_t>(task_.n_panels);
-            for (int p = 0; p < task_.n_panels; p++, from += 3 * lanes) {
-                const StatePanel& panel = task_.panels[p];
-                for (int64_t f = 0; f < panel.used; f++) {
-                    const int64_t k = panel.first + f;
-                    gram[k] += from[f];
-                    gram[k * width] += from[f];
-                    rhs[k] += from[lanes + f];
-                    gram[k * width + k] += from[2 * lanes + f];
-                }
-                for (int q = 0; q <= p; q++, blocks += lanes * lanes) add_block(panel, task_.panels[q], blocks, gram);
+        for (uint32_t c = codes.first_code; c < codes.last_code; c++) {
+            const uint32_t begin = first_of_code[c] > codes.begin ? first_of_code[c] : codes.begin,
+                           end = first_of_code[c + 1] < codes.end ? first_of_code[c + 1] : codes.end;
+            double *to = gram + (c - codes.first_code) * width * width, *right = rhs + (c - codes.first_code) * width;
+            if (!added) {
+                std::memset(to, 0, static_cast<size_t>(width * width) * sizeof(double));
+                std::memset(right, 0, static_cast<size_t>(width) * sizeof(double));
             }
+            if (begin >= end) continue;
+            std::memset(bin_.get(), 0, static_cast<size_t>(size_of_bin(task_.n_panels)) * sizeof(T));
+            for (uint32_t at = begin; at < end; at += kTile)
+                add_rows(sorted + at, static_cast<int>(end - at < kTile ? end - at : kTile));
+            write(to, right);
         }
-        clear_bins();
     }
 
-    void add_block(const StatePanel& rows, const StatePanel& columns, const T* block, double* gram) const {
+  private:
+    static constexpr int kTile = 32;  // rows
+
+    static int64_t size_of_bin(int64_t panels) {
+        return lanes * (1 + 3 * panels) + lanes * lanes * panels * (panels + 1) / 2;
+    }
+
+    void add_rows(const uint32_t* rows, int n) {
+        const T* slopes = static_cast<const T*>(task_.slopes);
+        const int64_t panels = task_.n_panels;
+        T* bin = bin_.get();
+        for (int r = 0; r < n; r++) {
+            const T* own = rows_[r] = slopes + rows[r] * slope_numbers_;
+            const T weight = own[0], residual = own[1];
+            bin[0] += weight;
+            bin[1] += residual;
+            T *to = bin + lanes, *weighted = weighted_.get() + r * lanes * panels;
+            own += lanes;
+            for (int64_t p = 0; p < panels; p++, to += 3 * lanes, own += 3 * lanes, weighted += lanes) {
+                const Lanes<T> g = load(own), scaled = weight * g;
+                store(weighted, scaled);
+                store(to, load(to) + scaled);
+                store(to + lanes, load(to + lanes) + g * residual - weight * load(own + 2 * lanes));
+                store(to + 2 * lanes, load(to + 2 * lanes) + weight * load(own + lanes));
+            }
+        }
+        T* gram = bin + lanes * (1 + 3 * panels);
+        for (int p = 0; p < task_.n_panels; p++) {
+            const int64_t used = task_.panels[p].used;
+            int q = 0;
+            for (; q + 2 <= p + 1 && lanes == 4; q += 2, gram += 2 * lanes * lanes) add_blocks<2>(p, q, used, n, gram);
+            for (; q <= p; q++, gram += lanes * lanes) add_blocks<1>(p, q, used, n, gram);
+        }
+    }
+
+    // Blocks (p, q), (p, q + 1), ... of w g g'.
+    template <int Blocks>
+    void add_blocks(int p, int q, int64_t used, int n, T* gram) const {
+        int64_t f = 0;
+        for (; f + lanes <= used; f += lanes) add_block_rows<Blocks, lanes>(p, q, f, n, gram);
+        for (; f + 2 <= used; f += 2) add_block_rows<Blocks, 2>(p, q, f, n, gram);
+        for (; f < used; f++) add_block_rows<Blocks, 1>(p, q, f, n, gram);
+    }
+
+    template <int Blocks, int Count>
+    void add_block_rows(int p, int q, int64_t f, int n, T* gram) const {
+        const int64_t stride = lanes * static_cast<int64_t>(task_.n_panels), place = lanes * (1 + 3 * q);
+        const T* scale = weighted_.get() + p * lanes + f;
+        Lanes<T> sum[Blocks][Count];
+        AHOFM_UNROLL_ALL
+        for (int b = 0; b < Blocks; b++) {
+            AHOFM_UNROLL_ALL
+            for (int k = 0; k < Count; k++) sum[b][k] = load(gram + (b * lanes + f + k) * lanes);
+        }
+        for (int r = 0; r < n; r++, scale += stride) {
+            AHOFM_UNROLL_ALL
+            for (int b = 0; b < Blocks; b++) {
+                const Lanes<T> g = load(rows_[r] + place + 3 * lanes * b);
+                AHOFM_UNROLL_ALL
+                for (int k = 0; k < Count; k++) sum[b][k] += scale[k] * g;
+            }
+        }
+        AHOFM_UNROLL_ALL
+        for (int b = 0; b < Blocks; b++) {
+            AHOFM_UNROLL_ALL
+            for (int k = 0; k < Count; k++) store(gram + (b * lanes + f + k) * lanes, sum[b][k]);
+        }
+    }
+
+    void write(double* gram, double* rhs) const {
+        const int64_t width = task_.width;
+        const T* bin = bin_.get();
+        gram[0] += bin[0];
+        rhs[0] += bin[1];
+        const T* from = bin + lanes;
+        const T* blocks = from + 3 * lanes * static_cast<int64_t>(task_.n_panels);
+        for (int p = 0; p < task_.n_panels; p++, from += 3 * lanes) {
+            const StatePanel& panel = task_.panels[p];
+            for (int64_t f = 0; f < panel.used; f++) {
+                const int64_t k = panel.first + f;
+                gram[k] += from[f];
+                gram[k * width] += from[f];
+                rhs[k] += from[lanes + f];
+                gram[k * width + k] += from[2 * lanes + f];
+            }
+            for (int q = 0; q <= p; q++, blocks += lanes * lanes) write_block(panel, task_.panels[q], blocks, gram);
+        }
+    }
+
+    void write_block(const StatePanel& rows, const StatePanel& columns, const T* block, double* gram) const {
         const int64_t width = task_.width;
         for (int64_t f = 0; f < rows.used; f++)
             for (int64_t h = 0; h < columns.used; h++) {
@@ -351,20 +422,38 @@ class BlockPass {
             }
     }
 
-    void clear_bins() {
-        if (!out_.empty())
-            std::memset(bins_.get(), 0, static_cast<size_t>(bin_size_ * task_.remove_column.size) * sizeof(T));
-    }
-
     const BlockTask& task_;
-    MomentTables<T> in_, out_;
-    T* state_;
-    Buffer<SlopeMoments<T>> slopes_;
-    int64_t bin_size_;
-    Buffer<T> bins_;
-    uint32_t in_rows_[kBlock], out_rows_[kBlock];
-    Lanes<T> fitted_[kBlock];
+    int64_t slope_numbers_;
+    Buffer<T> weighted_, bin_;
+    const T* rows_[kTile];
 };
+
+// Both steps for a chunk of rows whose codes are not sorted; sums are added to gram and rhs.
+template <class T>
+BadCode swap_in_chunk(BlockTask task) {
+    constexpr int64_t part = 8192;
+    const uint32_t codes = task.remove_column.mean == nullptr ? 0 : task.remove_column.size;
+    const int64_t most = task.n < part ? task.n : part;
+    Buffer<T> in(task.add_column.mean == nullptr ? 0 : MomentTables<T>::numbers(task, task.add_column.size)),
+        out(codes == 0 ? 0 : MomentTables<T>::numbers(task, codes)),
+        slopes(codes == 0 ? 0 : most * slopes_of_row<T>(task.n_panels));
+    Buffer<uint32_t> first(static_cast<int64_t>(codes) + 1), sorted(most);
+    if (task.add_column.mean != nullptr) MomentTables<T>::fill(task, task.add_column, task.add_tables = in.get());
+    if (codes > 0) MomentTables<T>::fill(task, task.remove_column, task.remove_tables = out.get());
+    task.slopes = slopes.get();
+    RowMover<T> mover(task);
+    CodeSums<T> sums(task);
+    for (int64_t begin = 0; begin < task.n; begin += part) {
+        const int64_t end = task.n - begin < part ? task.n : begin + part;
+        const BadCode bad = mover.run(begin, end, begin);
+        if (bad.column >= 0) return bad;
+        if (codes == 0) continue;
+        sort_by_code(task.remove_column, begin, end, first.get(), sorted.get());
+        sums.run({0, codes, 0, static_cast<uint32_t>(end - begin)}, sorted.get(), first.get(), true, task.gram,
+                 task.rhs);
+    }
+    return {};
+}
 
 // Mean and variance of each row's linear predictor, from the columns in the state.
 template <class T>

@@ -16,6 +16,7 @@ from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels import INSTRUCTION_SETS
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.kernels.native_engine import ThreadBudget
 from ahofm.orders import PRODUCT
 from ahofm.priors.arrays import coordinate_count, prior_arrays
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
@@ -179,8 +180,12 @@ def test_steps_that_are_rejected_leave_smoothing_parameters():
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "multinomial"])
-def test_threads_change_no_bit(family):
-    fits = [fit_of(family, "spline_iid", 3, n=20_000, threads=threads) for threads in (1, 4)]
+@pytest.mark.parametrize("interactions", ["spline_iid", "spline", "random_walk"])
+def test_threads_change_no_bit(family, interactions):
+    if family != "gaussian" and interactions == "random_walk":
+        pytest.skip("other families differ in what happens beside the solves")
+    alone = fit_of(family, interactions, 3, n=10_000)
+    fits = [alone, replace(fit_of(family, interactions, 3, n=10_000), executor=ThreadExecutor(1, ThreadBudget(4)))]
     one, four = (swept(fit, 2, True) for fit in fits)
     assert one.dispersion == four.dispersion
     np.testing.assert_array_equal(one.rows.derivatives.eta, four.rows.derivatives.eta)
@@ -190,3 +195,19 @@ def test_threads_change_no_bit(family):
         for block, partner in zip(own.blocks, other.blocks, strict=True):
             np.testing.assert_array_equal(block.mean, partner.mean)
             np.testing.assert_array_equal(block.variance, partner.variance)
+
+
+def test_helpers_are_given_back():
+    budget = ThreadBudget(4)
+    budget.occupy(1)
+    swept(replace(fit_of("gaussian", "spline", 2, n=3_000), executor=ThreadExecutor(1, budget)), 1, True)
+    assert budget.free == 3
+    budget.occupy(5)  # more jobs than threads: there are no helpers
+    swept(replace(fit_of("gaussian", "spline", 2, n=3_000), executor=ThreadExecutor(1, budget)), 1, True)
+    assert budget.free == -2
+
+
+@pytest.mark.parametrize("count", [0, -1, 2**40, 1.5, None])
+def test_budgets_that_are_none(count):
+    with pytest.raises((ValueError, TypeError)):
+        ThreadBudget(count)

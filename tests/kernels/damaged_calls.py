@@ -154,7 +154,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
     both = {name: np.zeros((N, n_eta)) for name in ("offset", "eta", "slope", "curvature", "variance")}
     given = {"y": rng.integers(0, max(n_eta, 2), N).astype(float), "weight": np.ones(N), "value": np.zeros(N), **both}
     mains = {"design": rng.normal(size=(N, 3)), "counts": np.array([2.0, 1.0]), "group": np.array([0.0, 0.0, 1.0])}
-    mains |= {"within": np.ones(3), "strongest": 1e8}
+    mains |= {"within": np.ones(3), "largest_lam": 1e8}
     return [True, given, columns, list(ranks), mains, etas, loss, None]
 
 
@@ -212,6 +212,7 @@ CALLS = {
     "solve_prior, random walk": lambda isa: [isa, *solve_call(1)],
     "solve_prior, iid": lambda isa: [isa, *solve_call(2)],
     "solve_prior, spline and iid": lambda isa: [isa, *solve_call(3)],
+    "ThreadBudget": lambda isa: [4],
     "Engine": lambda isa: [isa, *engine_call((0, 2), [(2, 3)], 1, None, True)],
     "Engine, classes": lambda isa: [isa, *engine_call((1, 3), [(2, 2), (3, 1)], 2, (5, 0.0), False)],
     "Engine, products": lambda isa: [isa, *engine_call((0, 3), [(2, 1), (_native.PRODUCT, 3)], 1, None, False)],

@@ -115,6 +115,7 @@ class CpuWorkingRows(KernelWorkingRows):
         native.majorises = response.family.curvature == "majorant"
         native.use_majorant = self.use_majorant
         native.threads = getattr(self._executor, "n_threads", 1) or 1
+        native.set_budget(getattr(self._executor, "budget", None))
         return native
 
 

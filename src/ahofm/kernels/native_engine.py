@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ahofm._native import Engine as NativeEngine
+from ahofm._native import ThreadBudget
 
-__all__ = ["NativeEngine"]
+__all__ = ["NativeEngine", "ThreadBudget"]

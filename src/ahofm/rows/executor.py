@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from ahofm.kernels import Chunk
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.kernels.native_engine import ThreadBudget
 from ahofm.rows.source import Source
 from ahofm.threads import thread_count
 
@@ -47,9 +48,13 @@ class ThreadExecutor:
     ----------
     n_threads : int, optional
         All cores by default.
+    budget : ThreadBudget, optional
+        Threads that fits side by side share: sweeps of the native engine use those that no fit has, whatever
+        ``n_threads`` says.
     """
 
     n_threads: int | None = None
+    budget: ThreadBudget | None = None
 
     def __post_init__(self) -> None:
         """Refuse less than one thread."""

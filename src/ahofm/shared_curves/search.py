@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -102,11 +103,12 @@ def search(
         return None
     paths = {name: [path] for name, path in race.paths.items()}
     found.losses, racing = race.means(), race.left()
-    for number, part in enumerate(parts[1:], 1):
-        fold = Fold.of(problems, sorted({one.ranked for one in racing}), part, (seed, number), runner)
-        own = None if fold is None else fold.paths(racing, runner)
-        if own is None:
-            return None
+    scales = sorted({one.ranked for one in racing})
+    folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
+    others = None if folds is None else paths_of(folds, racing, runner)
+    if others is None:
+        return None
+    for own in others:
         for candidate, path in zip(racing, own, strict=True):
             paths[candidate.name].append(path)
     for candidate in racing:
@@ -178,14 +180,14 @@ def _race(
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
     race = Race(next(iter(problems.values())).rows.weight[part[1]])
-    fold = Fold.of(problems, sorted(problems), part, (seed, 0), runner)
+    folds = fit_folds(problems, sorted(problems), [part], [(seed, 0)], runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
         own = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
-        paths = None if fold is None else fold.paths(own, runner)
-        if fold is None or paths is None:
+        paths = None if folds is None else paths_of(folds, own, runner)
+        if folds is None or paths is None:
             return None
-        for candidate, path in zip(own, paths, strict=True):
-            race.add(candidate, path, fold.validation[candidate.ranked].rows)
+        for candidate, path in zip(own, paths[0], strict=True):
+            race.add(candidate, path, folds[0].validation[candidate.ranked].rows)
     return race
 
 
@@ -215,36 +217,20 @@ class Fold:
     seed: tuple[int, int]
     fraction: float
 
-    @classmethod
-    def of(
-        cls,
-        problems: Mapping[bool, ClassProblem],
-        scales: Sequence[bool],
-        part: Split,
-        seed: tuple[int, int],
-        runner: Runner,
-    ) -> Fold | None:
-        """Fit main effects to the rows of a part; None if the fit is to stop."""
-        own = {ranked: problems[ranked].take(part[0]) for ranked in scales}
-        joint = {ranked: JointDesign.of(own[ranked].columns, own[ranked].coded) for ranked in scales}
-        fraction = len(part[0]) / problems[scales[0]].rows.n_rows
-        mains = runner.run_jobs([main_effects_job(own[k], joint[k]) for k in scales], fraction)
-        validation = {ranked: problems[ranked].take(part[1]) for ranked in scales}
-        states = dict(zip(scales, mains, strict=True))
-        return None if runner.stopped() else cls(own, joint, states, validation, seed, fraction)
-
-    def paths(self, candidates: Sequence[ClassCandidate], runner: Runner) -> list[dict[int, Floats]] | None:
-        """Linear predictors of the validation rows by number of sweeps; None if the fit is to stop."""
-        jobs: list[Job] = []
+    def jobs(self, candidates: Sequence[ClassCandidate]) -> list[Job]:
+        """Fits of the candidates, some of them from several starts."""
+        found: list[Job] = []
         for candidate in candidates:
-            k, curve_settings = candidate.ranked, candidate.curve_settings
-            for start in range(_starts(curve_settings)):
+            k = candidate.ranked
+            for start in range(_starts(candidate.curve_settings)):
                 seed = (*self.seed, start)
-                jobs.append(_path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.validation[k]))
-        stage = max((candidate.stage for candidate in candidates), default=0)
-        found = runner.run_jobs(jobs, self.fraction, f"search {self.seed[1]} {stage}")
-        if runner.stopped():
-            return None
+                found.append(
+                    _path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.validation[k])
+                )
+        return found
+
+    def paths(self, candidates: Sequence[ClassCandidate], found: Sequence[Any]) -> list[dict[int, Floats]]:
+        """Linear predictors of the validation rows by number of sweeps, from the results of the jobs."""
         paths, at = [], 0
         for candidate in candidates:
             k, count = candidate.ranked, _starts(candidate.curve_settings)
@@ -255,6 +241,50 @@ class Fold:
             at += count
             paths.append({s: np.mean([one[s] for one in starts], axis=0) for s in set.intersection(*map(set, starts))})
         return paths
+
+
+def fit_folds(
+    problems: Mapping[bool, ClassProblem],
+    scales: Sequence[bool],
+    parts: Sequence[Split],
+    seeds: Sequence[tuple[int, int]],
+    runner: Runner,
+) -> list[Fold] | None:
+    """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
+    own = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in parts]
+    joint = [{ranked: JointDesign.of(part[ranked].columns, part[ranked].coded) for ranked in scales} for part in own]
+    fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in parts]
+    pairs = zip(own, joint, strict=True)
+    jobs = [main_effects_job(some[k], designs[k]) for some, designs in pairs for k in scales]
+    mains = runner.run_jobs(jobs, float(np.mean(fractions)) if fractions else 0.0)
+    if runner.stopped():
+        return None
+    found = []
+    for at, (_, rest) in enumerate(parts):
+        states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
+        validation = {ranked: problems[ranked].take(rest) for ranked in scales}
+        found.append(Fold(own[at], joint[at], states, validation, seeds[at], fractions[at]))
+    return found
+
+
+def paths_of(
+    folds: Sequence[Fold], candidates: Sequence[ClassCandidate], runner: Runner
+) -> list[list[dict[int, Floats]]] | None:
+    """Linear predictors of the validation rows of each fold, by candidate and number of sweeps; None to stop."""
+    stage = max((candidate.stage for candidate in candidates), default=0)
+    jobs = [fold.jobs(candidates) for fold in folds]
+    places = [
+        f"search {fold.seed[1]} {stage} {k}" for fold, own in zip(folds, jobs, strict=True) for k in range(len(own))
+    ]
+    fraction = float(np.mean([fold.fraction for fold in folds])) if folds else 0.0
+    found = runner.run_jobs([job for own in jobs for job in own], fraction, places)
+    if runner.stopped():
+        return None
+    paths, at = [], 0
+    for fold, own in zip(folds, jobs, strict=True):
+        paths.append(fold.paths(candidates, found[at : at + len(own)]))
+        at += len(own)
+    return paths
 
 
 def _starts(curve_settings: CurveSettings | None) -> int:

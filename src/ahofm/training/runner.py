@@ -106,7 +106,9 @@ class Runner:
         self._expected = expected
         self._any_begun = False
 
-    def run_jobs(self, jobs: Sequence[Job], fraction: float, name: str | None = None, *kept: type) -> list[Any]:
+    def run_jobs(
+        self, jobs: Sequence[Job], fraction: float, names: str | Sequence[str] | None = None, *kept: type
+    ) -> list[Any]:
         """Results of all jobs; None for jobs that had not begun when the fit was stopped.
 
         Parameters
@@ -114,12 +116,14 @@ class Runner:
         jobs : sequence of Job
         fraction : float
             Fraction of all rows that a job sweeps over.
-        name : str, optional
-            Results are stored under this name and the job's number.
+        names : str or sequence of str, optional
+            Results are stored under this name and the job's number, or under names of their own.
         kept : types
             Dataclasses that occur in results.
         """
-        places = [None if name is None else f"{name} {k}" for k in range(len(jobs))]
+        places: Sequence[str | None] = [None] * len(jobs) if names is None else names
+        if isinstance(names, str):
+            places = [f"{names} {k}" for k in range(len(jobs))]
         given = zip(jobs, places, strict=True)
         tasks = [partial(self._run_job, job, fraction, place, kept) for job, place in given]
         return self.side_by_side(tasks, min(self._n_threads, max(len(jobs), 1)))

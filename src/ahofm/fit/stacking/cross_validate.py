@@ -174,7 +174,7 @@ class _Race:
         first, count = len(self._staged_fits) * len(self._places), len(staged_fits) // len(self._places)
         self._staged_fits += [list(staged_fits[k::count]) for k in range(count)]
         self._predicted += [[[] for _ in self._places] for _ in range(count)]
-        return self._runner(staged_fits, "search", RACED_ORDER, first)
+        return self._runner(staged_fits, "search", RACED_ORDER, range(first, first + len(staged_fits)))
 
     def finish(self) -> list[list[Fit]]:
         """Fit the candidates that stay in the race at all orders."""
@@ -200,9 +200,9 @@ class _Race:
         """Drop candidates with product factors that are worse than the best other on the first part's validation rows.
 
         Where the others leave more than ``PRODUCT_NOISE`` of the variance, default candidates with a tempering below 1
-        are not fitted at all.
+        are not fitted at all. Fits of the others go on meanwhile: the comparison is with their pairs.
         """
-        losses = self._first_losses()
+        losses = self._first_losses(others)
         best = min(others, key=lambda number: self._first_response.mean_of(losses[number]))
         noisy = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_NOISE
         raced = list(products)
@@ -211,12 +211,18 @@ class _Race:
         for number in products:
             if number not in raced:
                 self._drop(number)
-        self._runner([self._staged_fits[number][0] for number in raced])
+        count = len(self._staged_fits)
+        running = {
+            part * count + number: self._staged_fits[number][part]
+            for number in (*others, *raced)
+            for part in range(1 if number in raced else len(self._places))
+        }
+        self._runner(list(running.values()), "search", numbers=list(running))
         if self._runner.reason is not None:
             return
-        losses = self._first_losses()
+        own = self._first_losses(raced)
         for number in raced:
-            mean, error = mean_and_error(losses[number] - losses[best], self._first_response.weight)
+            mean, error = mean_and_error(own[number] - losses[best], self._first_response.weight)
             if not mean <= PRODUCTS_BEHIND * error:
                 self._drop(number)
 
@@ -226,16 +232,23 @@ class _Race:
         rows = np.arange(len(self._predicted[0][0][0]))
         return replace(self._response, family=self._staged_fits[0][0].response.family).take(rows)
 
-    def _first_losses(self) -> list[Floats]:
-        """Losses (rows,) of each candidate on the validation rows of the first part, at the highest order so far."""
+    def _first_losses(self, candidates: Sequence[int]) -> dict[int, Floats]:
+        """Losses (rows,) on the validation rows of the first part, by candidate: with pairs, or product factors."""
         self._predict()
-        return [self._first_response.derivatives(parts[0][-1]).value for parts in self._predicted]
+        found = {}
+        for number in candidates:
+            orders = self._staged_fits[number][0].orders
+            last = sum(order <= RACED_ORDER or order == PRODUCT for order in orders)
+            predicted = self._predicted[number][0][:last]
+            found[number] = self._first_response.derivatives(predicted[-1]).value
+        return found
 
     def _drop(self, candidate: int) -> None:
         """Eliminate a candidate: it keeps main effects only, with the predictions of the first candidate's."""
         for staged in self._staged_fits[candidate]:
             self._runner.expect(-staged.job.total)
-            staged.forget()
+            if not staged.forgotten:
+                staged.forget()
             staged.ranks, staged.fits = {}, staged.fits[:1]
         self._predicted[candidate] = [parts[:1] for parts in self._predicted[0]]
 

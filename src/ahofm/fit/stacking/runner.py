@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.solvers.variational.stage import Sweep
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.kernels.native_engine import ThreadBudget
 from ahofm.model import Predictor, Reason
 from ahofm.rows import SerialExecutor, ThreadExecutor
 from ahofm.training.runner import Runner
@@ -24,9 +26,15 @@ class StagedRunner(Runner):
     _any_fits: bool = False
 
     def __call__(
-        self, staged_fits: Sequence[StagedFit], name: str | None = None, highest: int | None = None, first: int = 0
+        self,
+        staged_fits: Sequence[StagedFit],
+        name: str | None = None,
+        highest: int | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> list[list[Fit]]:
-        """Fits of every staged fit, one per stage that was reached.
+        """Fits of every staged fit, one per stage that was reached; the longest begin first.
+
+        Threads that no fit has, since there are fewer fits or some have ended, help in the sweeps of those that run.
 
         Once the fit is to stop, staged fits that have not begun return no fits, except the very first.
 
@@ -37,25 +45,35 @@ class StagedRunner(Runner):
             Complete staged fits are stored under this name and their number; all but their results is released.
         highest : int, optional
             Staged fits pause after the stage of this order, and go on in another call; they are stored then.
-        first : int
-            Number of the first staged fit, among all of that name.
+        numbers : sequence of int, optional
+            Numbers of the staged fits among all of that name; 0, 1, ... by default.
         """
-        places = [None if name is None else f"{name} {first + k}" for k in range(len(staged_fits))]
+        numbers = range(len(staged_fits)) if numbers is None else numbers
+        places = [None if name is None else f"{name} {number}" for number in numbers]
         few = all(
             staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
         )
         n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
         each = self._n_threads // max(n_parallel, 1)
+        budget = ThreadBudget(self._n_threads)
         for staged in staged_fits:
-            staged.executor = SerialExecutor() if few or each == 1 else ThreadExecutor(each)
+            staged.executor = SerialExecutor() if few or self._n_threads == 1 else ThreadExecutor(each, budget)
             staged.stop = self.stopped
-        given = zip(staged_fits, places, strict=True)
-        tasks = [partial(self._run, staged, place, highest) for staged, place in given]
+        longest_first = sorted(range(len(staged_fits)), key=lambda k: -staged_fits[k].cost_left(highest))
+        tasks = [partial(self._run, staged_fits[k], places[k], highest, budget) for k in longest_first]
         with one_blas_thread():  # the same bits whatever the number of threads
-            return [task() for task in tasks] if n_parallel == 1 else self.side_by_side(tasks, n_parallel)
+            fits = [task() for task in tasks] if n_parallel == 1 else self.side_by_side(tasks, n_parallel)
+        return [own for _, own in sorted(zip(longest_first, fits, strict=True), key=itemgetter(0))]
+
+    def _run(self, staged: StagedFit, place: str | None, highest: int | None, budget: ThreadBudget) -> list[Fit]:
+        budget.occupy(1)
+        try:
+            return self._run_one(staged, place, highest)
+        finally:
+            budget.occupy(-1)  # regions of other fits have it from now on
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
-    def _run(self, staged: StagedFit, place: str | None, highest: int | None = None) -> list[Fit]:
+    def _run_one(self, staged: StagedFit, place: str | None, highest: int | None) -> list[Fit]:
         if staged.forgotten or self._restored(staged, place):
             return staged.fits
         if self.stopped() and (self._any_fits or self.reason is Reason.INTERRUPTED):

@@ -8,7 +8,8 @@ others. That prunes: a factor that the rows do not support has partners of small
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -120,6 +121,12 @@ class StagedFit:
         """Expected cost of the fit."""
         return Job(self.response.n_rows, self.ranks, self.schedule)
 
+    def cost_left(self, highest: int | None = None) -> float:
+        """Expected cost of the stages that have not been fitted, up to order ``highest``."""
+        job = self.job
+        left = [own for own in job.stages[len(self.fits) :] if highest is None or own[0] <= highest]
+        return sum(job.cost(factors, job.sweeps(order)) for order, factors in left)
+
     @property
     def sweeps_alone(self) -> bool:
         """Whether the backend does whole sweeps by itself, without Python's lock."""
@@ -189,7 +196,7 @@ class StagedFit:
             self.settled = stage.settled
             return stopped
         shared = self.main_stage
-        with shared.lock:
+        with self._locked(shared.lock):
             if shared.state is not None:
                 self._state, self.settled = shared.state.copy(self.columns), shared.settled
                 return False
@@ -198,6 +205,21 @@ class StagedFit:
             if not stopped:
                 shared.state, shared.settled = self._state.copy(self.columns), self.settled
             return stopped
+
+    @contextmanager
+    def _locked(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock; while the fit waits for it, others have its thread."""
+        budget = getattr(self.executor, "budget", None)
+        if not lock.acquire(blocking=False):
+            if budget is not None:
+                budget.occupy(-1)
+            lock.acquire()
+            if budget is not None:
+                budget.occupy(1)
+        try:
+            yield
+        finally:
+            lock.release()
 
     def forget(self) -> None:
         """Release all memory but the results; the fit cannot be continued then."""
@@ -284,7 +306,7 @@ class StagedFit:
             gradient = gradient * self.rng.exponential(size=len(gradient))
         if self.reweighted or not first:
             return Spectrum.of(self.columns, self.codes, gradient)
-        with self.main_stage.lock:
+        with self._locked(self.main_stage.lock):
             if k not in self.main_stage.spectra:
                 self.main_stage.spectra[k] = Spectrum.of(self.columns, self.codes, gradient)
             return self.main_stage.spectra[k]
