@@ -50,12 +50,21 @@ def test_p_values_are_counted_by_column():
     assert "t-test" in rows[-1].measure
 
 
-def test_new_rows_are_counted_by_quarter(tmp_path):
+def test_new_rows_are_counted_by_quarter(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(200, 2))
     table = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=200)])
     np.savetxt(tmp_path / "airfoil.csv", table, delimiter=",", header="a,b,y", comments="")
-    rows = new_rows.measured("airfoil", tmp_path)
-    assert [row.measure for row in rows] == ["airfoil: all rows", *(f"airfoil: quarter {k}" for k in (1, 2, 3, 4))]
-    assert np.mean([row.value for row in rows[1:]]) == pytest.approx(rows[0].value)
+    monkeypatch.setitem(new_rows.SETS, "airfoil", ("airfoil.csv", "gaussian", 2))
+    rows = new_rows.measured("airfoil", "order 2", tmp_path)
+    quarters = [f"airfoil, order 2: quarter {k}" for k in (1, 2, 3, 4)]
+    assert [row.measure for row in rows] == [
+        "airfoil, order 2: all rows",
+        "airfoil, order 2: all rows, standard error",
+        *quarters,
+    ]
+    assert np.mean([row.value for row in rows[2:]]) == pytest.approx(rows[0].value)
+    splits = [new_rows.held("airfoil", 2, split, tmp_path)[0] for split in (0, 1)]
+    assert rows[0].value == pytest.approx(np.mean(splits))
     assert rows[0].value > 75.0
+    assert rows[1].value == pytest.approx(abs(splits[0] - splits[1]) / 2)

@@ -189,6 +189,25 @@ def test_counts_with_exposures(folder, tmp_path, capsys):
     assert np.allclose(pd.read_csv(out)["prediction"], expected)
 
 
+@pytest.mark.filterwarnings("ignore::ahofm.inference.dispersion.DispersionWarning")
+def test_overdispersed_counts_have_a_family_of_their_own(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.uniform(-1, 1, (300, 2)), columns=["wind", "rain"])
+    table["count"] = rng.negative_binomial(1.0, 1.0 / (1.0 + 8.0 * np.exp(table["wind"])))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    widths = {}
+    for family in ("poisson", "quasi_poisson"):
+        model, out = str(tmp_path / "m.ahofm"), str(tmp_path / "p.csv")
+        options = ["--target", "count", "--family", family, "--order", "1", "--holdout", "0"]
+        assert run(["fit", str(tmp_path / "t.csv"), "--out", model, *options]) == 0
+        assert ("family='quasi_poisson'" in told(capsys)) == (family == "poisson")
+        interval = ["--interval", "0.95", "--kind", "new"]
+        assert run(["predict", model, str(tmp_path / "t.csv"), "--out", out, *interval]) == 0
+        found = pd.read_csv(out)
+        widths[family] = float((found["high"] - found["low"]).mean())
+    assert widths["quasi_poisson"] > 1.5 * widths["poisson"]
+
+
 def test_classes_with_a_score(folder, tmp_path, capsys):
     model = str(tmp_path / "m.ahofm")
     options = [

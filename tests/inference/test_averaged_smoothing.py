@@ -170,6 +170,25 @@ def test_slopes_of_correlated_columns_keep_much_of_the_variance_of_least_squares
     assert 1.0 / H[1, 1] < 0.2 * found
 
 
+def test_the_step_to_the_best_fit_does_not_shrink_slopes():
+    """A slope of two standard errors is shrunk by the fit, and by the mean of the mixture: neither shows the bias."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, 500)
+    Z, penalty, groups = problem([functions(x), functions(rng.uniform(-1, 1, 500))])
+    slope = 2.0 / np.sqrt(x @ x)
+    _, theta, _ = fitted(Z, rng.normal(size=500), penalty, groups)
+    H = Z.T @ Z
+    found = averaged(Information.whole(H), H[:, groups[0].at[0]] * slope, theta, penalty, groups)
+    for group in groups:
+        assert ((found.mean[group.at] < 1e-6 * H[1, 1]) == group.line).all(), "curves keep their penalty"
+    assert found.variance[groups[0].at[0]] > 0.0
+    twice, penalty, groups = problem([functions(x), functions(x)])
+    H = twice.T @ twice
+    repeated = averaged(Information.whole(H), H[:, groups[0].at[0]] * slope, theta, penalty, groups)
+    for group in groups[::2]:
+        assert repeated.mean[group.at] > 0.5 * repeated.variance[group.at], "a slope that the data leave open keeps it"
+
+
 def test_a_column_that_repeats_another_is_as_uncertain_as_its_effect_is_large():
     rng = np.random.default_rng(3)
     x = rng.uniform(-1, 1, 500)

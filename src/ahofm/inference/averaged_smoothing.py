@@ -14,6 +14,10 @@ The posterior of a coordinate is then a mixture of Gaussians with means ``q_i / 
 by two penalties: under one the coordinate has the mean of the mixture, under the other its variance. That variance is
 the mean of the variances plus the variance of the means (the uncertainty of smoothing parameters of Wood, Pya and
 Saefken 2016). Correlations of coordinates come from the information alone.
+
+Slopes are the exception. The mean of the mixture shrinks a slope about as much as the fit does, so that the step from
+one to the other does not estimate the bias of shrinkage. Spline penalties do not apply to lines, so in that step
+slopes have no penalty, as far as the data determine them.
 """
 
 from __future__ import annotations
@@ -54,7 +58,10 @@ _WIDEST, _BISECTIONS = 60.0, 48
 
 @dataclass(frozen=True)
 class Penalties:
-    """Penalties (P,) of coordinates under which a Gaussian has the mean, and the variances, of the mixture."""
+    """Penalties (P,) of coordinates under which a Gaussian has the mean, and the variances, of the mixture.
+
+    Those of slopes that the data determine are zero in ``mean``.
+    """
 
     mean: Floats
     variance: Floats
@@ -110,14 +117,16 @@ def averaged(
     groups : sequence of Group
         Groups of coordinates with one smoothing parameter each. Coordinates in no group keep their penalty.
     """
-    known = information.diagonal
-    batches = _batches(known, theta, stiffness, groups, _tolerance(information, groups))
+    known, tolerance = information.diagonal, _tolerance(information, groups)
+    batches = _batches(known, theta, stiffness, groups, tolerance)
     mean = _first(known, stiffness, batches)
     variance = mean.copy()
     for _ in range(_ROUNDS):
         variances, estimate = information.posterior(mean, slope)
         for batch in batches:
             mean[batch.at], variance[batch.at] = _updated(batch, variances, estimate, mean)
+    for line in (group.at for group in groups if group.line):
+        mean[line] *= 1.0 - tolerance[line]
     return Penalties(mean, variance)
 
 
