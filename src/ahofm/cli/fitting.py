@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from ahofm.cli.errors import CommandError
 from ahofm.cli.tables import mixed, read, refuse_mixed
@@ -24,6 +24,9 @@ from ahofm.families import FAMILIES
 from ahofm.scale import CodeStore
 from ahofm.scale.files import Files
 from ahofm.scale.files import Roles as Special
+from ahofm.training.splits import time_splits
+from ahofm.training.validation import Split
+from ahofm.tuning import FOLDS
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,13 @@ class Roles:
     drop: Sequence[str]
     categorical: Sequence[str]
     missing: Sequence[str]
+    group: str | None = None
+    time: str | None = None
 
     def named(self) -> dict[str, list[str]]:
         """Columns by the option that names them."""
         single = {"target": self.target, "weight": self.weight, "offset": self.offset, "exposure": self.exposure}
+        single |= {"group": self.group, "time": self.time}
         found = {f"--{option}": [name] for option, name in single.items() if name}
         return found | {"--categorical": list(self.categorical), "--drop": list(self.drop)}
 
@@ -53,6 +59,8 @@ class Job:
     y: NDArray[Any]
     weight: Floats | None
     offset: Floats | None
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -69,12 +77,30 @@ class Job:
         if isinstance(self.X, CodeStore):
             model.fit(self.X)
         else:
-            model.fit(self.X, self.y, sample_weight=self.weight, offset=self.offset)
+            model.fit(self.X, self.y, sample_weight=self.weight, offset=self.offset, groups=self.groups)
 
     def take(self, rows: NDArray[np.int64]) -> Job:
         """Some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        return Job(self.X.take(rows), self.y[rows], weight, None if self.offset is None else self.offset[rows])
+        parts = (self.weight, self.offset, self.groups, self.times)
+        return Job(self.X.take(rows), self.y[rows], *(None if part is None else part[rows] for part in parts))
+
+    @property
+    def splits(self) -> list[Split] | None:
+        """Splits by time, where there is any: earlier rows to fit, and later validation rows."""
+        return None if self.times is None else time_splits(self.times, FOLDS)
+
+    def apart(self, fraction: float, seed: int) -> tuple[Job, Job]:
+        """Rows to fit, and a fraction of them for a score: the last ones by time, or those of some groups."""
+        rows = np.arange(len(self.y))
+        if self.times is not None:
+            cut = np.sort(self.times)[min(int((1.0 - fraction) * len(rows)), len(rows) - 1)]
+            parts = [rows[self.times < cut], rows[self.times >= cut]]
+        elif self.groups is not None:
+            made = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
+            parts = list(next(iter(made.split(rows, groups=self.groups))))
+        else:
+            parts = [np.sort(part) for part in train_test_split(rows, test_size=fraction, random_state=seed)]
+        return self.take(parts[0]), self.take(parts[1])
 
 
 def job_of(path: Path, roles: Roles) -> Job:
@@ -94,7 +120,8 @@ def job_of(path: Path, roles: Roles) -> Job:
         raise CommandError(
             f"{path}: the target '{target}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
         )
-    special = [name for option, names in named.items() if option != "--categorical" for name in names]
+    predict = ("--categorical", "--time")
+    special = [name for option, names in named.items() if option not in predict for name in names]
     X = table.drop_columns(list(dict.fromkeys(special)))
     if not X.column_names:
         raise CommandError(f"{path}: no column is left to predict '{target}' from")
@@ -111,11 +138,14 @@ def job_of(path: Path, roles: Roles) -> Job:
                 f"{path}: --exposure '{roles.exposure}' has values that are not positive; drop those rows"
             )
         shift = np.log(values)
-    return Job(X, _plain(y), _numbers(table, roles.weight, path), shift)
+    groups, times = (_whole(table, name, path) for name in (roles.group, roles.time))
+    return Job(X, _plain(y), _numbers(table, roles.weight, path), shift, groups, times)
 
 
 def stored_job(path: Path, roles: Roles, *, folder: Path | None, memory_limit: str, threads: int, quiet: bool) -> Job:
     """Code a file, or a folder of files, to disk."""
+    if roles.group or roles.time:
+        raise CommandError("--group and --time are for tables in memory: leave them out with --out-of-core")
     if roles.exposure:
         raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
     files, offset = Files.of(path, roles.missing), (roles.offset,) if roles.offset else ()
@@ -147,6 +177,16 @@ def _plain(column: Any) -> NDArray[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return np.asarray(column.to_pylist()) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
+
+
+def _whole(table: Any, name: str | None, path: Path) -> NDArray[Any] | None:
+    """A column without missing values."""
+    if name is None:
+        return None
+    if table[name].null_count:
+        row = pa.compute.index(table[name].is_null(), True).as_py()
+        raise CommandError(f"{path}: column '{name}' is missing in row {row + 1}; drop those rows, or fill it in")
+    return _plain(table[name])
 
 
 def _numbers(table: Any, name: str | None, path: Path) -> Floats | None:
@@ -194,9 +234,8 @@ def _is_zero_one(y: NDArray[Any]) -> bool:
 
 def held_out(model: Any, job: Job, fraction: float, seed: int) -> dict[str, float]:
     """Scores on validation rows, of a fit to the others."""
-    rows = np.arange(len(job.y))
-    train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=fraction, random_state=seed))
-    train.fit(model)
+    train, test = job.apart(fraction, seed)
+    train.fit(model.set_params(cv=train.splits))
     return scores(model, test)
 
 

@@ -16,6 +16,7 @@ from ahofm.estimators.dask_input import dataset_of
 from ahofm.estimators.means import MeanPredictions
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family, Gaussian, find_family
+from ahofm.training.splits import splits_of
 
 
 class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -98,6 +99,11 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
     max_codes : int or None, default None
         Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for
         "variational" it is 2,048 for columns whose numbers repeat.
+    cv : int, splitter, iterable of splits or None, default None
+        Validation rows of every choice that the fit makes: how interactions are weighted, which orders are kept, when
+        "adam" stops (by the last split). None is random folds, or folds of ``groups`` where ``fit`` has them; so is a
+        number of folds. A splitter of scikit-learn (``split(X, y, groups)``), or its splits as pairs of row numbers,
+        are taken as they are; of more than 20,000 rows, random parts of theirs.
     validation_fraction : float or None, default 0.1
         Fraction of the rows that "adam" takes as validation rows, to decide when to stop; 0 or None: none, the training
         objective decides.
@@ -175,6 +181,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> AHOFMRegressor:
         """Fit the model.
 
@@ -193,6 +200,9 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
             a unit, where the family estimates its dispersion; for counts and classes they are numbers of trials.
         offset : array of shape (n,) or (n, linear predictors), optional
             Added to the linear predictor, e.g. the log of an exposure.
+        groups : array of shape (n,), optional
+            Rows that go together, e.g. those of a patient: in every choice of the fit, validation rows are of other
+            groups than the rows that are fitted, and groups count as one in standard errors. See ``cv``.
 
         Returns
         -------
@@ -200,12 +210,13 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
             The estimator itself. After this, only another fit changes it.
         """
         _, family = self._target_and_family(None)
-        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
+        if (rows := dataset_of(self, X, y, sample_weight, offset, groups)) is not None:
             if rows.target.text:
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
             self._fit(rows, None, None, None, family)
             return self
-        self._fit(*self._checked(X, y, reset=True), sample_weight, offset, family)
+        table, target = self._checked(X, y, reset=True)
+        self._fit(table, target, sample_weight, offset, family, groups=groups, cv=splits_of(self.cv, X, y, groups))
         return self
 
     def partial_fit(
