@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def _row_numbers(part: Any, n_rows: int, split: int) -> NDArray[np.int64]:
     found = np.asarray(part)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
         raise ValueError(f"cv: split {split} must hold row numbers, got an array of {found.dtype}, {found.shape}")
-    if len(found) and not (0 <= found.min() and found.max() < n_rows):
+    if len(found) and not (found.min() >= 0 and found.max() < n_rows):
         raise ValueError(f"cv: split {split} names row {found.max()}, but X has rows 0 to {n_rows - 1}")
     return np.asarray(found, dtype=np.int64)
 
@@ -255,5 +256,5 @@ def time_splits(times: NDArray[Any], n_splits: int) -> list[Split]:
         )
     return [
         (np.flatnonzero(rank <= low), np.flatnonzero((rank > low) & (rank <= high)))
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        for low, high in pairwise(bounds)
     ]
