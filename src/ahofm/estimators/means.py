@@ -115,14 +115,17 @@ class MeanPredictions(Fitted):
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
         if calibration is not None and kind == "mean":
             raise ValueError("calibration is for kind='new': means are not observed")
-        eta, std = with_std(self.model_, band, self._read(X), offset)
+        table = self._read(X)
+        eta, std = with_std(self.model_, band, table, offset)
         if kind == "mean":
             return np.column_stack(mean_interval(self.model_, eta, std, level))
-        low, high = new_interval(self.model_, eta, std, level, seed=0)
+        low, high = new_interval(self.model_, eta, std, self.model_.relative_std(table, offset), level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
-            own, own_std = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
-            wider = conformal(*new_interval(self.model_, own, own_std, level, seed=1), y, level)
+            seen, shift = self._read(rows), rest[0] if rest else None
+            own, own_std = with_std(self.model_, band, seen, shift)
+            ends = new_interval(self.model_, own, own_std, self.model_.relative_std(seen, shift), level, seed=1)
+            wider = conformal(*ends, y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])
 

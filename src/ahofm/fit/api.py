@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ahofm.backends import FailedError
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
-from ahofm.families import Family, Gaussian, Multinomial
+from ahofm.families import Family, Gaussian, GaussianLocationScale, Multinomial
+from ahofm.fit.location_scale import fit_location_scale
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.fit.stacking.problem import fold_count, uses_subsample
@@ -38,7 +39,7 @@ from ahofm.training.settings import (
 )
 from ahofm.training.splits import with_roles
 from ahofm.training.validation import Split
-from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
+from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER, SUBSAMPLE_ROWS
 from ahofm.tuning.classes import CLASS_BASIS_SIZE
 
 
@@ -105,6 +106,8 @@ def fit_model(
     try:
         if estimates_smoothing(settings):
             fit = fit_classes if shares_curves(data, settings, data.n_rows) else fit_variational
+            if isinstance(family, GaussianLocationScale) and data.all_raw and data.n_rows <= SUBSAMPLE_ROWS:
+                fit = fit_location_scale
             model = fit(data, ranks, settings, classes, saved, deadline)
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier, deadline)

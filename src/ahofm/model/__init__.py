@@ -8,6 +8,7 @@ from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Negligible
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
+from ahofm.model.variance_model import VarianceModel
 
 __all__ = [
     "Band",
@@ -24,6 +25,7 @@ __all__ = [
     "Record",
     "Trace",
     "Validated",
+    "VarianceModel",
     "check_offset",
     "check_weight",
     "coordinates",

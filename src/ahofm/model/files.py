@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "5", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "6", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
@@ -40,9 +40,10 @@ from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shared_factors import restore, share
 from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
+from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 5
+FORMAT, VERSION = "ahofm", 6
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
@@ -50,9 +51,21 @@ _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Band, Lower, Predictor, Choice, Gain, Encoder, Codebook, Support, Trace, Record, Validated}.union(
-    *_CHOICES.values()
-)
+_PARTS = {
+    Model,
+    Band,
+    Lower,
+    Predictor,
+    Choice,
+    Gain,
+    Encoder,
+    Codebook,
+    Support,
+    Trace,
+    Record,
+    Validated,
+    VarianceModel,
+}.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
 _ADDED: dict[int, dict[type, frozenset[str]]] = {
@@ -69,6 +82,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Predictor: frozenset({"product_means"}),
         Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
     },
+    6: {Model: frozenset({"variance_model"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

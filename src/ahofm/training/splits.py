@@ -255,6 +255,5 @@ def time_splits(times: NDArray[Any], n_splits: int) -> list[Split]:
             f"{rank.max() + 1} different times are too few for {n_splits} splits by time; give times that differ more"
         )
     return [
-        (np.flatnonzero(rank <= low), np.flatnonzero((rank > low) & (rank <= high)))
-        for low, high in pairwise(bounds)
+        (np.flatnonzero(rank <= low), np.flatnonzero((rank > low) & (rank <= high))) for low, high in pairwise(bounds)
     ]

@@ -313,6 +313,18 @@ LEAST_ERROR = 0.01
 EQUALLY_PRECISE = 0.2
 """Standard deviation of the logarithms of standard deviations, below which weights are not worth a fit."""
 
+FEWEST_VARIANCE_ROWS = 100
+"""Validation rows from which on a variance model is fitted for intervals of new targets."""
+
+MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
+"""Of the dependence of errors on the mean: bins at most, rows of a bin at least, and rows whose ratio is 1."""
+
+SCALE_ORDER = 2
+"""Highest order of interactions in the standard deviation of ``GaussianLocationScale``."""
+
+SCORED_LEVEL = 0.95
+"""Level of the intervals whose score on validation rows decides how much of a variance model is taken."""
+
 FARTHEST_WEIGHT = 20.0
 """Weights are at most so many times their median, and at least one part in as many of it."""
 

@@ -115,7 +115,7 @@ def _cross_validate(
     if runner.reason is None:
         found.fits = race.finish()[: len(plain)]
     if runner.reason is None:
-        found.problem, found.scores = precise or problem, race.scores
+        found.problem, found.scores = precise or problem, replace(race.scores, rows=rows)
 
 
 def _staged_fits(

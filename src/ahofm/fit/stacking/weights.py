@@ -48,6 +48,8 @@ class Scores:
         fitted order below, and have no weight.
     groups : array of shape (rows,), optional
         Validation rows that go together, in standard errors.
+    rows : array of shape (rows,), optional
+        Numbers of the validation rows among all rows.
     """
 
     orders: tuple[int, ...]
@@ -55,6 +57,7 @@ class Scores:
     response: Response
     fitted: tuple[tuple[int, ...], ...] | None = None
     groups: NDArray[np.intp] | None = None
+    rows: NDArray[np.int64] | None = None
 
     def losses(self) -> Floats:
         """Mean losses minus their lower bound, (candidates, orders)."""
