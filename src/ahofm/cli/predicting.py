@@ -103,7 +103,7 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
         if wanted.kind == "mean":
             low, high = mean_interval(model, eta, std, wanted.interval)
         else:
-            low, high = new_interval(model, eta, std, wanted.interval, seed=0)
+            low, high = new_interval(model, eta, std, model.relative_std(table, shift), wanted.interval, seed=0)
         found |= {"low": low, "high": high}
     labels: list[Any] = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     for label in labels if wanted.parts else []:

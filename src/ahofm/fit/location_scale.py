@@ -21,7 +21,7 @@ from ahofm.fit.stacking.ensemble import fit_variational, stacked_fit
 from ahofm.fit.stacking.weights import Scores
 from ahofm.model import Choice, Lower, Model, Predictor, Reason
 from ahofm.rows import ArraySource
-from ahofm.training.data import Data, Rows
+from ahofm.training.data import Data
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.tuning import FEWEST_VARIANCE_ROWS, LEAST_ERROR, SCALE_ORDER
@@ -84,8 +84,7 @@ def _scale(
     least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
     errors = np.maximum(errors, max(least, np.finfo(float).tiny))
     size = response.mean_of(errors)
-    groups, roles = (None if part is None else part[seen] for part in (data.rows.groups, data.rows.roles))
-    rows, codes = Rows(errors / size, data.rows.weight[seen], None, groups, roles), data.codes.take(seen)
+    rows, codes = replace(data.rows.take(seen), y=errors / size, offset=None), data.codes.take(seen)
     some = replace(
         data,
         source=ArraySource(codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, None),

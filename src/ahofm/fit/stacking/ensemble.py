@@ -110,11 +110,15 @@ def stacked_fit(
     with runner.interruptible():
         spread = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
-    found = {"gains": gains, "validated": score, "variance_model": spread}
+
+    def model(trace: Trace) -> Model:
+        found = merge(problem, candidates, members, weights, trace, choices, classes)
+        return replace(found, gains=gains, validated=score, variance_model=spread)
+
     with runner.interruptible():
-        return replace(merge(problem, candidates, members, weights, trace, choices, classes), **found), scores
-    trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
-    return replace(merge(problem, candidates, members, weights, trace, choices, classes), **found), scores
+        return model(trace), scores
+    # what is fitted is not given up, unless there is another one
+    return model(replace(trace, reason=Reason.INTERRUPTED)), scores
 
 
 def _variance_model(
