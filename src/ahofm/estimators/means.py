@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ahofm.columns.basis import Floats
 from ahofm.estimators.dask_input import lazily
 from ahofm.estimators.fitted import Fitted
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
+from ahofm.families import Ordinal
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band
 from ahofm.scale.partitions import is_dask
 from ahofm.threads import obeys_n_jobs
+
+
+def _has_levels(fitted: Any) -> bool:
+    return isinstance(fitted.model_.family if hasattr(fitted, "model_") else fitted.family, Ordinal) or (
+        not hasattr(fitted, "model_") and fitted.family == "ordinal"
+    )
 
 
 class MeanPredictions(Fitted):
@@ -129,6 +137,24 @@ class MeanPredictions(Fitted):
             low, high = low - wider, high + wider
         return np.column_stack([low, high])
 
+    @available_if(_has_levels)
+    def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Predict the probability of every level, for ``family="ordinal"``.
+
+        Parameters
+        ----------
+        X : table of n rows
+            With the columns of training.
+        offset : array of shape (n,), optional
+            Added to the linear predictor.
+
+        Returns
+        -------
+        array of shape (n, levels)
+            In the order of ``model_.family.levels``.
+        """
+        return cast("Ordinal", self.model_.family).probabilities(self.model_.eta(self._read(X), offset))
+
     def _one_band(self) -> Band:
         """The band, of a family whose mean follows its first linear predictor."""
         if self.model_.family.mean(np.zeros((1, self.model_.family.n_eta))).ndim > 1:
@@ -159,5 +185,5 @@ class MeanPredictions(Fitted):
         float
             At most 1.
         """
-        table, target = self._read(X), column_or_1d(y)
+        table, target = self._read(X), column_or_1d(self._target(y) if self.model_.family.censored else y)
         return self.model_.deviance_explained(table, target, sample_weight, offset, n_threads=self._threads())

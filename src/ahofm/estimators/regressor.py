@@ -15,11 +15,12 @@ from ahofm.estimators.base import AHOFM
 from ahofm.estimators.dask_input import dataset_of
 from ahofm.estimators.means import MeanPredictions
 from ahofm.estimators.partial_fit import fit_piece
+from ahofm.estimators.survival import SurvivalPredictions, target_of
 from ahofm.families import Family, Gaussian, find_family
 from ahofm.training.splits import splits_of
 
 
-class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
+class AHOFMRegressor(SurvivalPredictions, MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Regression with all interactions up to an order.
 
     By default nothing needs tuning: the smoothing parameters of all penalties are estimated, terms without support in
@@ -193,8 +194,8 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
             Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
             the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
-        y : array of shape (n,)
-            Targets.
+        y : array of shape (n,), or of shape (n, 2) with time and event for families of censored times
+            Targets. A structured array of event and time, as in scikit-survival, will do for these too.
         sample_weight : array of shape (n,), optional
             Whole numbers count rows: 2 is a row that is there twice, 0 one that is absent. Others are relative, without
             a unit, where the family estimates its dispersion; for counts and classes they are numbers of trials.
@@ -215,7 +216,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
             self._fit(rows, None, None, None, family)
             return self
-        table, target = self._checked(X, y, reset=True)
+        table, target = self._checked(X, target_of(family, y), reset=True)
         self._fit(table, target, sample_weight, offset, family, groups=groups, cv=splits_of(self.cv, X, y, groups))
         return self
 
@@ -240,7 +241,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
             The estimator itself.
         """
         _, family = self._target_and_family(None)
-        table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
+        table, target = self._checked(X, target_of(family, y), reset=not hasattr(self, "model_"))
         fit_piece(self, table, target, sample_weight, offset, family)
         return self
 
@@ -257,4 +258,8 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
 
     def _target_and_family(self, y: Any) -> tuple[Floats | None, Family]:
         family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
-        return None if y is None else np.asarray(y, dtype=np.float64), family
+        return None if y is None else np.asarray(target_of(family, y), dtype=np.float64), family
+
+    def _target(self, y: Any) -> Floats:
+        """Targets as numbers; signed times where they may be censored."""
+        return np.asarray(target_of(self.model_.family, y), dtype=np.float64)

@@ -319,6 +319,9 @@ FEWEST_VARIANCE_ROWS = 100
 MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
 """Of the dependence of errors on the mean: bins at most, rows of a bin at least, and rows whose ratio is 1."""
 
+CONCORDANCE_ROWS = 3_000
+"""Validation rows at most whose pairs are compared."""
+
 SCALE_ORDER = 2
 """Highest order of interactions in the standard deviation of ``GaussianLocationScale``."""
 

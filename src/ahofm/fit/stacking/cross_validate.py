@@ -26,10 +26,11 @@ from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
+from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.splits import given_parts
 from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
-from ahofm.tuning import EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
+from ahofm.tuning import CONCORDANCE_ROWS, EQUALLY_PRECISE, FARTHEST_WEIGHT, LEAST_ERROR, RACED_ORDER, VARIANCE_ROWS
 from ahofm.tuning.classes import CALIBRATION_BINS
 from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
 
@@ -315,6 +316,10 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
     with quiet():
         mean = data.family.mean(eta)
         numbers = classes is None and mean.ndim == 1
+        if data.family.censored:
+            some = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
+            found = {"concordance": concordance(y[some], eta[some, 0], weight[some])}
+            return Validated(response.n_rows, problem.response.n_rows, found)
         found = _of_numbers(y, mean, weight) if numbers else _of_classes(y, mean, weight)
     finite = {name: value for name, value in found.items() if np.isfinite(value)}
     return Validated(response.n_rows, problem.response.n_rows, finite)
