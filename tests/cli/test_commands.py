@@ -128,6 +128,26 @@ def test_groups_and_times_choose_the_validation_rows(folder, tmp_path, capsys):
     assert "column 'site' is missing in row 3" in told(capsys)
 
 
+def test_censored_times(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(-1, 1, 400).round(2), "b": rng.normal(size=400).round(2)})
+    lasted = np.exp(1 + table.a + 0.5 * rng.normal(size=400))
+    table["days"], table["died"] = np.minimum(lasted, 4.0), (lasted <= 4.0).astype(int)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--target", "days", "--event", "died", "--out", str(tmp_path / "m")]
+    assert run([*words, "--family", "log_normal", "--order", "1", "--holdout", "0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["family"] == "LogNormal"
+    assert [column["column"] for column in found["columns"]] == ["a", "b"]
+    assert found["held out"]["concordance"] > 0.7
+    assert run([*words, "--family", "gaussian"]) == 2
+    assert "--event is for --family weibull, log_normal or log_logistic, not for gaussian" in told(capsys)
+    table.loc[2, "died"] = 3
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert run([*words, "--family", "weibull"]) == 2
+    assert "got 3 in row 2" in told(capsys)
+
+
 def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
     first = ahofm.load(folder / "model.ahofm").model_
     assert [type(book.kind).__name__ for book in first.encoder.codebooks] == [

@@ -58,6 +58,10 @@ def fit(
             "--time", help="A column of times: fits to earlier rows predict later ones. It predicts unless --drop."
         ),
     ] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(help="The column of events, 1, or 0 where the time (--target) is censored: --family weibull, ..."),
+    ] = None,
     missing: Missing = None,
     holdout: Annotated[
         float | None,
@@ -95,7 +99,7 @@ def fit(
         raise CommandError("--group and --time are two ways to choose validation rows; give one of them")
     backend_of(device)  # before a long file is read
     levels, begun = list(categorical or []), time.perf_counter()
-    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [], group, time_column)
+    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [], group, time_column, event)
     quiet = as_json or not err.is_terminal
     if out_of_core and dry_run:
         raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")

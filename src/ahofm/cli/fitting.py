@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import FAMILIES
+from ahofm.families.survival import FailureTime
 from ahofm.scale import CodeStore
 from ahofm.scale.files import Files
 from ahofm.scale.files import Roles as Special
@@ -42,11 +43,12 @@ class Roles:
     missing: Sequence[str]
     group: str | None = None
     time: str | None = None
+    event: str | None = None
 
     def named(self) -> dict[str, list[str]]:
         """Columns by the option that names them."""
         single = {"target": self.target, "weight": self.weight, "offset": self.offset, "exposure": self.exposure}
-        single |= {"group": self.group, "time": self.time}
+        single |= {"group": self.group, "time": self.time, "event": self.event}
         found = {f"--{option}": [name] for option, name in single.items() if name}
         return found | {"--categorical": list(self.categorical), "--drop": list(self.drop)}
 
@@ -105,7 +107,7 @@ class Job:
 
 def job_of(path: Path, roles: Roles) -> Job:
     """Read a file and find its parts."""
-    table, target = read(path, roles.missing, roles.categorical), roles.target
+    table, aim = read(path, roles.missing, roles.categorical), roles.target
     named = roles.named()
     for option, names in named.items():
         for name in names:
@@ -114,17 +116,17 @@ def job_of(path: Path, roles: Roles) -> Job:
     if roles.offset and roles.exposure:
         raise CommandError("--offset and --exposure are two ways to say the same; give one of them")
     refuse_mixed(table, path, (*roles.categorical, *roles.drop))
-    y = table[target]
+    y = table[aim]
     if y.null_count:
         row = pa.compute.index(y.is_null(), True).as_py()
         raise CommandError(
-            f"{path}: the target '{target}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
+            f"{path}: the target '{aim}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
         )
     predict = ("--categorical", "--time")
     special = [name for option, names in named.items() if option not in predict for name in names]
     X = table.drop_columns(list(dict.fromkeys(special)))
     if not X.column_names:
-        raise CommandError(f"{path}: no column is left to predict '{target}' from")
+        raise CommandError(f"{path}: no column is left to predict '{aim}' from")
     for name in roles.categorical:
         if name not in X.column_names:
             raise CommandError(f"--categorical {name}: the column does not predict, another option names it as well")
@@ -139,13 +141,16 @@ def job_of(path: Path, roles: Roles) -> Job:
             )
         shift = np.log(values)
     groups, times = (_whole(table, name, path) for name in (roles.group, roles.time))
-    return Job(X, _plain(y), _numbers(table, roles.weight, path), shift, groups, times)
+    target = _plain(y)
+    if roles.event is not None:
+        target = np.column_stack([cast("Floats", _numbers(table, name, path)) for name in (roles.target, roles.event)])
+    return Job(X, target, _numbers(table, roles.weight, path), shift, groups, times)
 
 
 def stored_job(path: Path, roles: Roles, *, folder: Path | None, memory_limit: str, threads: int, quiet: bool) -> Job:
     """Code a file, or a folder of files, to disk."""
-    if roles.group or roles.time:
-        raise CommandError("--group and --time are for tables in memory: leave them out with --out-of-core")
+    if roles.group or roles.time or roles.event:
+        raise CommandError("--group, --time and --event are for tables in memory: leave them out with --out-of-core")
     if roles.exposure:
         raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
     files, offset = Files.of(path, roles.missing), (roles.offset,) if roles.offset else ()
@@ -220,6 +225,8 @@ def estimator(job: Job, family: str, columns: Mapping[str | int, ColumnKind], se
     """A classifier for text, truth values, noughts and ones, and families of classes; a regressor for the rest."""
     if family not in ("auto", *FAMILIES):
         raise CommandError(f"--family {family} is unknown; use auto, {', '.join(FAMILIES)}")
+    if job.y.ndim == 2 and not (family in FAMILIES and issubclass(FAMILIES[family], FailureTime)):
+        raise CommandError(f"--event is for --family weibull, log_normal or log_logistic, not for {family}")
     words = job.y.dtype.kind in "OUSb"
     classes = family == "multinomial" or (family in ("auto", "bernoulli", "binomial") and _is_zero_one(job.y))
     if words and family not in ("auto", "bernoulli", "binomial", "multinomial"):
@@ -251,6 +258,9 @@ def scores(model: Any, job: Job) -> dict[str, float]:
         if p.shape[1] == 2 and len(np.unique(job.y)) == 2:
             found["AUROC"] = float(metrics.roc_auc_score(job.y == model.classes_[1], p[:, 1], sample_weight=weight))
         return found
+    if model.model_.family.censored:
+        explained = model.score(job.X, job.y, weight, job.offset)
+        return {"concordance": model.concordance(job.X, job.y, job.offset), "deviance explained": explained}
     mean = model.predict(job.X, job.offset)
     error = float(np.sqrt(metrics.mean_squared_error(job.y, mean, sample_weight=weight)))
     return {"deviance explained": model.score(job.X, job.y, weight, job.offset), "RMSE": error}

@@ -137,7 +137,7 @@ class MeanPredictions(Fitted):
             low, high = low - wider, high + wider
         return np.column_stack([low, high])
 
-    @available_if(_has_levels)
+    @available_if(_has_levels)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Predict the probability of every level, for ``family="ordinal"``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns.basis import Floats
 from ahofm.estimators.fitted import Fitted
 from ahofm.families import Family
+from ahofm.families.distributions import CensoredTimes
 from ahofm.families.survival import FailureTime
 from ahofm.model.survival_scores import brier_score, concordance
 from ahofm.threads import obeys_n_jobs
@@ -89,7 +90,8 @@ class SurvivalPredictions(Fitted):
         at = np.asarray(times, dtype=np.float64)
         if at.ndim != 1 or not (at > 0.0).all():
             raise ValueError(f"times must be an array of positive numbers, got {times!r}")
-        return np.stack([family.distribution(eta, 1.0).sf(np.full(len(eta), t)) for t in at], axis=1)
+        found = cast("CensoredTimes", family.distribution(eta, 1.0))
+        return np.stack([found.sf(np.full(len(eta), t)) for t in at], axis=1)
 
     def concordance(self, X: Any, y: Any, offset: ArrayLike | None = None) -> float:
         """Compute Harrell's index: how often the one of two rows that is predicted to last longer does.
@@ -139,7 +141,9 @@ class SurvivalPredictions(Fitted):
     def _censored(self) -> FailureTime:
         family: Family = self.model_.family
         if not isinstance(family, FailureTime):
-            raise ValueError(f"{family.name} has no survival times; use family='weibull', 'log_normal' or 'log_logistic'")
+            raise ValueError(
+                f"{family.name} has no survival times; use family='weibull', 'log_normal' or 'log_logistic'"
+            )
         return family
 
 

@@ -118,12 +118,12 @@ class InflatedPoisson:
         own = np.asarray(stats.poisson.logpmf(y, self.mu))
         with np.errstate(divide="ignore"):
             counted = np.log1p(-self.zero) + own
-            return np.where(np.asarray(y) == 0.0, np.logaddexp(np.log(self.zero), counted), counted)
+            return np.asarray(np.where(np.asarray(y) == 0.0, np.logaddexp(np.log(self.zero), counted), counted))
 
     def cdf(self, y: Floats) -> Floats:
         """Probability of no more than y."""
         below = self.zero + (1.0 - self.zero) * stats.poisson.cdf(y, self.mu)
-        return np.where(np.asarray(y) < 0.0, 0.0, below)
+        return np.asarray(np.where(np.asarray(y) < 0.0, 0.0, below))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class CensoredTimes:
     def logpdf(self, y: Floats) -> Floats:
         """Logarithm of the density of an event, or of the probability of a later one."""
         t = np.abs(y)
-        return np.where(np.asarray(y) > 0.0, self.times.logpdf(t), self.times.logsf(t))
+        return np.asarray(np.where(np.asarray(y) > 0.0, self.times.logpdf(t), self.times.logsf(t)))
 
     def cdf(self, y: Floats) -> Floats:
         """Probability of a time of no more than |y|."""

@@ -78,9 +78,7 @@ class Ordinal(Family):
 
     def _known(self) -> Floats:
         if self.thresholds is None:
-            raise ValueError(
-                f"{self.name}: thresholds are still None; use what `filled(y, weight)` returns"
-            )
+            raise ValueError(f"{self.name}: thresholds are still None; use what `filled(y, weight)` returns")
         return np.array(self.thresholds)
 
     def _bounds(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
@@ -103,7 +101,7 @@ class Ordinal(Family):
         """Of two logistic losses, at the thresholds nearest to eta: the largest curvature that a target has."""
         distance = (self._known()[np.newaxis, :] - eta) ** 2
         nearest = np.sort(distance, axis=1)[:, :2]
-        return logistic_bound(nearest + variance).sum(axis=1, keepdims=True)
+        return np.asarray(logistic_bound(nearest + variance).sum(axis=1, keepdims=True))
 
     def probabilities(self, eta: Floats) -> Floats:
         """Compute the probability of every level.

@@ -113,7 +113,7 @@ class FailureTime(Family):
                 value = float(weight @ (self._standard(w, event)[0] + event * point[1])) / float(weight.sum())
             return value if np.isfinite(value) else 1e300
 
-        start = [float(self.guess(y, weight)[0]), float(np.log(max(np.std(t), 0.1)))]
+        start = [float(self.guess(y, weight)[0]), float(np.log(max(float(np.std(t)), 0.1)))]
         found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-8})
         return replace(self, scale=float(np.clip(np.exp(found.x[1]), *_SCALES)), open=True)
 

@@ -20,7 +20,7 @@ from math import isfinite, isqrt
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import safetensors.numpy
@@ -36,6 +36,7 @@ from ahofm.columns.spline_iid import SplineIID, SplineIIDBasis
 from ahofm.columns.table import is_numeric
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
+from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shared_factors import restore, share
@@ -44,8 +45,6 @@ from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm", 6
-
-Tensors: TypeAlias = dict[str, NDArray[Any]]
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
@@ -85,22 +84,6 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     6: {Model: frozenset({"variance_model"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
-
-_NEW_TYPES = {
-    "Walk": "RandomWalk",
-    "WalkBasis": "RandomWalkBasis",
-    "Mixed": "SplineIID",
-    "MixedBasis": "SplineIIDBasis",
-}
-_NEW_FIELDS = {
-    "Model": {"predictors": "linear_predictors", "strengths": "smoothing_parameters"},
-    "Lower": {"predictors": "linear_predictors"},
-    "Band": {"freedom": "edf"},
-    "Terms": {"level": "centring"},
-    "Record": {"share": "fraction"},
-}
-_NEW_SOLVERS = {"block": "variational", "newton": "subsample"}
-"""Names in files of versions 1 and 2, and what they are called since version 3: types, fields by type, solvers."""
 
 _TRIANGLES = "model.band.roots."
 """Tensors that are packed; in files of version 3 and before they may be square arrays of numbers."""
@@ -153,9 +136,9 @@ def load(path: str | os.PathLike[str]) -> Model:
             raise ValueError("its checksum is wrong")
         parts = json.loads(text)
         if int(version) < 3:
-            parts, tensors = _renamed(parts, tensors)
+            parts, tensors = renamed(parts, tensors)
         if int(version) < 4:
-            _add_loadings(parts, "model", tensors)
+            add_loadings(parts, "model", tensors)
         restore(parts, tensors)
         model: Model = _unpack(_completed(parts, int(version)), Model, "model", tensors)
         if tensors:
@@ -165,50 +148,6 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
-
-
-def _renamed(model: Any, tensors: Tensors) -> tuple[Any, Tensors]:
-    """JSON and tensors of version 1 or 2 with the names of version 3; a tensor is named by its place in the JSON."""
-    places: dict[str, str] = {}
-
-    def renamed(value: Any, old: str, new: str) -> Any:
-        if isinstance(value, list):
-            return [renamed(item, f"{old}.{k}", f"{new}.{k}") for k, item in enumerate(value)]
-        if not isinstance(value, dict):
-            return value
-        kind = value.get("type")
-        if kind in ("numbers", "levels"):
-            places[old] = new
-        names = _NEW_FIELDS.get(kind, {}) if isinstance(kind, str) else {}
-        out = {}
-        for name, item in value.items():
-            now = names.get(name, name)
-            out[now] = renamed(item, f"{old}.{name}", f"{new}.{now}")
-        if isinstance(kind, str):
-            out["type"] = _NEW_TYPES.get(kind, kind)
-        if kind == "Trace" and isinstance(out.get("solver"), str):
-            out["solver"] = _NEW_SOLVERS.get(out["solver"], out["solver"])
-        return out
-
-    found = renamed(model, "model", "model")
-    return found, {places.get(place, place): tensor for place, tensor in tensors.items()}
-
-
-def _add_loadings(model: Any, where: str, tensors: Tensors) -> None:
-    """To a model of version 3 or earlier, whose factors have none: loadings of one, which also say its ranks."""
-    if not isinstance(model, dict) or not isinstance(model.get("ranks"), dict):
-        raise ValueError(f"{where} should have ranks")
-    ranks = model.pop("ranks")
-    for k, terms in enumerate(model["linear_predictors"]):
-        place = f"{where}.linear_predictors.{k}"
-        if terms["type"] != "Terms" or "loadings" in terms:
-            raise ValueError(f"{place} should be Terms, not {str(terms)[:60]}")
-        if tensors[f"{place}.centring.0"].shape != (1 + sum(ranks.values()),):
-            raise ValueError(f"{place} has coefficients of other ranks than {str(ranks)[:60]}")
-        terms["type"], terms["loadings"] = "Predictor", {order: {"type": "numbers"} for order in ranks}
-        tensors |= {f"{place}.loadings.{order}": np.ones(rank) for order, rank in ranks.items()}
-    for k, lower in enumerate(model.get("lower", ())):
-        _add_loadings(lower, f"{where}.lower.{k}", tensors)
 
 
 def _completed(value: Any, version: int) -> Any:

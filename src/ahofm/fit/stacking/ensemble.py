@@ -317,7 +317,8 @@ def _checked(model: Model, data: Data) -> Model:
     curvature = (curvature * np.square(units.factor)).max(axis=1)
     outside = int((~np.isfinite(loss)).sum())
     far = int((np.abs(eta).max(axis=1) > FAR_ETA).sum()) if family.logarithmic else 0
-    silent = int((curvature <= SILENT_CURVATURE * np.average(curvature, weights=rows.weight)).sum())
+    least = SILENT_CURVATURE * np.average(curvature, weights=rows.weight)
+    silent = 0 if family.censored else int((curvature <= least).sum())
     trouble = ""
     if outside:
         trouble = (
