@@ -167,7 +167,7 @@ def test_ordinal_as_statsmodels_has_it():
     )
     assert model.log_likelihood(X, levels + 3) == pytest.approx(-2486.224, abs=0.5)
     p = model.predict_proba(X)
-    assert model.model_.family.levels == (3, 4, 5, 6)
+    assert model.model_.family.categories == (3, 4, 5, 6)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_allclose(p @ [3, 4, 5, 6], model.predict(X))
     np.testing.assert_allclose(p.mean(axis=0), np.bincount(levels) / 2000, atol=0.01)

@@ -26,18 +26,24 @@ from ahofm.columns.table import read_table
 from ahofm.families import (
     FAMILIES,
     Bernoulli,
+    Beta,
     Gamma,
     Gaussian,
     GaussianLocationScale,
     Huber,
     Laplace,
+    LogLogistic,
+    LogNormal,
     Multinomial,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Quantile,
     QuasiBinomial,
     QuasiPoisson,
     Tweedie,
+    Weibull,
+    ZeroInflatedPoisson,
 )
 from ahofm.fit import Settings, fit_model
 from ahofm.model.files import VERSION, ModelFileError, _digest, load, save
@@ -78,6 +84,14 @@ FAMILY_SETTINGS = [
     Huber(),
     Huber(1),
     GaussianLocationScale(),
+    Ordinal(),
+    Ordinal((-1.0, 0.5), low=3),
+    Beta(),
+    Beta(7.5),
+    ZeroInflatedPoisson(),
+    LogNormal(),
+    LogLogistic(0.5),
+    Weibull(2),
 ]
 
 

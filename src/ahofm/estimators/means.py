@@ -151,7 +151,7 @@ class MeanPredictions(Fitted):
         Returns
         -------
         array of shape (n, levels)
-            In the order of ``model_.family.levels``.
+            In the order of ``model_.family.categories``.
         """
         return cast("Ordinal", self.model_.family).probabilities(self.model_.eta(self._read(X), offset))
 

@@ -19,7 +19,7 @@ from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
 from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Choice, Gain, Model, Validated
+from ahofm.model import Choice, Edit, Gain, Model, Validated
 from ahofm.model.band import Band
 from ahofm.orders import PRODUCT, order_name
 from ahofm.threads import obeys_n_jobs
@@ -64,6 +64,8 @@ class Summary(Framed):
     choices : tuple of Choice
     solver, ended : str
     warnings : tuple of str
+    edits : tuple of Edit
+        What was changed by hand after the fit.
     """
 
     family: str
@@ -87,6 +89,7 @@ class Summary(Framed):
     solver: str
     ended: str
     warnings: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per column."""
@@ -114,6 +117,7 @@ class Summary(Framed):
         lines += ["", *self._column_lines(), "", *self._order_lines()]
         if self.p_main is not None:
             lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
+        lines += [f"edited by hand: {edit}" for edit in self.edits]
         lines += [f"warning: {text}" for text in self.warnings]
         lines.append("terms: docs/glossary.md")
         return "\n".join(lines)
@@ -205,6 +209,7 @@ def summary(fitted: Fitted) -> Summary:
         solver=model.trace.solver,
         ended=model.trace.reason.value,
         warnings=tuple(warnings),
+        edits=model.edits,
     )
 
 

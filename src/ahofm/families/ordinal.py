@@ -72,8 +72,8 @@ class Ordinal(Family):
         return True
 
     @property
-    def levels(self) -> tuple[int, ...]:
-        """All levels, from the lowest on."""
+    def categories(self) -> tuple[int, ...]:
+        """All whole numbers that targets can be, in their order."""
         return tuple(range(self.low, self.low + len(self._known()) + 1))
 
     def _known(self) -> Floats:

@@ -121,9 +121,9 @@ def _together(data: Data, mean: Model, scale: Model | None) -> Model:
         (location,) = mean.at_order(order).linear_predictors
         if scale is None:
             return location, _constant(location, 0.5 * float(np.log(mean.dispersion or 1.0)))
-        (spread,) = scale.at_order(order).linear_predictors
-        first = Predictor.weighted_sum([(1.0, location), (0.0, spread)])
-        return first, Predictor.weighted_sum([(0.0, location), (1.0, spread)]).scaled(shift)
+        (log_std,) = scale.at_order(order).linear_predictors
+        first = Predictor.weighted_sum([(1.0, location), (0.0, log_std)])
+        return first, Predictor.weighted_sum([(0.0, location), (1.0, log_std)]).scaled(shift)
 
     orders = [part.order for part in mean.lower]
     whole = both(mean.order)

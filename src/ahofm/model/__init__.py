@@ -7,13 +7,14 @@ from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Negligible
 from ahofm.model.predictor import Lower, Predictor
-from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
+from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 
 __all__ = [
     "Band",
     "Choice",
     "Coordinates",
+    "Edit",
     "Gain",
     "Layout",
     "Lower",

@@ -40,7 +40,7 @@ from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shared_factors import restore, share
-from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
+from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
@@ -56,6 +56,7 @@ _PARTS = {
     Lower,
     Predictor,
     Choice,
+    Edit,
     Gain,
     Encoder,
     Codebook,
@@ -81,7 +82,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Predictor: frozenset({"product_means"}),
         Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
     },
-    6: {Model: frozenset({"variance_model"})},
+    6: {Model: frozenset({"variance_model", "edits"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

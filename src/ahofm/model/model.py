@@ -23,7 +23,7 @@ from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
-from ahofm.model.trace import Choice, Gain, Trace, Validated
+from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.orders import PRODUCT, Orders
 
@@ -77,6 +77,8 @@ class Model:
         How well cross-validation predicted its validation rows, where there was any.
     variance_model : VarianceModel or None
         How the variance differs between rows, where the dispersion is that of their mean; None: it does not.
+    edits : tuple of Edit
+        What was changed by hand after the fit.
     """
 
     encoder: Encoder
@@ -95,6 +97,7 @@ class Model:
     pearson_dispersion: float | None = None
     validated: Validated | None = None
     variance_model: VarianceModel | None = None
+    edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
@@ -102,7 +105,7 @@ class Model:
         for part in self.lower:
             self._check(part.linear_predictors)
         if self.variance_model is not None:
-            self.variance_model.predictor.check(self.encoder.codebooks)
+            self.variance_model.effects.check(self.encoder.codebooks)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""

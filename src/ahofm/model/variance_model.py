@@ -23,20 +23,20 @@ class VarianceModel:
 
     Attributes
     ----------
-    predictor : Predictor
+    effects : Predictor
         Additive effects of the columns on the logarithm.
     knots, log_factors : arrays of shape (m,)
         h: linear between values of the linear predictor, constant beyond the first and the last.
     """
 
-    predictor: Predictor
+    effects: Predictor
     knots: Floats
     log_factors: Floats
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
-        if self.predictor.orders:
-            raise ValueError(f"a variance model has main effects only, got {dict(self.predictor.orders)}")
+        if self.effects.orders:
+            raise ValueError(f"a variance model has main effects only, got {dict(self.effects.orders)}")
         if self.knots.shape != self.log_factors.shape or self.knots.ndim != 1 or not len(self.knots):
             raise ValueError(f"knots {self.knots.shape} and factors {self.log_factors.shape} differ in shape")
         if not (np.diff(self.knots) > 0.0).all():
@@ -44,7 +44,7 @@ class VarianceModel:
 
     def of_columns(self, books: Sequence[Codebook], places: Sequence[NDArray[Any]]) -> Floats:
         """Effects (n,) of the columns on the logarithm, at positions in their codebooks."""
-        return backend_of().curves((self.predictor.curves(books),)).eta(places, 1)[:, 0]
+        return backend_of().curves((self.effects.curves(books),)).eta(places, 1)[:, 0]
 
     def of_mean(self, eta: Floats) -> Floats:
         """Effect (n,) of the linear predictor on the logarithm."""

@@ -110,9 +110,9 @@ def test_ratios_by_the_mean():
 def test_parts_that_do_not_belong_together(fitted):
     own = fitted.model_.variance_model
     with pytest.raises(ValueError, match="differ in shape"):
-        VarianceModel(own.predictor, own.knots, own.log_factors[:-1])
+        VarianceModel(own.effects, own.knots, own.log_factors[:-1])
     with pytest.raises(ValueError, match="knots must increase"):
-        VarianceModel(own.predictor, own.knots[::-1].copy(), own.log_factors)
+        VarianceModel(own.effects, own.knots[::-1].copy(), own.log_factors)
     with pytest.raises(ValueError, match="main effects only"):
         VarianceModel(fitted.model_.linear_predictors[0], own.knots, own.log_factors)
 

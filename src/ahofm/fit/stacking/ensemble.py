@@ -106,14 +106,14 @@ def stacked_fit(
     trace = _trace(problem, members, runner, seconds)
     mixed = _of_members(weights, members) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    spread = None
+    uneven = None
     with runner.interruptible():
-        spread = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
+        uneven = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
 
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
-        return replace(found, gains=gains, validated=score, variance_model=spread)
+        return replace(found, gains=gains, validated=score, variance_model=uneven)
 
     with runner.interruptible():
         return model(trace), scores

@@ -69,8 +69,8 @@ def variance_model(problem: TrainingProblem, scores: Scores, runner: StagedRunne
     level = -0.5 * float(np.log(response.mean_of(np.exp(2.0 * times * log_std))))
     part, units = MixturePart(1.0, [part.predictor for part in fits[-1]], {}), problem.data.units
     unit = Units(0.0, 1.0, (level,), (times,))
-    (predictor,) = mixture([part], problem.data.encoder.codebooks, problem.columns, [0.0], unit)
-    return VarianceModel(predictor, units.shift[0] + units.factor[0] * knots, times * factors)
+    (effects,) = mixture([part], problem.data.encoder.codebooks, problem.columns, [0.0], unit)
+    return VarianceModel(effects, units.shift[0] + units.factor[0] * knots, times * factors)
 
 
 def _sharpness(errors: Floats, log_std: Floats, weight: Floats) -> float:
