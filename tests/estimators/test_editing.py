@@ -55,7 +55,7 @@ def test_flattened_and_set_effects(fitted):
     assert np.ptp(flat[X.a < 0.4]) > 0.5
     whole = fitted.flatten_effect("town")
     assert np.ptp(main_effect(whole, X, "town")) < 1e-9
-    own = main_effect(fitted.set_effect("town", 2.0, levels=["y"]), X, "town")
+    own = main_effect(fitted.set_effect("town", 2.0, at=["y"]), X, "town")
     before = main_effect(fitted, X, "town")
     gap = own[X.town == "y"][0] - own[X.town == "x"][0]
     assert gap == pytest.approx(2.0 - before[X.town == "x"][0])
@@ -154,9 +154,9 @@ def test_two_classes_are_balanced():
         (lambda m: m.clip_effect("age", 0.0), "no column 'age' in the model; there are a, b, town"),
         (lambda m: m.clip_effect(7, 0.0), "no column 7 in the model; there are 3"),
         (lambda m: m.clip_effect("a", 0.0, linear_predictor=3), "linear_predictor must be from 0 to 0, got 3"),
-        (lambda m: m.flatten_effect("town", low=1), "has levels, which lie between nothing; give levels"),
+        (lambda m: m.flatten_effect("town", low=1), "has levels, which lie between nothing; give at="),
         (lambda m: m.flatten_effect("a", low=10.0), "has no value between 10.0 and None in training"),
-        (lambda m: m.set_effect("town", 1.0, levels=["q"]), "column 'town' has no level 'q'; there are 'x', 'y', 'z'"),
+        (lambda m: m.set_effect("town", 1.0, at=["q"]), "column 'town' has no level 'q'; there are 'x', 'y', 'z'"),
         (lambda m: m.set_effect("a", np.nan), "value must be a finite number, got nan"),
         (lambda m: m.rescale_effect("a", np.inf), "factor must be a finite number, got inf"),
         (lambda m: m.remove_effect(), "give a column, for its main effect, or an order from 2 on"),

@@ -117,6 +117,12 @@ def target(family, seed=1):
     y = np.random.default_rng(seed).gamma(2.0, size=N) + 0.1
     if isinstance(family, (Bernoulli, Multinomial)):
         return np.arange(N) % max(2, family.n_eta)
+    if isinstance(family, Ordinal):
+        return 3.0 + np.arange(N) % 3
+    if isinstance(family, ZeroInflatedPoisson):
+        return np.floor(y)
+    if isinstance(family, Beta):
+        return y / (1.0 + y)
     return np.floor(y) if isinstance(family, (Poisson, NegativeBinomial)) else y
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ahofm.estimators.fitted import Fitted
-from ahofm.model import Edit, Model, check_weight
+from ahofm.model import Edit, Model, Negligible, check_weight
 from ahofm.model.edits import (
     balanced,
     book_of,
@@ -28,6 +28,8 @@ Self = TypeVar("Self", bound="Edited")
 
 class Edited(Fitted):
     """Methods that change effects. Values of effects are on the scale of the linear predictor, with mean zero."""
+
+    negligible_: Negligible
 
     def clip_effect(
         self: Self, column: str | int, low: float | None = None, high: float | None = None, linear_predictor: int = 0
@@ -96,7 +98,7 @@ class Edited(Fitted):
         value: float,
         low: Any = None,
         high: Any = None,
-        levels: Sequence[Any] | None = None,
+        at: Sequence[Any] | None = None,
         linear_predictor: int = 0,
     ) -> Self:
         """Set a main effect to a number, from one value of the column to another or at some of its levels.
@@ -109,8 +111,8 @@ class Edited(Fitted):
             The effect, on the scale of the linear predictor, before effects are centred again.
         low, high : float, optional
             First and last value of a column of numbers.
-        levels : sequence, optional
-            Values of a column of levels.
+        at : sequence, optional
+            Levels of a column of levels, or single values.
         linear_predictor : int, default 0
             Which one, where the family has several.
 
@@ -121,9 +123,9 @@ class Edited(Fitted):
         """
         if not np.isfinite(value):
             raise ValueError(f"value must be a finite number, got {value!r}")
-        where = _range(low, high) if levels is None else f"at {', '.join(map(str, levels))}"
+        where = _range(low, high) if at is None else f"at {', '.join(map(str, at))}"
         edit = self._edit("set", column, f"{value:g} {where}")
-        change = set_to(self._book(column), float(value), low, high, levels)
+        change = set_to(self._book(column), float(value), low, high, at)
         return self._with_model(changed_main(self.model_, column, change, edit, missing=False, k=linear_predictor))
 
     def remove_effect(
@@ -159,11 +161,9 @@ class Edited(Fitted):
                 raise ValueError("interactions=True needs a column, and no order")
             edit = self._edit("remove", column, "all interactions", what="")
             return self._with_model(without_interactions(self.model_, column, edit, linear_predictor))
-        edit = (
-            self._edit("remove", column, "")
-            if column is not None
-            else Edit("remove", f"interactions of order {order}", "")
-        )
+        edit = Edit("remove", f"interactions of order {order}", "")
+        if column is not None:
+            edit = self._edit("remove", column, "")
         return self._with_model(rescaled(self.model_, column, order, 0.0, edit, linear_predictor))
 
     def rescale_effect(

@@ -7,6 +7,7 @@ main effect is the logarithm of the baseline hazard, its interactions are hazard
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,9 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, read_table
 from ahofm.estimators.regressor import AHOFMRegressor
 from ahofm.estimators.survival import signed_times
+from ahofm.estimators.training import TrainingRows
 from ahofm.families import Poisson
+from ahofm.inference.dispersion import DispersionWarning
 from ahofm.model.survival_scores import brier_score, concordance
 
 
@@ -96,9 +99,13 @@ class AHOFMHazard(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         inner = clone(self.regressor) if self.regressor is not None else AHOFMRegressor()
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]
         whose = rows if groups is None else np.asarray(groups)[rows]
-        inner._fit(
-            self._with_time(table.take(rows), interval), events, weight, np.log(exposure), Poisson(), groups=whose
-        )
+        long = self._with_time(table.take(rows), interval)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DispersionWarning)  # of single events: it says nothing of hazards
+            inner._fit(long, events, weight, np.log(exposure), Poisson(), groups=whose)
+        told = tuple(one for one in inner.model_.choices if one.name != "dispersion")
+        model = replace(inner.model_, choices=told, pearson_dispersion=None)
+        inner._keep(model, TrainingRows(model, long, events, weight, np.log(exposure)))
         self.regressor_ = inner
         self.n_features_in_ = len(table.names)
         if table.named:

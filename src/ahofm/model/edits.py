@@ -91,7 +91,7 @@ def set_to(book: Codebook, value: float, low: Any, high: Any, levels: Sequence[A
 def within(book: Codebook, values: NDArray[Any], low: Any, high: Any) -> NDArray[np.bool_]:
     """Which values lie between two others; raises ValueError where none does, or where they have no order."""
     if book.edges is None and (low is not None or high is not None):
-        raise ValueError(f"column '{book.name}' has levels, which lie between nothing; give levels=[...]")
+        raise ValueError(f"column '{book.name}' has levels, which lie between nothing; give at=[...]")
     inside = np.ones(len(values), dtype=bool)
     if low is not None:
         inside &= values >= low
