@@ -107,7 +107,7 @@ def test_files_hold_one_idea(path):
 
 def test_public_names():
     estimators = ["AHOFMClassifier", "AHOFMHazard", "AHOFMRegressor"]
-    kinds = ["Categorical", "Cyclic", "Linear", "RandomWalk", "Spline", "SplineIID"]
+    kinds = ["Categorical", "Cyclic", "Date", "Linear", "RandomWalk", "Spline", "SplineIID"]
     assert ahofm.__all__ == [*estimators, *kinds, "__version__", "forecast", "load"]
     for name in ahofm.__all__:
         assert hasattr(ahofm, name)

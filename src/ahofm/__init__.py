@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from ahofm.columns import Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
+from ahofm.columns import Categorical, Cyclic, Date, Linear, RandomWalk, Spline, SplineIID
 from ahofm.estimators import AHOFMClassifier, AHOFMHazard, AHOFMRegressor, forecast, load
 
 __version__ = version("ahofm")
@@ -13,6 +13,7 @@ __all__ = [
     "AHOFMRegressor",
     "Categorical",
     "Cyclic",
+    "Date",
     "Linear",
     "RandomWalk",
     "Spline",

@@ -120,7 +120,7 @@ def target(family, seed=1):
     if isinstance(family, Ordinal):
         return 3.0 + np.arange(N) % 3
     if isinstance(family, ZeroInflatedPoisson):
-        return np.floor(y)
+        return np.floor(y) * (np.arange(N) % 3 > 0)
     if isinstance(family, Beta):
         return y / (1.0 + y)
     return np.floor(y) if isinstance(family, (Poisson, NegativeBinomial)) else y

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.backends import Device
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
+from ahofm.columns.dates import with_dates
 from ahofm.columns.table import Table, as_array, read_table
 from ahofm.cost import Forecast, forecast_fit
 from ahofm.estimators.dask_input import training_rows
@@ -165,6 +166,9 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
             settings = self._settings(() if bar is None else (bar,))
+            if isinstance(rows, Table):
+                rows, kinds = with_dates(rows, settings.columns)
+                settings = replace(settings, columns=kinds)
             given = {"weight": sample_weight, "offset": offset, "classes": labels, "earlier": earlier}
             model = fit_model(rows, y, family=family, settings=settings, groups=groups, cv=cv, **given)
         if isinstance(rows, Table):
