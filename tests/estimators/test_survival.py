@@ -228,7 +228,6 @@ def with_cell(row, column, value):
         (np.ones((60, 3)), r"y has shape \(60, 3\); times are an array of shape \(n, 2\)"),
         (np.zeros(60, dtype=[("time", float), ("event", bool)]), "has a truth value .event. and a time"),
     ],
-    ids=str,
 )
 def test_bad_times(y, message):
     for model in (AHOFMRegressor(family="weibull"), AHOFMHazard()):
@@ -251,7 +250,6 @@ def test_bad_times(y, message):
         ("zero_inflated_poisson", np.zeros(60), "y has no positive value"),
         (LogNormal(), TIMES[:, 0] - 10, "times must be positive and finite"),
     ],
-    ids=str,
 )
 def test_bad_targets(family, y, message):
     with pytest.raises(ValueError, match=message):

@@ -206,7 +206,6 @@ class Nothing:
         (GroupKFold(3), None, "'groups' parameter should not be None"),
         (LeaveOneGroupOut(), np.zeros(60), "expects at least 2"),
     ],
-    ids=str,
 )
 def test_bad_groups_and_splits(cv, groups, message):
     rng = np.random.default_rng(0)

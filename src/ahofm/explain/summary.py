@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ class Summary(Framed):
     warnings : tuple of str
     edits : tuple of Edit
         What was changed by hand after the fit.
+    variance_components : dict of column name to float
+        Variances of the levels' effects: columns of levels are random effects.
     """
 
     family: str
@@ -90,6 +92,7 @@ class Summary(Framed):
     ended: str
     warnings: tuple[str, ...]
     edits: tuple[Edit, ...] = ()
+    variance_components: Mapping[str, float] = field(default_factory=dict)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per column."""
@@ -114,6 +117,10 @@ class Summary(Framed):
         if self.pearson_dispersion is not None:
             lines.append(f"Pearson dispersion: {self.pearson_dispersion:.3g} (1 where the family's variance is right)")
         lines += [f"{choice.name}: {choice.value} ({choice.reason})" for choice in self.choices]
+        lines += [
+            f"random effect of {name}: standard deviation {np.sqrt(variance):.4g}"
+            for name, variance in self.variance_components.items()
+        ]
         lines += ["", *self._column_lines(), "", *self._order_lines()]
         if self.p_main is not None:
             lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
@@ -210,6 +217,7 @@ def summary(fitted: Fitted) -> Summary:
         ended=model.trace.reason.value,
         warnings=tuple(warnings),
         edits=model.edits,
+        variance_components=dict(model.variance_components),
     )
 
 

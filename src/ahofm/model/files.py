@@ -82,7 +82,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Predictor: frozenset({"product_means"}),
         Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
     },
-    6: {Model: frozenset({"variance_model", "edits"})},
+    6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,9 @@ class Model:
         How the variance differs between rows, where the dispersion is that of their mean; None: it does not.
     edits : tuple of Edit
         What was changed by hand after the fit.
+    variance_components : dict of column name to float
+        Variance of the levels' effects (a random effect) on the scale of the first linear predictor, for columns of
+        levels where it was estimated.
     """
 
     encoder: Encoder
@@ -98,6 +101,7 @@ class Model:
     validated: Validated | None = None
     variance_model: VarianceModel | None = None
     edits: tuple[Edit, ...] = ()
+    variance_components: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""

@@ -24,7 +24,7 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, v
 from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.variance import variance_model
+from ahofm.fit.stacking.variance import variance_components, variance_model
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
 from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace, VarianceModel
@@ -297,6 +297,7 @@ def merge(
         lower,
         choices,
         noise * problem.dispersion_unit if data.family.dispersed else None,
+        variance_components=variance_components(best, problem),
     )
     return model if problem.response.quadratic else _checked(model, data)
 

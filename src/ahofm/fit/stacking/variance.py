@@ -11,9 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from ahofm.backends import FailedError, Response
+from ahofm.columns import Categorical
 from ahofm.columns.basis import Floats
 from ahofm.families import Gamma, Units
 from ahofm.families.units import weighted_quantile
+from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
@@ -102,3 +104,10 @@ def _of_mean(eta: Floats, ratio: Floats, weight: Floats) -> tuple[Floats, Floats
     found = np.array(knots)
     kept = np.r_[True, np.diff(found) > 0.0]
     return found[kept], np.array(factors)[kept]
+
+
+def variance_components(stage_result: StageResult, problem: TrainingProblem) -> dict[str, float]:
+    """Prior variances of the main effects of columns of levels, in the fit that counts most."""
+    pairs = zip(problem.books, stage_result.smoothing_parameters, strict=True)
+    unit = problem.data.units.factor[0] ** 2
+    return {book.name: unit / float(main[0, 0]) for book, (main, _) in pairs if isinstance(book.kind, Categorical)}
