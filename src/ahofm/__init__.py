@@ -2,16 +2,18 @@
 
 from importlib.metadata import version
 
-from ahofm.columns import Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
-from ahofm.estimators import AHOFMClassifier, AHOFMRegressor, forecast, load
+from ahofm.columns import Categorical, Cyclic, Date, Linear, RandomWalk, Spline, SplineIID
+from ahofm.estimators import AHOFMClassifier, AHOFMHazard, AHOFMRegressor, forecast, load
 
 __version__ = version("ahofm")
 
 __all__ = [
     "AHOFMClassifier",
+    "AHOFMHazard",
     "AHOFMRegressor",
     "Categorical",
     "Cyclic",
+    "Date",
     "Linear",
     "RandomWalk",
     "Spline",

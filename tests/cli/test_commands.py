@@ -97,6 +97,57 @@ def test_bad_efforts(folder, capsys, option, value, said):
 
 
 @pytest.mark.slow
+def test_groups_and_times_choose_the_validation_rows(folder, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(36), 12)
+    table = pd.DataFrame({"a": groups // 6, "b": groups % 6, "site": [f"s{k}" for k in groups]})
+    table["day"] = rng.permutation(len(table)) // 4
+    table["y"] = 0.8 * rng.normal(size=36)[groups] + 0.1 * rng.normal(size=len(table))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = {}
+    for name, given in {"random": ["--drop", "site"], "group": ["--group", "site"]}.items():
+        words = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--order", "2", "--drop", "day", "--fast", "--json"]
+        assert run([*words, *given, "--out", str(tmp_path / "m"), "--holdout", "0.3"]) == 0
+        found[name] = json.loads(capsys.readouterr().out)
+    assert [column["column"] for column in found["group"]["columns"]] == ["a", "b"]
+    assert found["random"]["cross-validated"]["scores"]["R2"] > 0.9
+    assert found["group"]["cross-validated"]["scores"]["R2"] < 0.3
+    assert found["group"]["held out"]["deviance explained"] < 0.3 < found["random"]["held out"]["deviance explained"]
+    words = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--order", "1", "--fast", "--json", "--time", "day"]
+    assert run([*words, "--order", "2", "--out", str(tmp_path / "m"), "--holdout", "0.3"]) == 0
+    timed = json.loads(capsys.readouterr().out)
+    assert 300 < timed["cross-validated"]["rows"] < 350  # three quarters: the first days have none before them
+    assert "day" in [column["column"] for column in timed["columns"]]
+    assert run([*words, "--group", "site", "--out", str(tmp_path / "m")]) == 2
+    assert "--group and --time are two ways" in told(capsys)
+    table.loc[2, "site"] = ""
+    table.to_csv(tmp_path / "gap.csv", index=False)
+    assert (
+        run(["fit", str(tmp_path / "gap.csv"), "--target", "y", "--group", "site", "--out", str(tmp_path / "m")]) == 2
+    )
+    assert "column 'site' is missing in row 3" in told(capsys)
+
+
+def test_censored_times(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(-1, 1, 400).round(2), "b": rng.normal(size=400).round(2)})
+    lasted = np.exp(1 + table.a + 0.5 * rng.normal(size=400))
+    table["days"], table["died"] = np.minimum(lasted, 4.0), (lasted <= 4.0).astype(int)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "--target", "days", "--event", "died", "--out", str(tmp_path / "m")]
+    assert run([*words, "--family", "log_normal", "--order", "1", "--holdout", "0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["family"] == "LogNormal"
+    assert [column["column"] for column in found["columns"]] == ["a", "b"]
+    assert found["held out"]["concordance"] > 0.7
+    assert run([*words, "--family", "gaussian"]) == 2
+    assert "--event is for --family weibull, log_normal or log_logistic, not for gaussian" in told(capsys)
+    table.loc[2, "died"] = 3
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert run([*words, "--family", "weibull"]) == 2
+    assert "got 3 in row 2" in told(capsys)
+
+
 def test_every_type_of_file_gives_the_same_model(folder, tmp_path):
     first = ahofm.load(folder / "model.ahofm").model_
     assert [type(book.kind).__name__ for book in first.encoder.codebooks] == [

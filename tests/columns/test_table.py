@@ -141,8 +141,8 @@ def test_large_finite_values_are_not_infinite():
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), "X has dtype datetime64"),
         (np.array([[1j]]), "X has dtype complex128"),
         (
-            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}),
-            "column 'when' has type Datetime.*turn it into text or numbers",
+            pd.DataFrame({"when": pd.to_timedelta([1], unit="D")}),
+            "column 'when' has type Duration.*turn it into text or numbers",
         ),
         (pl.DataFrame({"when": [datetime.timedelta(1)]}), "column 'when' has type Duration"),
         (pl.DataFrame({"list": [[1, 2]]}), "column 'list' has type List"),

@@ -10,20 +10,26 @@ from scipy.optimize import minimize, minimize_scalar
 
 from ahofm.families import (
     Bernoulli,
+    Beta,
     Family,
     Gamma,
     Gaussian,
     GaussianLocationScale,
     Huber,
     Laplace,
+    LogLogistic,
+    LogNormal,
     Multinomial,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Quantile,
     QuasiBinomial,
     QuasiPoisson,
     TargetRange,
     Tweedie,
+    Weibull,
+    ZeroInflatedPoisson,
 )
 from ahofm.kernels import LOSSES, NativeKernel
 from tests.problems import random_chunk, random_tables
@@ -71,6 +77,45 @@ def normal_of_any_scale(family, eta):
     return stats.norm(family.mean(eta), family.scale(eta))
 
 
+def levels(family, eta):
+    return ClassLaw(family.probabilities(eta))
+
+
+def beta(family, eta):
+    mu = family.mean(eta)
+    return stats.beta(family.precision * mu, family.precision * (1 - mu))
+
+
+def log_normal(family, eta):
+    return stats.lognorm(family.scale, scale=np.exp(eta[:, 0]))
+
+
+def log_logistic(family, eta):
+    return stats.fisk(1 / family.scale, scale=np.exp(eta[:, 0]))
+
+
+def weibull(family, eta):
+    return stats.weibull_min(1 / family.scale, scale=np.exp(eta[:, 0]))
+
+
+class InflatedLaw:
+    """Zero-inflated Poisson counts, by their table of probabilities up to 60."""
+
+    def __init__(self, family, eta):
+        zero = 1 / (1 + np.exp(-eta[:, 1]))
+        self.p = (1 - zero[:, None]) * stats.poisson.pmf(np.arange(60), np.exp(eta[:, :1]))
+        self.p[:, 0] += zero
+
+    def rvs(self, random_state):
+        return self.ppf(random_state.random(len(self.p)))
+
+    def ppf(self, chances):
+        return (chances[:, None] > self.p.cumsum(axis=1)).sum(axis=1).astype(float)
+
+    def logpmf(self, y):
+        return np.log(np.take_along_axis(self.p, y.astype(int)[:, None], axis=1)[:, 0])
+
+
 # family, distribution of targets at given linear predictors whose log-likelihood it is (None: there is none in SciPy)
 FAMILIES_UNDER_TEST = [
     (Gaussian(), normal),
@@ -99,6 +144,13 @@ FAMILIES_UNDER_TEST = [
     (Huber(delta=0.7), None),
     (Huber(delta=1e6), None),
     (GaussianLocationScale(), normal_of_any_scale),
+    (Ordinal(thresholds=(-1.0, 0.5, 1.5)), levels),
+    (Beta(precision=5.0), beta),
+    (Beta(precision=40.0), beta),
+    (ZeroInflatedPoisson(), InflatedLaw),
+    (LogNormal(scale=0.7), log_normal),
+    (LogLogistic(scale=0.5), log_logistic),
+    (Weibull(scale=1.3), weibull),
 ]
 
 
@@ -410,6 +462,8 @@ def test_deviance_is_zero_at_the_best_eta_and_nowhere_below(family, law):
     assert (family.deviance(y, eta) >= 0).all()
     if isinstance(family, Multinomial):
         best = 50.0 * np.eye(family.n_classes)[y.astype(int)]
+    elif isinstance(family, ZeroInflatedPoisson):
+        best = np.column_stack([np.log(np.maximum(y, 1.0)), np.where(y > 0, -50.0, 50.0)])
     else:
         reachable = y > 0.05 if getattr(family, "link", "identity") != "identity" else np.abs(y) > 0.05
         y = y[reachable | (y == family.target.low)]

@@ -161,6 +161,12 @@ FITS = {
     "laplace": Fit(ONE | {"family": "laplace"}, "outliers"),
     "huber": Fit(ONE | {"family": "huber"}, "outliers"),
     "location and scale": Fit(ONE | {"family": "gaussian_location_scale"}, "uneven", band=True),
+    "ordinal": Fit(ONE | {"family": "ordinal"}, "grade"),
+    "beta": Fit(ONE | {"family": "beta"}, "fraction"),
+    "zero-inflated poisson": Fit(ONE | {"family": "zero_inflated_poisson"}, "excess zeros"),
+    "log-normal": Fit(ONE | {"family": "log_normal"}, "positive"),
+    "log-logistic": Fit(ONE | {"family": "log_logistic"}, "positive"),
+    "weibull": Fit(ONE | {"family": "weibull"}, "positive", band=True),
 }
 
 KEPT = Fit(PRODUCTS | {"columns": KINDS}, table=EVERY, n=150)

@@ -59,6 +59,9 @@ def target(name, X, eta, seed):
         "binary": uniform[:, 0] < 1.0 / (1.0 + np.exp(-2.0 * eta)),
         "share": np.floor(6.0 * uniform[:, 0] / (1.0 + np.exp(-2.0 * eta))) / 5.0,
         "rare": uniform[:, 0] < 0.08 / (1.0 + np.exp(-3.0 * eta)),
+        "grade": 2.0 + np.floor(4.0 / (1.0 + np.exp(-2.0 * eta - noise))),
+        "fraction": 1.0 / (1.0 + np.exp(-eta - 0.4 * noise)),
+        "excess zeros": np.where(uniform[:, -1] < 0.3, 0.0, (arrivals < np.exp(1.0 + 0.6 * eta)[:, None]).sum(axis=1)),
         "class": np.floor(3.0 / (1.0 + np.exp(-2.0 * eta - noise))),
     }[name]
     if name == "class":

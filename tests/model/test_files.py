@@ -26,18 +26,24 @@ from ahofm.columns.table import read_table
 from ahofm.families import (
     FAMILIES,
     Bernoulli,
+    Beta,
     Gamma,
     Gaussian,
     GaussianLocationScale,
     Huber,
     Laplace,
+    LogLogistic,
+    LogNormal,
     Multinomial,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Quantile,
     QuasiBinomial,
     QuasiPoisson,
     Tweedie,
+    Weibull,
+    ZeroInflatedPoisson,
 )
 from ahofm.fit import Settings, fit_model
 from ahofm.model.files import VERSION, ModelFileError, _digest, load, save
@@ -78,6 +84,14 @@ FAMILY_SETTINGS = [
     Huber(),
     Huber(1),
     GaussianLocationScale(),
+    Ordinal(),
+    Ordinal((-1.0, 0.5), low=3),
+    Beta(),
+    Beta(7.5),
+    ZeroInflatedPoisson(),
+    LogNormal(),
+    LogLogistic(0.5),
+    Weibull(2),
 ]
 
 
@@ -103,6 +117,12 @@ def target(family, seed=1):
     y = np.random.default_rng(seed).gamma(2.0, size=N) + 0.1
     if isinstance(family, (Bernoulli, Multinomial)):
         return np.arange(N) % max(2, family.n_eta)
+    if isinstance(family, Ordinal):
+        return 3.0 + np.arange(N) % 3
+    if isinstance(family, ZeroInflatedPoisson):
+        return np.floor(y) * (np.arange(N) % 3 > 0)
+    if isinstance(family, Beta):
+        return y / (1.0 + y)
     return np.floor(y) if isinstance(family, (Poisson, NegativeBinomial)) else y
 
 

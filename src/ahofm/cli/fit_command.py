@@ -48,6 +48,20 @@ def fit(
     exposure: Annotated[
         str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="A column of groups: validation rows are of other groups. It does not predict."),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            "--time", help="A column of times: fits to earlier rows predict later ones. It predicts unless --drop."
+        ),
+    ] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(help="The column of events, 1, or 0 where the time (--target) is censored: --family weibull, ..."),
+    ] = None,
     missing: Missing = None,
     holdout: Annotated[
         float | None,
@@ -81,9 +95,11 @@ def fit(
     outputs = {"--out": out_path, "--report": report, "--checkpoint": checkpoint}
     check_outputs(outputs, [train], written=not dry_run)
     _check(holdout, effort, time_budget)
+    if group and time_column:
+        raise CommandError("--group and --time are two ways to choose validation rows; give one of them")
     backend_of(device)  # before a long file is read
     levels, begun = list(categorical or []), time.perf_counter()
-    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
+    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [], group, time_column, event)
     quiet = as_json or not err.is_terminal
     if out_of_core and dry_run:
         raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
@@ -101,6 +117,7 @@ def fit(
         "verbose": 0 if quiet else 1,
         "effort": effort,
         "time_budget": time_budget,
+        "cv": None if out_of_core else job.splits,
     }
     if dry_run:
         cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from ahofm.cli.errors import CommandError
 from ahofm.cli.tables import mixed, read, refuse_mixed
@@ -21,9 +21,13 @@ from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import FAMILIES
+from ahofm.families.survival import FailureTime
 from ahofm.scale import CodeStore
 from ahofm.scale.files import Files
 from ahofm.scale.files import Roles as Special
+from ahofm.training.splits import time_splits
+from ahofm.training.validation import Split
+from ahofm.tuning import FOLDS
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,14 @@ class Roles:
     drop: Sequence[str]
     categorical: Sequence[str]
     missing: Sequence[str]
+    group: str | None = None
+    time: str | None = None
+    event: str | None = None
 
     def named(self) -> dict[str, list[str]]:
         """Columns by the option that names them."""
         single = {"target": self.target, "weight": self.weight, "offset": self.offset, "exposure": self.exposure}
+        single |= {"group": self.group, "time": self.time, "event": self.event}
         found = {f"--{option}": [name] for option, name in single.items() if name}
         return found | {"--categorical": list(self.categorical), "--drop": list(self.drop)}
 
@@ -53,6 +61,8 @@ class Job:
     y: NDArray[Any]
     weight: Floats | None
     offset: Floats | None
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -69,17 +79,35 @@ class Job:
         if isinstance(self.X, CodeStore):
             model.fit(self.X)
         else:
-            model.fit(self.X, self.y, sample_weight=self.weight, offset=self.offset)
+            model.fit(self.X, self.y, sample_weight=self.weight, offset=self.offset, groups=self.groups)
 
     def take(self, rows: NDArray[np.int64]) -> Job:
         """Some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        return Job(self.X.take(rows), self.y[rows], weight, None if self.offset is None else self.offset[rows])
+        parts = (self.weight, self.offset, self.groups, self.times)
+        return Job(self.X.take(rows), self.y[rows], *(None if part is None else part[rows] for part in parts))
+
+    @property
+    def splits(self) -> list[Split] | None:
+        """Splits by time, where there is any: earlier rows to fit, and later validation rows."""
+        return None if self.times is None else time_splits(self.times, FOLDS)
+
+    def apart(self, fraction: float, seed: int) -> tuple[Job, Job]:
+        """Rows to fit, and a fraction of them for a score: the last ones by time, or those of some groups."""
+        rows = np.arange(len(self.y))
+        if self.times is not None:
+            cut = np.sort(self.times)[min(int((1.0 - fraction) * len(rows)), len(rows) - 1)]
+            parts = [rows[self.times < cut], rows[self.times >= cut]]
+        elif self.groups is not None:
+            made = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
+            parts = list(next(iter(made.split(rows, groups=self.groups))))
+        else:
+            parts = [np.sort(part) for part in train_test_split(rows, test_size=fraction, random_state=seed)]
+        return self.take(parts[0]), self.take(parts[1])
 
 
 def job_of(path: Path, roles: Roles) -> Job:
     """Read a file and find its parts."""
-    table, target = read(path, roles.missing, roles.categorical), roles.target
+    table, aim = read(path, roles.missing, roles.categorical), roles.target
     named = roles.named()
     for option, names in named.items():
         for name in names:
@@ -88,16 +116,17 @@ def job_of(path: Path, roles: Roles) -> Job:
     if roles.offset and roles.exposure:
         raise CommandError("--offset and --exposure are two ways to say the same; give one of them")
     refuse_mixed(table, path, (*roles.categorical, *roles.drop))
-    y = table[target]
+    y = table[aim]
     if y.null_count:
         row = pa.compute.index(y.is_null(), True).as_py()
         raise CommandError(
-            f"{path}: the target '{target}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
+            f"{path}: the target '{aim}' is missing in row {row + 1} and {y.null_count - 1} more; drop those rows"
         )
-    special = [name for option, names in named.items() if option != "--categorical" for name in names]
+    predict = ("--categorical", "--time")
+    special = [name for option, names in named.items() if option not in predict for name in names]
     X = table.drop_columns(list(dict.fromkeys(special)))
     if not X.column_names:
-        raise CommandError(f"{path}: no column is left to predict '{target}' from")
+        raise CommandError(f"{path}: no column is left to predict '{aim}' from")
     for name in roles.categorical:
         if name not in X.column_names:
             raise CommandError(f"--categorical {name}: the column does not predict, another option names it as well")
@@ -111,11 +140,17 @@ def job_of(path: Path, roles: Roles) -> Job:
                 f"{path}: --exposure '{roles.exposure}' has values that are not positive; drop those rows"
             )
         shift = np.log(values)
-    return Job(X, _plain(y), _numbers(table, roles.weight, path), shift)
+    groups, times = (_whole(table, name, path) for name in (roles.group, roles.time))
+    target = _plain(y)
+    if roles.event is not None:
+        target = np.column_stack([cast("Floats", _numbers(table, name, path)) for name in (roles.target, roles.event)])
+    return Job(X, target, _numbers(table, roles.weight, path), shift, groups, times)
 
 
 def stored_job(path: Path, roles: Roles, *, folder: Path | None, memory_limit: str, threads: int, quiet: bool) -> Job:
     """Code a file, or a folder of files, to disk."""
+    if roles.group or roles.time or roles.event:
+        raise CommandError("--group, --time and --event are for tables in memory: leave them out with --out-of-core")
     if roles.exposure:
         raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
     files, offset = Files.of(path, roles.missing), (roles.offset,) if roles.offset else ()
@@ -149,6 +184,16 @@ def _plain(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_pylist()) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
 
 
+def _whole(table: Any, name: str | None, path: Path) -> NDArray[Any] | None:
+    """A column without missing values."""
+    if name is None:
+        return None
+    if table[name].null_count:
+        row = pa.compute.index(table[name].is_null(), True).as_py()
+        raise CommandError(f"{path}: column '{name}' is missing in row {row + 1}; drop those rows, or fill it in")
+    return _plain(table[name])
+
+
 def _numbers(table: Any, name: str | None, path: Path) -> Floats | None:
     if name is None:
         return None
@@ -180,6 +225,8 @@ def estimator(job: Job, family: str, columns: Mapping[str | int, ColumnKind], se
     """A classifier for text, truth values, noughts and ones, and families of classes; a regressor for the rest."""
     if family not in ("auto", *FAMILIES):
         raise CommandError(f"--family {family} is unknown; use auto, {', '.join(FAMILIES)}")
+    if job.y.ndim == 2 and not (family in FAMILIES and issubclass(FAMILIES[family], FailureTime)):
+        raise CommandError(f"--event is for --family weibull, log_normal or log_logistic, not for {family}")
     words = job.y.dtype.kind in "OUSb"
     classes = family == "multinomial" or (family in ("auto", "bernoulli", "binomial") and _is_zero_one(job.y))
     if words and family not in ("auto", "bernoulli", "binomial", "multinomial"):
@@ -194,9 +241,8 @@ def _is_zero_one(y: NDArray[Any]) -> bool:
 
 def held_out(model: Any, job: Job, fraction: float, seed: int) -> dict[str, float]:
     """Scores on validation rows, of a fit to the others."""
-    rows = np.arange(len(job.y))
-    train, test = (job.take(np.sort(part)) for part in train_test_split(rows, test_size=fraction, random_state=seed))
-    train.fit(model)
+    train, test = job.apart(fraction, seed)
+    train.fit(model.set_params(cv=train.splits))
     return scores(model, test)
 
 
@@ -212,6 +258,9 @@ def scores(model: Any, job: Job) -> dict[str, float]:
         if p.shape[1] == 2 and len(np.unique(job.y)) == 2:
             found["AUROC"] = float(metrics.roc_auc_score(job.y == model.classes_[1], p[:, 1], sample_weight=weight))
         return found
+    if model.model_.family.censored:
+        explained = model.score(job.X, job.y, weight, job.offset)
+        return {"concordance": model.concordance(job.X, job.y, job.offset), "deviance explained": explained}
     mean = model.predict(job.X, job.offset)
     error = float(np.sqrt(metrics.mean_squared_error(job.y, mean, sample_weight=weight)))
     return {"deviance explained": model.score(job.X, job.y, weight, job.offset), "RMSE": error}

@@ -15,7 +15,7 @@ from ahofm.cli.errors import CommandError
 from ahofm.cli.tables import Writer, batches, format_of
 from ahofm.cli.unseen import Unseen
 from ahofm.columns.basis import Floats
-from ahofm.columns.table import is_numeric
+from ahofm.columns.table import is_numeric, source_of_part
 from ahofm.estimators.intervals import mean_interval, new_interval, with_std
 from ahofm.explain import contributions, shapley_values
 from ahofm.model import Model
@@ -61,12 +61,13 @@ def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[in
     types |= {name: pa.float64() for name in wanted.shifts}
     count, unseen = 0, Unseen(model.encoder.codebooks)
     for piece in batches(path, [*model.missing, *wanted.missing], types, ROWS):
-        absent = [name for name in (*names, *wanted.keep, *wanted.shifts) if name not in piece.column_names]
+        given = columns_of(names, piece.column_names)
+        absent = [name for name in (*given, *wanted.keep, *wanted.shifts) if name not in piece.column_names]
         if absent:
             raise CommandError(f"{path}: lacks the column(s) {', '.join(map(repr, absent))} that the model needs")
-        X = piece.select(list(names))
-        for at, name in enumerate(names):  # numbers that were levels in training
-            if name not in numbers and not pa.types.is_string(X[name].type):
+        X = piece.select(given)
+        for at, name in enumerate(given):  # numbers that were levels in training
+            if name in types and name not in numbers and not pa.types.is_string(X[name].type):
                 X = X.set_column(at, name, X[name].cast(pa.string()))
         unseen.look_at(X)
         columns = {name: piece[name] for name in wanted.keep}
@@ -77,6 +78,12 @@ def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[in
         raise CommandError(f"{path}: there are no rows, only names of columns")
     writer.close()
     return count, unseen
+
+
+def columns_of(names: Sequence[str], there: Sequence[str]) -> list[str]:
+    """Columns of a file that a model needs: those of dates in place of their parts, where the file has them."""
+    found = [name if name in there else source_of_part(name, there) or name for name in names]
+    return list(dict.fromkeys(found))
 
 
 def _shift(piece: Any, offset: str | None, exposure: str | None) -> Floats | None:
@@ -103,7 +110,7 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
         if wanted.kind == "mean":
             low, high = mean_interval(model, eta, std, wanted.interval)
         else:
-            low, high = new_interval(model, eta, std, wanted.interval, seed=0)
+            low, high = new_interval(model, eta, std, model.relative_std(table, shift), wanted.interval, seed=0)
         found |= {"low": low, "high": high}
     labels: list[Any] = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     for label in labels if wanted.parts else []:

@@ -5,6 +5,7 @@ from ahofm.columns.categorical import Categorical
 from ahofm.columns.codebook import Codebook, known_codes
 from ahofm.columns.codes import Codes
 from ahofm.columns.cyclic import Cyclic
+from ahofm.columns.dates import Date
 from ahofm.columns.encode import ConstantColumnWarning, Encoder
 from ahofm.columns.kind import ColumnKind, Support
 from ahofm.columns.learned import Learned
@@ -24,6 +25,7 @@ __all__ = [
     "ColumnKind",
     "ConstantColumnWarning",
     "Cyclic",
+    "Date",
     "Encoder",
     "Learned",
     "Linear",

@@ -19,7 +19,7 @@ from ahofm.columns.codes import Codes
 from ahofm.columns.kind import ColumnKind
 from ahofm.columns.learned import Learned, learn_column
 from ahofm.columns.support import MAX_CODES
-from ahofm.columns.table import Table, read_table
+from ahofm.columns.table import Table, read_table, source_of_part
 from ahofm.threads import thread_count
 
 T = TypeVar("T")
@@ -183,6 +183,11 @@ class Encoder:
             For columns that are missing, or that training did not have.
         """
         table = read_table(X)
+        if table.dates and self.named:  # parts of dates that the fit did not take
+            own = set(self.names)
+            kept = [j for j, name in enumerate(table.names) if name in own or not source_of_part(name, table.dates)]
+            parts = tuple(table.columns[j] for j in kept)
+            table = replace(table, names=tuple(table.names[j] for j in kept), columns=parts)
         if self.named and table.named and table.names != self.names:
             missing = [name for name in self.names if name not in table.names]
             extra = [name for name in table.names if name not in self.names]

@@ -1,6 +1,7 @@
 """Read a table: NumPy, pandas, polars or Arrow in; one array per column out. Knows no kinds and no codes.
 
 A column of numbers becomes float64 with NaN for missing; a column of levels an object array with None for missing.
+Columns of dates and times become their parts, numbers.
 A category whose values are numbers or booleans becomes numbers, and the table knows that they are levels.
 """
 
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 
+PARTS_OF_DATES = ("trend", "season", "weekday", "hour")
+"""What a column of dates becomes: a column "when" has "when (trend)" and so on in its place."""
+
 _AS_TEXT = "pass identifiers as text, e.g. with astype(str), or subtract a constant"
 
 
@@ -33,12 +37,15 @@ class Table:
         Whether the names came with the data.
     categories : dict of column name to tuple of str
         Columns that the data declare to be categories; the values of an ordered one in their order, or an empty tuple.
+    dates : tuple of str
+        Columns of dates and times, which are there as their parts.
     """
 
     names: tuple[str, ...]
     columns: tuple[NDArray[Any], ...]
     named: bool
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dates: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -123,13 +130,53 @@ def _read_frame(X: Any) -> Table:
         raise ValueError(f"column names must differ as text, got {', '.join(map(repr, frame.columns))}")
     _refuse_empty(frame.shape[0], names)
     series = [frame[:, j] for j in range(len(names))]
+    dates = tuple(name for name, own in zip(names, series, strict=True) if own.dtype in (nw.Date, nw.Datetime))
+    if dates:
+        count = len(names) + (len(PARTS_OF_DATES) - 1) * len(dates)
+        names, series = _parted(names, series)
+        if len(names) < count:
+            raise ValueError(
+                f"parts of the dates {', '.join(map(repr, dates))} are named as other columns; rename these"
+            )
     columns = tuple(map(_read_series, names, series))
     declared = {
         name: _declared_order(own.dtype, column)
         for name, own, column in zip(names, series, columns, strict=True)
-        if own.dtype in (nw.Categorical, nw.Enum)
+        if not isinstance(own, np.ndarray) and own.dtype in (nw.Categorical, nw.Enum)
     }
-    return Table(names, columns, named=True, categories=declared)
+    return Table(names, columns, named=True, categories=declared, dates=dates)
+
+
+def source_of_part(name: str, dates: Sequence[str]) -> str | None:
+    """The column of dates that a column is a part of; None for other columns."""
+    return next((date for date in dates if name in [f"{date} ({part})" for part in PARTS_OF_DATES]), None)
+
+
+def _parted(names: Sequence[str], series: Sequence[Any]) -> tuple[tuple[str, ...], list[Any]]:
+    """Columns of dates as their parts: arrays of numbers, NaN where missing."""
+    found: dict[str, Any] = {}
+    for name, own in zip(names, series, strict=True):
+        if own.dtype not in (nw.Date, nw.Datetime):
+            found[name] = own
+            continue
+        moments = np.array([_moment(value) for value in own.to_list()], dtype="datetime64[us]")
+        day = moments.astype("datetime64[D]")
+        absent = np.isnat(moments)
+        hours = np.where(absent, np.nan, (moments - day).astype(np.int64) / 3.6e9)
+        days = np.where(absent, np.nan, day.astype(np.int64) + np.nan_to_num(hours) / 24.0)
+        of_year = np.where(absent, np.nan, (day - day.astype("datetime64[Y]")).astype(np.int64))
+        weekday = np.where(absent, np.nan, (day.astype(np.int64) + 3) % 7)
+        values = (days, of_year, weekday, hours)
+        found |= {f"{name} ({part})": one for part, one in zip(PARTS_OF_DATES, values, strict=True)}
+    return tuple(found), list(found.values())
+
+
+def _moment(value: Any) -> np.datetime64:
+    """A date or time without its zone: as the clock showed it."""
+    if _is_missing(value):
+        return np.datetime64("NaT")
+    naive = value.replace(tzinfo=None) if getattr(value, "tzinfo", None) is not None else value
+    return np.datetime64(naive)
 
 
 def _declared_order(dtype: Any, column: NDArray[Any]) -> tuple[str, ...]:
@@ -137,7 +184,9 @@ def _declared_order(dtype: Any, column: NDArray[Any]) -> tuple[str, ...]:
     return tuple(dtype.categories) if isinstance(dtype, nw.Enum) and not is_numeric(column) else ()
 
 
-def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
+def _read_series(name: str, series: Any) -> NDArray[Any]:
+    if isinstance(series, np.ndarray):  # a part of dates
+        return series
     dtype = series.dtype
     if dtype.is_integer():
         _refuse_rounded(name, np.asarray(series.drop_nulls().to_numpy()))
@@ -147,10 +196,7 @@ def _read_series(name: str, series: nw.Series[Any]) -> NDArray[Any]:
         return numbers
     if dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown):
         return _read_objects(name, np.array([*series.to_list(), None], dtype=object)[:-1])
-    raise TypeError(
-        f"column '{name}' has type {dtype}; turn it into text or numbers "
-        "(a time, e.g., into hours since a start, or into the hour of the day)"
-    )
+    raise TypeError(f"column '{name}' has type {dtype}; turn it into text or numbers (a duration, e.g., into hours)")
 
 
 def _read_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:

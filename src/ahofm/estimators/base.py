@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ahofm.backends import Device
 from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
+from ahofm.columns.dates import with_dates
 from ahofm.columns.table import Table, as_array, read_table
 from ahofm.cost import Forecast, forecast_fit
 from ahofm.estimators.dask_input import training_rows
@@ -30,6 +31,7 @@ from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
 from ahofm.threads import checked, obeys_n_jobs
 from ahofm.training.data import counted_rows
+from ahofm.training.validation import Split
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
@@ -61,6 +63,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         prune: bool = False,
         center: bool = True,
         max_codes: int | None = None,
+        cv: Any = None,
         validation_fraction: float | None = 0.1,
         patience: int = 50,
         max_iter: int | None = None,
@@ -90,6 +93,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.prune = prune
         self.center = center
         self.max_codes = max_codes
+        self.cv = cv
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.max_iter = max_iter
@@ -153,6 +157,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         classes: Any = None,
         *,
         earlier: Model | None = None,
+        groups: Any = None,
+        cv: int | Sequence[Split] | None = None,
     ) -> None:
         """Fit and keep the model, none if it fails; an interrupt keeps the best one so far, and reaches the caller."""
         earlier = earlier or (getattr(self, "model_", None) if self.warm_start else None)
@@ -160,8 +166,11 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         progress = Progress(self.max_iter) if self.verbose else nullcontext()
         with progress as bar:
             settings = self._settings(() if bar is None else (bar,))
+            if isinstance(rows, Table):
+                rows, kinds = with_dates(rows, settings.columns)
+                settings = replace(settings, columns=kinds)
             given = {"weight": sample_weight, "offset": offset, "classes": labels, "earlier": earlier}
-            model = fit_model(rows, y, family=family, settings=settings, **given)
+            model = fit_model(rows, y, family=family, settings=settings, groups=groups, cv=cv, **given)
         if isinstance(rows, Table):
             model = with_dispersion(model, *counted_rows(rows, y, sample_weight, offset, family))
         own = (rows, y, sample_weight, offset) if isinstance(rows, Table) else training_rows(rows, labels)

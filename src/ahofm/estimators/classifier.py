@@ -20,6 +20,7 @@ from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family
 from ahofm.fit import Candidate, Solver
 from ahofm.model import Record, check_weight
+from ahofm.training.splits import splits_of
 
 
 class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
@@ -99,6 +100,8 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
     max_codes : int or None, default None
         Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for
         "variational" it is 2,048 for columns whose numbers repeat.
+    cv : int, splitter, iterable of splits or None, default None
+        Validation rows of every choice that the fit makes, as for ``AHOFMRegressor``.
     validation_fraction : float or None, default 0.1
         Fraction of the rows that "adam" takes as validation rows, to decide when to stop; 0 or None: none, the training
         objective decides.
@@ -193,6 +196,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         prune: bool = False,
         center: bool = True,
         max_codes: int | None = None,
+        cv: Any = None,
         validation_fraction: float | None = 0.1,
         patience: int = 50,
         max_iter: int | None = None,
@@ -224,6 +228,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
             prune=prune,
             center=center,
             max_codes=max_codes,
+            cv=cv,
             validation_fraction=validation_fraction,
             patience=patience,
             max_iter=max_iter,
@@ -244,6 +249,7 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> AHOFMClassifier:
         """Fit the model.
 
@@ -260,13 +266,15 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
             Numbers of rows: 2 is a row that is there twice, 0 one that is absent. Relative weights should have mean 1.
         offset : array of shape (n,) or (n, linear predictors), optional
             Added to the linear predictor.
+        groups : array of shape (n,), optional
+            Rows that go together, as for :meth:`AHOFMRegressor.fit`.
 
         Returns
         -------
         AHOFMClassifier
             The estimator itself. After this, only another fit changes it.
         """
-        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
+        if (rows := dataset_of(self, X, y, sample_weight, offset, groups)) is not None:
             if rows.target.labels is None:
                 raise ValueError("the target has too many different values to be classes; use AHOFMRegressor")
             if self.class_weight is not None:
@@ -282,7 +290,8 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         numbers[counted] = numbers_of(classes, labels[counted])
         weight = weights_by_class(self.class_weight, classes, numbers, sample_weight)
         warn_of_rare(classes, numbers, counted.astype(np.float64))
-        self._fit(table, numbers, weight, offset, family_of_classes(self.family, len(classes)), classes)
+        family, cv = family_of_classes(self.family, len(classes)), splits_of(self.cv, X, y, groups)
+        self._fit(table, numbers, weight, offset, family, classes, groups=groups, cv=cv)
         return self
 
     def partial_fit(

@@ -14,8 +14,12 @@ from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask, mapped
 
 
-def dataset_of(fitted: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset | None:
+def dataset_of(fitted: Any, X: Any, y: Any, sample_weight: Any, offset: Any, groups: Any = None) -> Dataset | None:
     """Rows to fit an estimator to: a dataset as it is, a Dask collection as a dataset, and None for a table."""
+    if is_dask(X) or isinstance(X, Dataset):
+        for name, value in (("groups", groups), ("cv", fitted.cv)):
+            if value is not None:
+                raise ValueError(f"{name} is for tables in memory: leave it out, or give a table")
     if is_dask(X):
         X = _coded(fitted, X, y, sample_weight, offset)
         y = sample_weight = offset = None

@@ -43,11 +43,17 @@ def mean_interval(model: Model, eta: Floats, std: Floats, level: float) -> tuple
     return np.minimum(*ends), np.maximum(*ends)
 
 
-def new_interval(model: Model, eta: Floats, std: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
-    """Lower and upper end for a new target: the linear predictor uncertain, and the target around it."""
+def new_interval(
+    model: Model, eta: Floats, std: Floats, times: Floats, level: float, seed: int
+) -> tuple[Floats, Floats]:
+    """Lower and upper end for a new target: the linear predictor uncertain, and the target around it.
+
+    ``times`` (n,) are standard deviations relative to that of the model (``Model.relative_std``). The uncertainty of
+    the mean has them too: a mean is known the better, the less the targets around it scatter.
+    """
     family = model.family
     if isinstance(family, Gaussian) and family.link == "identity":
-        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(std[:, 0] ** 2 + dispersion_of(model))
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * times * np.sqrt(std[:, 0] ** 2 + dispersion_of(model))
         return eta[:, 0] - reach, eta[:, 0] + reach
     if isinstance(family, GaussianLocationScale):
         reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(std[:, 0] ** 2 + family.scale(eta) ** 2)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ahofm.columns.basis import Floats
 from ahofm.estimators.dask_input import lazily
 from ahofm.estimators.fitted import Fitted
 from ahofm.estimators.intervals import check_level, conformal, mean_interval, mean_std, new_interval, with_std
+from ahofm.families import Ordinal
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Band
 from ahofm.scale.partitions import is_dask
 from ahofm.threads import obeys_n_jobs
+
+
+def _has_levels(fitted: Any) -> bool:
+    return isinstance(fitted.model_.family if hasattr(fitted, "model_") else fitted.family, Ordinal) or (
+        not hasattr(fitted, "model_") and fitted.family == "ordinal"
+    )
 
 
 class MeanPredictions(Fitted):
@@ -115,16 +123,37 @@ class MeanPredictions(Fitted):
             raise ValueError(f"kind must be 'mean' or 'new', got {kind!r}")
         if calibration is not None and kind == "mean":
             raise ValueError("calibration is for kind='new': means are not observed")
-        eta, std = with_std(self.model_, band, self._read(X), offset)
+        table = self._read(X)
+        eta, std = with_std(self.model_, band, table, offset)
         if kind == "mean":
             return np.column_stack(mean_interval(self.model_, eta, std, level))
-        low, high = new_interval(self.model_, eta, std, level, seed=0)
+        low, high = new_interval(self.model_, eta, std, self.model_.relative_std(table, offset), level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
-            own, own_std = with_std(self.model_, band, self._read(rows), rest[0] if rest else None)
-            wider = conformal(*new_interval(self.model_, own, own_std, level, seed=1), y, level)
+            seen, shift = self._read(rows), rest[0] if rest else None
+            own, own_std = with_std(self.model_, band, seen, shift)
+            ends = new_interval(self.model_, own, own_std, self.model_.relative_std(seen, shift), level, seed=1)
+            wider = conformal(*ends, y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])
+
+    @available_if(_has_levels)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict_proba(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Predict the probability of every level, for ``family="ordinal"``.
+
+        Parameters
+        ----------
+        X : table of n rows
+            With the columns of training.
+        offset : array of shape (n,), optional
+            Added to the linear predictor.
+
+        Returns
+        -------
+        array of shape (n, levels)
+            In the order of ``model_.family.categories``.
+        """
+        return cast("Ordinal", self.model_.family).probabilities(self.model_.eta(self._read(X), offset))
 
     def _one_band(self) -> Band:
         """The band, of a family whose mean follows its first linear predictor."""
@@ -156,5 +185,5 @@ class MeanPredictions(Fitted):
         float
             At most 1.
         """
-        table, target = self._read(X), column_or_1d(y)
+        table, target = self._read(X), column_or_1d(self._target(y) if self.model_.family.censored else y)
         return self.model_.deviance_explained(table, target, sample_weight, offset, n_threads=self._threads())

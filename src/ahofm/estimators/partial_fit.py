@@ -120,6 +120,8 @@ def fit_piece(
     fitted: Any, table: Table, y: Floats, weight: Any, offset: Any, family: Family, classes: Any = None
 ) -> None:
     """Fit an estimator to one more piece with those before; the first one is a fit like any other."""
+    if fitted.cv is not None:
+        raise ValueError("cv names validation rows of one table: use fit, or leave it out for partial_fit")
     if not hasattr(fitted, "model_"):
         fitted._fit(table, y, weight, offset, family, classes)
         fitted._pieces = Pieces.of(fitted.model_.encoder, table, y, weight, offset, family)

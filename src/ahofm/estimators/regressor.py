@@ -15,10 +15,12 @@ from ahofm.estimators.base import AHOFM
 from ahofm.estimators.dask_input import dataset_of
 from ahofm.estimators.means import MeanPredictions
 from ahofm.estimators.partial_fit import fit_piece
+from ahofm.estimators.survival import SurvivalPredictions, target_of
 from ahofm.families import Family, Gaussian, find_family
+from ahofm.training.splits import splits_of
 
 
-class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
+class AHOFMRegressor(SurvivalPredictions, MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types
     """Regression with all interactions up to an order.
 
     By default nothing needs tuning: the smoothing parameters of all penalties are estimated, terms without support in
@@ -98,6 +100,11 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
     max_codes : int or None, default None
         Columns with more distinct numbers are binned for the fit (never for predictions). None is 254; for
         "variational" it is 2,048 for columns whose numbers repeat.
+    cv : int, splitter, iterable of splits or None, default None
+        Validation rows of every choice that the fit makes: how interactions are weighted, which orders are kept, when
+        "adam" stops (by the last split). None is random folds, or folds of ``groups`` where ``fit`` has them; so is a
+        number of folds. A splitter of scikit-learn (``split(X, y, groups)``), or its splits as pairs of row numbers,
+        are taken as they are; of more than 20,000 rows, random parts of theirs.
     validation_fraction : float or None, default 0.1
         Fraction of the rows that "adam" takes as validation rows, to decide when to stop; 0 or None: none, the training
         objective decides.
@@ -176,6 +183,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> AHOFMRegressor:
         """Fit the model.
 
@@ -187,13 +195,16 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
         X : array of shape (n, columns), a pandas, polars or Arrow table, a Dask collection or a CodeStore
             Numbers or text; NaN and None are missing values. With a Dask collection the others are Dask collections of
             the same partitions; an :class:`ahofm.scale.CodeStore` has targets, weights and offsets with it.
-        y : array of shape (n,)
-            Targets.
+        y : array of shape (n,), or of shape (n, 2) with time and event for families of censored times
+            Targets. A structured array of event and time, as in scikit-survival, will do for these too.
         sample_weight : array of shape (n,), optional
             Whole numbers count rows: 2 is a row that is there twice, 0 one that is absent. Others are relative, without
             a unit, where the family estimates its dispersion; for counts and classes they are numbers of trials.
         offset : array of shape (n,) or (n, linear predictors), optional
             Added to the linear predictor, e.g. the log of an exposure.
+        groups : array of shape (n,), optional
+            Rows that go together, e.g. those of a patient: in every choice of the fit, validation rows are of other
+            groups than the rows that are fitted, and groups count as one in standard errors. See ``cv``.
 
         Returns
         -------
@@ -201,12 +212,13 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
             The estimator itself. After this, only another fit changes it.
         """
         _, family = self._target_and_family(None)
-        if (rows := dataset_of(self, X, y, sample_weight, offset)) is not None:
+        if (rows := dataset_of(self, X, y, sample_weight, offset, groups)) is not None:
             if rows.target.text:
                 raise ValueError("the target is text; use AHOFMClassifier, or numbers")
             self._fit(rows, None, None, None, family)
             return self
-        self._fit(*self._checked(X, y, reset=True), sample_weight, offset, family)
+        table, target = self._checked(X, target_of(family, y), reset=True)
+        self._fit(table, target, sample_weight, offset, family, groups=groups, cv=splits_of(self.cv, X, y, groups))
         return self
 
     def partial_fit(
@@ -230,7 +242,7 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
             The estimator itself.
         """
         _, family = self._target_and_family(None)
-        table, target = self._checked(X, y, reset=not hasattr(self, "model_"))
+        table, target = self._checked(X, target_of(family, y), reset=not hasattr(self, "model_"))
         fit_piece(self, table, target, sample_weight, offset, family)
         return self
 
@@ -247,4 +259,8 @@ class AHOFMRegressor(MeanPredictions, RegressorMixin, AHOFM):  # type: ignore[mi
 
     def _target_and_family(self, y: Any) -> tuple[Floats | None, Family]:
         family = Gaussian() if isinstance(self.family, str) and self.family == "auto" else find_family(self.family)
-        return None if y is None else np.asarray(y, dtype=np.float64), family
+        return None if y is None else np.asarray(target_of(family, y), dtype=np.float64), family
+
+    def _target(self, y: Any) -> Floats:
+        """Targets as numbers; signed times where they may be censored."""
+        return np.asarray(target_of(self.model_.family, y), dtype=np.float64)

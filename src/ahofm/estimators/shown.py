@@ -9,12 +9,12 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ahofm.columns.basis import Floats
-from ahofm.estimators.fitted import Fitted
+from ahofm.estimators.editing import Edited
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.threads import obeys_n_jobs
 
 
-class Shown(Fitted):
+class Shown(Edited):
     """What shows and keeps a fitted estimator."""
 
     @property

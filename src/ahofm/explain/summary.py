@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
 from ahofm.families import Bernoulli
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Choice, Gain, Model, Validated
+from ahofm.model import Choice, Edit, Gain, Model, Validated
 from ahofm.model.band import Band
 from ahofm.orders import PRODUCT, order_name
 from ahofm.threads import obeys_n_jobs
@@ -64,6 +64,10 @@ class Summary(Framed):
     choices : tuple of Choice
     solver, ended : str
     warnings : tuple of str
+    edits : tuple of Edit
+        What was changed by hand after the fit.
+    variance_components : dict of column name to float
+        Variances of the levels' effects: columns of levels are random effects.
     """
 
     family: str
@@ -87,6 +91,8 @@ class Summary(Framed):
     solver: str
     ended: str
     warnings: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
+    variance_components: Mapping[str, float] = field(default_factory=dict)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per column."""
@@ -111,9 +117,14 @@ class Summary(Framed):
         if self.pearson_dispersion is not None:
             lines.append(f"Pearson dispersion: {self.pearson_dispersion:.3g} (1 where the family's variance is right)")
         lines += [f"{choice.name}: {choice.value} ({choice.reason})" for choice in self.choices]
+        lines += [
+            f"random effect of {name}: standard deviation {np.sqrt(variance):.4g}"
+            for name, variance in self.variance_components.items()
+        ]
         lines += ["", *self._column_lines(), "", *self._order_lines()]
         if self.p_main is not None:
             lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
+        lines += [f"edited by hand: {edit}" for edit in self.edits]
         lines += [f"warning: {text}" for text in self.warnings]
         lines.append("terms: docs/glossary.md")
         return "\n".join(lines)
@@ -205,6 +216,8 @@ def summary(fitted: Fitted) -> Summary:
         solver=model.trace.solver,
         ended=model.trace.reason.value,
         warnings=tuple(warnings),
+        edits=model.edits,
+        variance_components=dict(model.variance_components),
     )
 
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from ahofm.families.bernoulli import Bernoulli, QuasiBinomial
+from ahofm.families.beta import Beta
 from ahofm.families.family import Family
 from ahofm.families.gamma import Gamma
 from ahofm.families.gaussian import Gaussian
@@ -14,23 +15,30 @@ from ahofm.families.huber import Huber
 from ahofm.families.location_scale import GaussianLocationScale
 from ahofm.families.multinomial import Multinomial
 from ahofm.families.negative_binomial import NegativeBinomial
+from ahofm.families.ordinal import Ordinal
 from ahofm.families.poisson import Poisson, QuasiPoisson
 from ahofm.families.quantile import Laplace, Quantile
+from ahofm.families.survival import LogLogistic, LogNormal, Weibull
 from ahofm.families.target import TargetRange
 from ahofm.families.tweedie import Tweedie
 from ahofm.families.units import Units
+from ahofm.families.zero_inflated import ZeroInflatedPoisson
 
 __all__ = [
     "FAMILIES",
     "Bernoulli",
+    "Beta",
     "Family",
     "Gamma",
     "Gaussian",
     "GaussianLocationScale",
     "Huber",
     "Laplace",
+    "LogLogistic",
+    "LogNormal",
     "Multinomial",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "Quantile",
     "QuasiBinomial",
@@ -38,6 +46,8 @@ __all__ = [
     "TargetRange",
     "Tweedie",
     "Units",
+    "Weibull",
+    "ZeroInflatedPoisson",
     "find_family",
 ]
 
@@ -57,6 +67,12 @@ FAMILIES: Mapping[str, type[Family]] = MappingProxyType(
         "laplace": Laplace,
         "huber": Huber,
         "gaussian_location_scale": GaussianLocationScale,
+        "ordinal": Ordinal,
+        "beta": Beta,
+        "zero_inflated_poisson": ZeroInflatedPoisson,
+        "log_normal": LogNormal,
+        "log_logistic": LogLogistic,
+        "weibull": Weibull,
     }
 )
 

@@ -42,7 +42,8 @@ def log_density(distribution: Distribution, y: Floats) -> Floats:
 
 def is_discrete(distribution: Distribution) -> bool:
     """Whether targets are counts or classes."""
-    return isinstance(distribution, Categories) or isinstance(getattr(distribution, "dist", None), stats.rv_discrete)
+    counts = isinstance(distribution, (Categories, InflatedPoisson))
+    return counts or isinstance(getattr(distribution, "dist", None), stats.rv_discrete)
 
 
 @dataclass(frozen=True)
@@ -77,25 +78,76 @@ class CompoundPoisson:
 
 @dataclass(frozen=True)
 class Categories:
-    """The numbers 0, 1, ... of classes with given probabilities (n, classes)."""
+    """The numbers low, low + 1, ... of classes with given probabilities (n, classes)."""
 
     probability: Floats
+    low: int = 0
 
     def rvs(self, size: tuple[int, ...], random_state: np.random.Generator) -> Floats:
         """Draws."""
         steps = np.cumsum(self.probability, axis=1)
-        return np.asarray((random_state.uniform(size=size)[..., np.newaxis] > steps[:, :-1]).sum(axis=-1), dtype=float)
+        above = random_state.uniform(size=size)[..., np.newaxis] > steps[:, :-1]
+        return np.asarray(self.low + above.sum(axis=-1), dtype=float)
 
     def logpmf(self, y: Floats) -> Floats:
         """Logarithm of the probability."""
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.probability[np.arange(len(y)), np.asarray(y, dtype=np.intp)]))
+            return np.asarray(np.log(self.probability[np.arange(len(y)), np.asarray(y, dtype=np.intp) - self.low]))
 
     def cdf(self, y: Floats) -> Floats:
         """Probability of no more than y."""
         steps = np.cumsum(self.probability, axis=1)
-        at = np.clip(np.floor(y), -1, steps.shape[1] - 1).astype(np.intp)
+        at = np.clip(np.floor(y) - self.low, -1, steps.shape[1] - 1).astype(np.intp)
         return np.where(at < 0, 0.0, np.take_along_axis(steps, np.maximum(at, 0)[..., np.newaxis], axis=1)[..., 0])
+
+
+@dataclass(frozen=True)
+class InflatedPoisson:
+    """Zero with a probability (n,), and else a Poisson count of mean mu (n,)."""
+
+    mu: Floats
+    zero: Floats
+
+    def rvs(self, size: tuple[int, ...], random_state: np.random.Generator) -> Floats:
+        """Draws."""
+        counts = random_state.poisson(np.broadcast_to(self.mu, size)).astype(np.float64)
+        return np.where(random_state.uniform(size=size) < self.zero, 0.0, counts)
+
+    def logpmf(self, y: Floats) -> Floats:
+        """Logarithm of the probability."""
+        own = np.asarray(stats.poisson.logpmf(y, self.mu))
+        with np.errstate(divide="ignore"):
+            counted = np.log1p(-self.zero) + own
+            return np.asarray(np.where(np.asarray(y) == 0.0, np.logaddexp(np.log(self.zero), counted), counted))
+
+    def cdf(self, y: Floats) -> Floats:
+        """Probability of no more than y."""
+        below = self.zero + (1.0 - self.zero) * stats.poisson.cdf(y, self.mu)
+        return np.asarray(np.where(np.asarray(y) < 0.0, 0.0, below))
+
+
+@dataclass(frozen=True)
+class CensoredTimes:
+    """Times of a distribution of SciPy's; the density takes negative targets as censored."""
+
+    times: Any
+
+    def rvs(self, size: tuple[int, ...], random_state: np.random.Generator) -> Floats:
+        """Draws of times, none of them censored."""
+        return np.asarray(self.times.rvs(size=size, random_state=random_state))
+
+    def logpdf(self, y: Floats) -> Floats:
+        """Logarithm of the density of an event, or of the probability of a later one."""
+        t = np.abs(y)
+        return np.asarray(np.where(np.asarray(y) > 0.0, self.times.logpdf(t), self.times.logsf(t)))
+
+    def cdf(self, y: Floats) -> Floats:
+        """Probability of a time of no more than |y|."""
+        return np.asarray(self.times.cdf(np.abs(y)))
+
+    def sf(self, t: Floats) -> Floats:
+        """Probability of a later event."""
+        return np.asarray(self.times.sf(t))
 
 
 def log_density_of_tweedie(y: Floats, mu: Floats, phi: float, power: float) -> Floats:

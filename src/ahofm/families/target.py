@@ -20,6 +20,8 @@ class TargetRange:
     low_included, high_included : bool
     whole : bool
         Whole numbers only.
+    nonzero : bool
+        Zero is excluded: times, with a minus sign where they are censored.
     """
 
     low: float = -np.inf
@@ -27,6 +29,7 @@ class TargetRange:
     low_included: bool = False
     high_included: bool = False
     whole: bool = False
+    nonzero: bool = False
 
     def includes(self, y: Floats) -> NDArray[np.bool_]:
         """Tell which targets lie in the range.
@@ -43,10 +46,13 @@ class TargetRange:
         """
         above = y >= self.low if self.low_included else y > self.low
         below = y <= self.high if self.high_included else y < self.high
-        return np.asarray(above & below & np.isfinite(y) & ((y == np.floor(y)) if self.whole else True))
+        allowed = above & below & np.isfinite(y) & ((y == np.floor(y)) if self.whole else True)
+        return np.asarray(allowed & ((y != 0.0) if self.nonzero else True))
 
     def __str__(self) -> str:
         """In words."""
+        if self.nonzero:
+            return "positive times (negative: censored)"
         numbers = "whole numbers" if self.whole else "finite numbers"
         if not np.isfinite(self.low) and not np.isfinite(self.high):
             return numbers

@@ -59,6 +59,11 @@ class Traits(ABC):
         return False
 
     @property
+    def censored(self) -> bool:
+        """Whether targets are times, negative where nothing had happened until then."""
+        return False
+
+    @property
     def dispersed(self) -> bool:
         """Whether the loss counts in units of a dispersion that is estimated; otherwise that is 1."""
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -15,10 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from ahofm.backends import FailedError
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
 from ahofm.columns.table import Table, read_table
-from ahofm.families import Family, Gaussian, Multinomial
+from ahofm.families import Family, Gaussian, GaussianLocationScale, Multinomial
+from ahofm.fit.location_scale import fit_location_scale
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
-from ahofm.fit.stacking.problem import uses_subsample
+from ahofm.fit.stacking.problem import fold_count, uses_subsample
 from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Reason, Trace
@@ -35,7 +37,9 @@ from ahofm.training.settings import (
     check_ranks,
     check_settings,
 )
-from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
+from ahofm.training.splits import with_roles
+from ahofm.training.validation import Split
+from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER, SUBSAMPLE_ROWS
 from ahofm.tuning.classes import CLASS_BASIS_SIZE
 
 
@@ -50,6 +54,8 @@ def fit_model(
     settings: Settings | None = None,
     classes: tuple[Any, ...] | None = None,
     earlier: Model | None = None,
+    groups: ArrayLike | None = None,
+    cv: int | Sequence[Split] | None = None,
 ) -> Model:
     """Fit an additive higher-order factorization machine.
 
@@ -68,6 +74,10 @@ def fit_model(
         Labels of the classes 0, 1, ..., to be kept with the model.
     earlier : Model, optional
         Whose codebooks to use and, where smoothing parameters are given, whose coefficients to start from.
+    groups : array of shape (n,), optional
+        Rows that go together: validation rows are of other groups than the rows that are fitted.
+    cv : int or sequence of (rows to fit, validation rows), optional
+        Number of folds, or the splits themselves as row numbers.
 
     Returns
     -------
@@ -80,9 +90,13 @@ def fit_model(
     check_settings(settings)
     deadline = Deadline(settings.time_budget)
     if isinstance(X, Dataset):
+        if groups is not None or cv is not None:
+            raise ValueError("groups and cv are for tables in memory: leave them out, or give a table")
         data = _prepared_dataset(X, family, settings, classes, earlier)
     else:
-        table, rows = counted_rows(read_table(X), y, weight, offset, family)
+        splits = None if isinstance(cv, int) else cv
+        table, rows = counted_rows(read_table(X), y, weight, offset, family, groups=groups, splits=splits)
+        rows = _with_roles(rows, cv if isinstance(cv, int) else None, family, settings)
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
@@ -92,6 +106,8 @@ def fit_model(
     try:
         if estimates_smoothing(settings):
             fit = fit_classes if shares_curves(data, settings, data.n_rows) else fit_variational
+            if isinstance(family, GaussianLocationScale) and data.all_raw and data.n_rows <= SUBSAMPLE_ROWS:
+                fit = fit_location_scale
             model = fit(data, ranks, settings, classes, saved, deadline)
         else:
             model = fit_penalised(data, ranks, settings, classes, saved, earlier, deadline)
@@ -115,6 +131,22 @@ def fit_model(
     )
 
 
+def _with_roles(rows: Rows, n_folds: int | None, family: Family, settings: Settings) -> Rows:
+    """With folds by groups, or of a given number, for fits that have validation rows."""
+    if settings.solver != "adam" and not estimates_smoothing(settings):
+        return rows
+    shared = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
+    return with_roles(
+        rows,
+        n_folds,
+        settings.seed,
+        dispersed=family.dispersed,
+        default_folds=fold_count(settings),
+        classes=shared,
+        fraction=settings.validation_fraction if settings.solver == "adam" and n_folds is None else None,
+    )
+
+
 def prepared(
     table: Table, rows: Rows, family: Family, settings: Settings, n_rows: int, earlier: Model | None = None
 ) -> Data:
@@ -131,7 +163,7 @@ def prepared(
         if earlier is None
         else earlier.encoder
     )
-    everything = settings.solver in ("variational", "shared")
+    everything = settings.solver in ("variational", "shared") or (settings.solver == "adam" and rows.roles is not None)
     return prepare(table, rows, encoder, family, all_raw=everything, n_threads=settings.n_threads)
 
 

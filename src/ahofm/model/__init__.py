@@ -7,12 +7,14 @@ from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Negligible
 from ahofm.model.predictor import Lower, Predictor
-from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
+from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
+from ahofm.model.variance_model import VarianceModel
 
 __all__ = [
     "Band",
     "Choice",
     "Coordinates",
+    "Edit",
     "Gain",
     "Layout",
     "Lower",
@@ -24,6 +26,7 @@ __all__ = [
     "Record",
     "Trace",
     "Validated",
+    "VarianceModel",
     "check_offset",
     "check_weight",
     "coordinates",

@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "5", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "6", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
@@ -20,7 +20,7 @@ from math import isfinite, isqrt
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import safetensors.numpy
@@ -36,23 +36,36 @@ from ahofm.columns.spline_iid import SplineIID, SplineIIDBasis
 from ahofm.columns.table import is_numeric
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
+from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shared_factors import restore, share
-from ahofm.model.trace import Choice, Gain, Reason, Record, Trace, Validated
+from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
+from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 5
-
-Tensors: TypeAlias = dict[str, NDArray[Any]]
+FORMAT, VERSION = "ahofm", 6
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
 _BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
-_PARTS = {Model, Band, Lower, Predictor, Choice, Gain, Encoder, Codebook, Support, Trace, Record, Validated}.union(
-    *_CHOICES.values()
-)
+_PARTS = {
+    Model,
+    Band,
+    Lower,
+    Predictor,
+    Choice,
+    Edit,
+    Gain,
+    Encoder,
+    Codebook,
+    Support,
+    Trace,
+    Record,
+    Validated,
+    VarianceModel,
+}.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
 _ADDED: dict[int, dict[type, frozenset[str]]] = {
@@ -69,24 +82,9 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Predictor: frozenset({"product_means"}),
         Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
     },
+    6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
-
-_NEW_TYPES = {
-    "Walk": "RandomWalk",
-    "WalkBasis": "RandomWalkBasis",
-    "Mixed": "SplineIID",
-    "MixedBasis": "SplineIIDBasis",
-}
-_NEW_FIELDS = {
-    "Model": {"predictors": "linear_predictors", "strengths": "smoothing_parameters"},
-    "Lower": {"predictors": "linear_predictors"},
-    "Band": {"freedom": "edf"},
-    "Terms": {"level": "centring"},
-    "Record": {"share": "fraction"},
-}
-_NEW_SOLVERS = {"block": "variational", "newton": "subsample"}
-"""Names in files of versions 1 and 2, and what they are called since version 3: types, fields by type, solvers."""
 
 _TRIANGLES = "model.band.roots."
 """Tensors that are packed; in files of version 3 and before they may be square arrays of numbers."""
@@ -139,9 +137,9 @@ def load(path: str | os.PathLike[str]) -> Model:
             raise ValueError("its checksum is wrong")
         parts = json.loads(text)
         if int(version) < 3:
-            parts, tensors = _renamed(parts, tensors)
+            parts, tensors = renamed(parts, tensors)
         if int(version) < 4:
-            _add_loadings(parts, "model", tensors)
+            add_loadings(parts, "model", tensors)
         restore(parts, tensors)
         model: Model = _unpack(_completed(parts, int(version)), Model, "model", tensors)
         if tensors:
@@ -151,50 +149,6 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
-
-
-def _renamed(model: Any, tensors: Tensors) -> tuple[Any, Tensors]:
-    """JSON and tensors of version 1 or 2 with the names of version 3; a tensor is named by its place in the JSON."""
-    places: dict[str, str] = {}
-
-    def renamed(value: Any, old: str, new: str) -> Any:
-        if isinstance(value, list):
-            return [renamed(item, f"{old}.{k}", f"{new}.{k}") for k, item in enumerate(value)]
-        if not isinstance(value, dict):
-            return value
-        kind = value.get("type")
-        if kind in ("numbers", "levels"):
-            places[old] = new
-        names = _NEW_FIELDS.get(kind, {}) if isinstance(kind, str) else {}
-        out = {}
-        for name, item in value.items():
-            now = names.get(name, name)
-            out[now] = renamed(item, f"{old}.{name}", f"{new}.{now}")
-        if isinstance(kind, str):
-            out["type"] = _NEW_TYPES.get(kind, kind)
-        if kind == "Trace" and isinstance(out.get("solver"), str):
-            out["solver"] = _NEW_SOLVERS.get(out["solver"], out["solver"])
-        return out
-
-    found = renamed(model, "model", "model")
-    return found, {places.get(place, place): tensor for place, tensor in tensors.items()}
-
-
-def _add_loadings(model: Any, where: str, tensors: Tensors) -> None:
-    """To a model of version 3 or earlier, whose factors have none: loadings of one, which also say its ranks."""
-    if not isinstance(model, dict) or not isinstance(model.get("ranks"), dict):
-        raise ValueError(f"{where} should have ranks")
-    ranks = model.pop("ranks")
-    for k, terms in enumerate(model["linear_predictors"]):
-        place = f"{where}.linear_predictors.{k}"
-        if terms["type"] != "Terms" or "loadings" in terms:
-            raise ValueError(f"{place} should be Terms, not {str(terms)[:60]}")
-        if tensors[f"{place}.centring.0"].shape != (1 + sum(ranks.values()),):
-            raise ValueError(f"{place} has coefficients of other ranks than {str(ranks)[:60]}")
-        terms["type"], terms["loadings"] = "Predictor", {order: {"type": "numbers"} for order in ranks}
-        tensors |= {f"{place}.loadings.{order}": np.ones(rank) for order, rank in ranks.items()}
-    for k, lower in enumerate(model.get("lower", ())):
-        _add_loadings(lower, f"{where}.lower.{k}", tensors)
 
 
 def _completed(value: Any, version: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
-from ahofm.model.trace import Choice, Gain, Trace, Validated
+from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
+from ahofm.model.variance_model import VarianceModel
 from ahofm.orders import PRODUCT, Orders
 
 NEGLIGIBLE_FRACTION = 5e-3
@@ -74,6 +75,13 @@ class Model:
         when the family's variance is right. None where it says nothing (rows of one trial) or was not worked out.
     validated : Validated or None
         How well cross-validation predicted its validation rows, where there was any.
+    variance_model : VarianceModel or None
+        How the variance differs between rows, where the dispersion is that of their mean; None: it does not.
+    edits : tuple of Edit
+        What was changed by hand after the fit.
+    variance_components : dict of column name to float
+        Variance of the levels' effects (a random effect) on the scale of the first linear predictor, for columns of
+        levels where it was estimated.
     """
 
     encoder: Encoder
@@ -91,12 +99,17 @@ class Model:
     gains: tuple[Gain, ...] = ()
     pearson_dispersion: float | None = None
     validated: Validated | None = None
+    variance_model: VarianceModel | None = None
+    edits: tuple[Edit, ...] = ()
+    variance_components: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
         self._check(self.linear_predictors)
         for part in self.lower:
             self._check(part.linear_predictors)
+        if self.variance_model is not None:
+            self.variance_model.effects.check(self.encoder.codebooks)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""
@@ -188,6 +201,17 @@ class Model:
         places = [book.places(column) for book, column in zip(self.encoder.codebooks, table.columns, strict=True)]
         eta = self._curves.eta(places, n_threads)
         return eta if offset is None else np.add(eta, check_offset(offset, len(eta), self.family))
+
+    @one_blas_thread()
+    def relative_std(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Standard deviations of targets relative to that of the dispersion, (n,): 1 without a variance model."""
+        table = self.encoder.check(X)
+        if self.variance_model is None:
+            return np.ones(table.n_rows)
+        books = self.encoder.codebooks
+        places = [book.places(column) for book, column in zip(books, table.columns, strict=True)]
+        of_mean = self.variance_model.of_mean(self.eta(table, offset)[:, 0])
+        return np.exp(np.clip(self.variance_model.of_columns(books, places) + of_mean, -20.0, 20.0))
 
     def mean(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """The family's mean: (n,), or (n, classes) probabilities."""

@@ -58,10 +58,11 @@ def pit(model: Model, X: Any, y: ArrayLike, seed: Any = 0, offset: ArrayLike | N
     model.family.check(target)
     found = distribution(model, X, offset)
     upper = np.asarray(found.cdf(target))
+    if model.family.censored:  # a censored time may have ended anywhere above
+        above = upper + np.random.default_rng(seed).uniform(size=len(target)) * (1.0 - upper)
+        return np.where(target > 0.0, upper, above)
     atoms = is_discrete(found) or ((target == 0.0).any() and model.family.target.low == 0.0)
     if not atoms:
         return upper
-    lower = (
-        np.where(target > 0.0, found.cdf(target - 1.0), 0.0) if is_discrete(found) else np.where(target > 0, upper, 0.0)
-    )
+    lower = found.cdf(target - 1.0) if is_discrete(found) else np.where(target > 0, upper, 0.0)
     return np.asarray(lower + np.random.default_rng(seed).uniform(size=len(target)) * (upper - lower))

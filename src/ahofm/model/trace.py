@@ -71,6 +71,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A change of a fitted model by hand: what was done, to which effect, and how."""
+
+    action: str
+    effect: str
+    how: str
+
+    def __str__(self) -> str:
+        """One line of text."""
+        return f"{self.action}: {self.effect}{f', {self.how}' if self.how else ''}"
+
+
+@dataclass(frozen=True)
 class Gain:
     """Relative decrease of the loss on validation rows by an order.
 

@@ -96,6 +96,7 @@ def _facts(model: Model, told: Any, order: int) -> list[list[str]]:
         facts.append([f"{told.dispersion:.4g}", "dispersion"])
     if told.pearson_dispersion is not None:
         facts.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 where the family's variance is right"])
+    facts += [["edited", f"by hand: {edit}"] for edit in told.edits]
     return facts
 
 

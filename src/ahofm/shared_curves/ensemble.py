@@ -27,6 +27,7 @@ from ahofm.training.data import Data
 from ahofm.training.members import copies_of, stack_in_words
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
+from ahofm.training.splits import given_parts
 from ahofm.training.validation import gain_of
 from ahofm.tuning import LEAST_VARIANCE
 from ahofm.tuning.classes import FEWEST_CLASS_ROWS, FIXED_STARTS, LEARNED_STARTS
@@ -122,7 +123,8 @@ def fit_classes(
     }
     found = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
-        found = search(problems.by_scale, candidates, settings.seed, runner)
+        parts = None if data.rows.roles is None else given_parts(data.rows, settings.seed, dispersed=False)
+        found = search(problems.by_scale, candidates, settings.seed, runner, parts, data.rows.groups)
     mixes = _mixes(found, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
     if not runner.stopped():
@@ -203,7 +205,9 @@ def _member(
 
 def _gain(found: Search, lower: Mix, higher: Mix, over: int, order: int) -> Gain:
     """Decrease of the mean loss on the validation rows from a lower order to a higher one."""
-    return gain_of(order, over, found.row_losses(lower), found.row_losses(higher), found.rows.weight)
+    return gain_of(
+        order, over, found.row_losses(lower), found.row_losses(higher), found.rows.weight, groups=found.groups
+    )
 
 
 def _model(

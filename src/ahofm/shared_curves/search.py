@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ahofm.columns.basis import Floats
@@ -56,11 +57,14 @@ class Search:
         Candidates that are still in the race, each with the number of sweeps that predicts best.
     losses : dict of name to number
         Mean losses of all candidates on the rows that they have been judged by.
+    groups : array of shape (rows,), optional
+        Validation rows that go together, in standard errors.
     """
 
     rows: ClassRows
     judged: list[Judged] = field(default_factory=list)
     losses: dict[str, float] = field(default_factory=dict)
+    groups: NDArray[np.intp] | None = None
 
     def weights(self, order: int) -> list[tuple[float, ClassCandidate]]:
         """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants."""
@@ -83,7 +87,12 @@ class Search:
 
 
 def search(
-    problems: Mapping[bool, ClassProblem], candidates: Sequence[ClassCandidate], seed: int, runner: Runner
+    problems: Mapping[bool, ClassProblem],
+    candidates: Sequence[ClassCandidate],
+    seed: int,
+    runner: Runner,
+    parts: Sequence[Split] | None = None,
+    groups: NDArray[np.intp] | None = None,
 ) -> Search | None:
     """Cross-validate the candidates; None if the fit is to stop.
 
@@ -94,11 +103,16 @@ def search(
     candidates : sequence of ClassCandidate
     seed : int
     runner : Runner
+    parts : sequence of Split, optional
+        Rows to fit and validation rows; at random by default.
+    groups : array of shape (n,), optional
+        Rows that go together.
     """
     rows = next(iter(problems.values())).rows
-    parts = class_parts(rows.y, seed)
-    found = Search(rows.take(np.concatenate([rest for _, rest in parts])))
-    race = _race(problems, candidates, parts[0], seed, runner)
+    parts = class_parts(rows.y, seed) if parts is None else parts
+    unseen = np.concatenate([rest for _, rest in parts])
+    found = Search(rows.take(unseen), groups=None if groups is None else groups[unseen])
+    race = _race(problems, candidates, parts[0], seed, runner, groups)
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
@@ -125,6 +139,8 @@ class Race:
     ----------
     weight : array of shape (rows,)
         Of the first validation rows.
+    groups : array of shape (rows,) or None
+        Those of them that go together.
     candidates : list of ClassCandidate
     paths : dict of name to linear predictors (K, rows) by number of sweeps
     losses : dict of name to array of shape (rows,)
@@ -132,6 +148,7 @@ class Race:
     """
 
     weight: Floats
+    groups: NDArray[np.intp] | None = None
     candidates: list[ClassCandidate] = field(default_factory=list)
     paths: dict[str, dict[int, Floats]] = field(default_factory=dict)
     losses: dict[str, Floats] = field(default_factory=dict)
@@ -155,7 +172,7 @@ class Race:
         if candidate.name not in self.losses:
             return False
         least = min(self.losses.values(), key=self._mean)
-        mean, error = mean_and_error(self.losses[candidate.name] - least, self.weight)
+        mean, error = mean_and_error(self.losses[candidate.name] - least, self.weight, self.groups)
         return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
 
     def left(self) -> list[ClassCandidate]:
@@ -177,9 +194,11 @@ def _race(
     part: Split,
     seed: int,
     runner: Runner,
+    groups: NDArray[np.intp] | None,
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
-    race = Race(next(iter(problems.values())).rows.weight[part[1]])
+    weight = next(iter(problems.values())).rows.weight[part[1]]
+    race = Race(weight, None if groups is None else groups[part[1]])
     folds = fit_folds(problems, sorted(problems), [part], [(seed, 0)], runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
         own = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]

@@ -30,20 +30,29 @@ from ahofm.rows import (
     ThreadExecutor,
     raw_sample_rows,
 )
+from ahofm.training.splits import group_codes, roles_of
+from ahofm.training.validation import Split
 from ahofm.tuning import MERGED_ROWS, MOST_TOTAL_WEIGHT, WIDEST_OFFSET
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Target (n,), weight (n,) and offset (n, K) of the rows with positive weight."""
+    """Target (n,), weight (n,) and offset (n, K) of the rows with positive weight.
+
+    ``groups`` (n,) are numbers of rows that go together, ``roles`` (n, splits) say what splits do with a row
+    (``training.splits``); None where neither was given.
+    """
 
     y: Floats
     weight: Floats
     offset: Floats | None
+    groups: NDArray[np.intp] | None = None
+    roles: NDArray[np.int8] | None = None
 
     def take(self, rows: NDArray[Any]) -> Rows:
         """Some of the rows."""
-        return Rows(self.y[rows], self.weight[rows], None if self.offset is None else self.offset[rows])
+        parts = (self.offset, self.groups, self.roles)
+        return Rows(self.y[rows], self.weight[rows], *(None if part is None else part[rows] for part in parts))
 
 
 def counted_rows(
@@ -54,15 +63,21 @@ def counted_rows(
     family: Family,
     *,
     whole: bool = True,
+    groups: Any = None,
+    splits: Sequence[Split] | None = None,
 ) -> tuple[Table, Rows]:
-    """Table and target without the rows of weight zero, checked; unless ``whole``, as a piece of more rows."""
+    """Table and target without the rows of weight zero, checked; unless ``whole``, as a piece of more rows.
+
+    ``groups`` (n,) and ``splits``, pairs of row numbers, are of all rows of the table.
+    """
     target = np.asarray(y, dtype=np.float64)
     if target.shape != (table.n_rows,):
         raise ValueError(f"y has shape {target.shape}, but X has {table.n_rows} rows; expected ({table.n_rows},)")
     weights = check_weight(weight, table.n_rows)
     weights = row_counts(weights, family) if whole else weights
     shifts = None if offset is None else check_offset(offset, table.n_rows, family)
-    rows = Rows(target, weights, shifts)
+    own = None if groups is None else group_codes(groups, table.n_rows)
+    rows = Rows(target, weights, shifts, own, None if splits is None else roles_of(splits, table.n_rows))
     _refuse_wide_offset(shifts, family)
     if not weights.all():
         kept = np.flatnonzero(weights)
@@ -130,7 +145,10 @@ def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, asce
 
 
 def merged_rows(table: Table, codes: Codes, rows: Rows, columns: Sequence[int]) -> tuple[Table, Codes, Rows]:
-    """Distinct rows, sorted by their codes and values in that order of columns, then by targets and offsets."""
+    """Distinct rows, sorted by their codes and values in that order of columns, then by targets and offsets.
+
+    Rows of different groups, or of different roles in splits, stay apart.
+    """
     ordered = [table.columns[j] for j in columns]
     numbers = [np.nan_to_num(column) for column in ordered if is_numeric(column)]  # missing ones have a code
     keys = [
@@ -138,6 +156,8 @@ def merged_rows(table: Table, codes: Codes, rows: Rows, columns: Sequence[int]) 
         *numbers,
         rows.y,
         *([] if rows.offset is None else rows.offset.T),
+        *([] if rows.groups is None else [rows.groups]),
+        *([] if rows.roles is None else rows.roles.T),
     ]
     order = np.lexsort(keys[::-1])
     new = np.zeros(len(order), dtype=bool)

@@ -39,6 +39,17 @@ def folds(n_rows: int, seed: int, n_folds: int = FOLDS, *, dispersed: bool = Tru
     return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
 
 
+def fold_counts(n_rows: int, n_folds: int, *, dispersed: bool) -> tuple[int, int]:
+    """Folds that are validated, and all folds: every one of few rows, one of ``HOLDOUT_PARTS`` of many."""
+    count = _folds_of(n_rows, n_folds, dispersed=dispersed) if n_rows <= FEW_ROWS else 1
+    return count, count if count > 1 else HOLDOUT_PARTS
+
+
+def class_fold_counts(n_rows: int) -> tuple[int, int]:
+    """The same for several classes with shared curves."""
+    return (CLASS_FOLDS, CLASS_FOLDS) if n_rows <= CLASS_FOLDED_ROWS else (1, HOLDOUT_PARTS)
+
+
 def _folds_of(n_rows: int, n_folds: int, *, dispersed: bool) -> int:
     return n_folds if n_rows <= (FOLDED_ROWS if dispersed else NON_DISPERSED_FOLDED_ROWS) else 1
 
@@ -52,12 +63,12 @@ def validation_split(
     """
     if n_rows <= FEW_ROWS:
         return folds(n_rows, seed, n_folds, dispersed=dispersed)
-    fitted, rest = _sizes(n_rows, dispersed=dispersed, rare=rare)
+    fitted, rest = sizes_of_many(n_rows, dispersed=dispersed, rare=rare)
     order = np.random.default_rng(seed).permutation(n_rows)
     return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
 
 
-def _sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
+def sizes_of_many(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
     """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
     fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, NON_DISPERSED_VALIDATION_ROWS)
     if rare:
@@ -73,7 +84,7 @@ def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_f
         count = _folds_of(len(y), n_folds, dispersed=dispersed)
         parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
         return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
-    fitted, rest = _sizes(len(y), dispersed=dispersed, rare=rare)
+    fitted, rest = sizes_of_many(len(y), dispersed=dispersed, rare=rare)
     chosen = _evenly(order, fitted)
     left = order[~np.isin(order, chosen)]
     return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
@@ -106,15 +117,33 @@ def class_parts(y: NDArray[np.intp], seed: int) -> list[Split]:
     return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
 
 
-def mean_and_error(values: Floats, weight: Floats) -> tuple[float, float]:
-    """Weighted mean of a number per row, and its standard error: values and weight have shape (n,)."""
+def mean_and_error(values: Floats, weight: Floats, groups: NDArray[np.intp] | None = None) -> tuple[float, float]:
+    """Weighted mean of a number per row, and its standard error: values, weight and groups have shape (n,).
+
+    With ``groups``, rows of a group go together: the standard error is that of a mean of independent groups. A single
+    group says nothing of others: its standard error is as large as the mean.
+    """
     mean = float(np.average(values, weights=weight))
+    if groups is not None:
+        own, codes = np.unique(groups, return_inverse=True)
+        if len(own) == 1:
+            return mean, abs(mean)
+        sums = np.bincount(codes, weights=weight * (values - mean))
+        return mean, float(np.sqrt(sums @ sums * len(own) / (len(own) - 1)) / weight.sum())
     variance = float(np.average((values - mean) ** 2, weights=weight))
     rows = float(weight.sum() ** 2 / (weight @ weight))
     return mean, float(np.sqrt(variance / rows))
 
 
-def gain_of(order: int, over: int, without: Floats, losses: Floats, weight: Floats, floor: float = 0.0) -> Gain:
+def gain_of(
+    order: int,
+    over: int,
+    without: Floats,
+    losses: Floats,
+    weight: Floats,
+    floor: float = 0.0,
+    groups: NDArray[np.intp] | None = None,
+) -> Gain:
     """Relative decrease of the mean loss on validation rows from a lower order to a higher one.
 
     Parameters
@@ -126,7 +155,9 @@ def gain_of(order: int, over: int, without: Floats, losses: Floats, weight: Floa
     weight : array of shape (n,)
     floor : float
         Mean loss of a perfect prediction.
+    groups : array of shape (n,), optional
+        Rows that go together.
     """
-    mean, error = mean_and_error(without - losses, weight)
+    mean, error = mean_and_error(without - losses, weight, groups)
     unit = max(float(np.average(without, weights=weight)) - floor, np.finfo(float).tiny)
     return Gain(order, over, mean / unit, error / unit, len(weight))

@@ -328,6 +328,21 @@ targets."""
 LEAST_STD_OF_LOG_STD = 0.2
 """Standard deviation of the logarithms of standard deviations, below which rows are not weighted."""
 
+FEWEST_VARIANCE_ROWS = 100
+"""Validation rows from which on a variance model is fitted for intervals of new targets."""
+
+MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
+"""Of the dependence of errors on the mean: bins at most, rows of a bin at least, and rows whose ratio is 1."""
+
+CONCORDANCE_ROWS = 3_000
+"""Validation rows at most whose pairs are compared."""
+
+SCALE_ORDER = 2
+"""Highest order of interactions in the standard deviation of ``GaussianLocationScale``."""
+
+SCORED_LEVEL = 0.95
+"""Level of the intervals whose score on validation rows decides how much of a variance model is taken."""
+
 FARTHEST_WEIGHT = 20.0
 """Largest ratio of a weight to the median weight, and of the median to a weight."""
 

@@ -14,6 +14,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.backends import Precision, backend_of
 from ahofm.columns.basis import Floats
@@ -28,6 +29,7 @@ from ahofm.rows import ArraySource, MappedSource, Source, fold
 from ahofm.training.data import Data
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
+from ahofm.training.splits import FITTED, VALIDATED
 from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.penalised import INTERACTION_STD, MAX_ITER, TOL
 
@@ -103,7 +105,7 @@ def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> 
 
     if settings.solver != "adam":
         return objective(data.source, lam, data.total), None
-    train, rest = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed)
+    train, rest = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed, data.rows.roles)
     total = fold(_weight_of, train, data.executor)
     fraction = total / data.total  # a df stands for a smoothing parameter per unit of weight
     held = None if rest is None else objective(rest, lam, fold(_weight_of, rest, data.executor))
@@ -122,16 +124,21 @@ def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
     return Bcd() if settings.solver == "bcd" else Lbfgs()
 
 
-def hold_out(source: Source, fraction: float, seed: int) -> tuple[Source, Source | None]:
+def hold_out(
+    source: Source, fraction: float, seed: int, roles: NDArray[np.int8] | None = None
+) -> tuple[Source, Source | None]:
     """A source without a fraction of its rows, and the rest; None when there is none.
 
     Rows in memory are shuffled as well: neighbours in the table need not share a batch. Others stay in their chunks,
-    of which each gives its fraction.
+    of which each gives its fraction. With ``roles`` (n, splits), rows in memory are those of the last split.
     """
     n_rows = source.n_rows
     count = round(fraction * n_rows)
     if isinstance(source, ArraySource):
         order = np.random.default_rng(seed).permutation(n_rows)
+        if roles is not None and count:
+            role = roles[order, -1]
+            return _take(source, order[role == FITTED]), _take(source, order[role == VALIDATED])
         train = _take(source, order[count:])
         return train, _take(source, order[:count]) if count else None
     if not count:

@@ -26,9 +26,18 @@ from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
+from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
+from ahofm.training.splits import given_parts
 from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
-from ahofm.tuning import FARTHEST_WEIGHT, LEAST_ERROR, LEAST_STD_OF_LOG_STD, RACED_ORDER, VARIANCE_ROWS
+from ahofm.tuning import (
+    CONCORDANCE_ROWS,
+    FARTHEST_WEIGHT,
+    LEAST_ERROR,
+    LEAST_STD_OF_LOG_STD,
+    RACED_ORDER,
+    VARIANCE_ROWS,
+)
 from ahofm.tuning.classes import CALIBRATION_BINS
 from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
 
@@ -77,9 +86,13 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
 
 
 def _parts(problem: TrainingProblem) -> list[Split] | None:
-    """Rows to fit and validation rows, at random or, if necessary, stratified; None if a part has equal targets."""
+    """Rows to fit and validation rows: those given or, at random or if necessary stratified; None if a part has equal
+    targets.
+    """
     response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
     options = {"dispersed": response.family.dispersed, "rare": response.rare}
+    if problem.data.rows.roles is not None:
+        return given_parts(problem.data.rows, seed, **options)
     parts = validation_split(response.n_rows, seed, **options, n_folds=count)
     if not can_judge(parts, response.y):
         parts = stratified(response.y, seed, **options, n_folds=count)
@@ -96,7 +109,8 @@ def _cross_validate(
     """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
-    race = _Race(problem, parts, problem.response.take(rows), runner)
+    groups = problem.data.rows.groups
+    race = _Race(problem, parts, problem.response.take(rows), runner, None if groups is None else groups[rows])
     found.fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))[: len(plain)]
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
@@ -109,7 +123,7 @@ def _cross_validate(
     if runner.reason is None:
         found.fits = race.finish()[: len(plain)]
     if runner.reason is None:
-        found.problem, found.scores = precise or problem, race.scores
+        found.problem, found.scores = precise or problem, replace(race.scores, rows=rows)
 
 
 def _staged_fits(
@@ -137,10 +151,15 @@ class _Race:
     """
 
     def __init__(
-        self, problem: TrainingProblem, parts: Sequence[Split], response: Response, runner: StagedRunner
+        self,
+        problem: TrainingProblem,
+        parts: Sequence[Split],
+        response: Response,
+        runner: StagedRunner,
+        groups: NDArray[np.intp] | None,
     ) -> None:
-        """Start without fits; ``response`` is that of the validation rows."""
-        self._problem, self._response, self._runner = problem, response, runner
+        """Start without fits; ``response`` and ``groups`` are those of the validation rows."""
+        self._problem, self._response, self._runner, self._groups = problem, response, runner, groups
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
@@ -167,7 +186,7 @@ class _Race:
             for own, parts in zip(fitted, of_parts, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
-        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted))
+        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted), self._groups)
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
         """Fit more candidates up to ``RACED_ORDER``; the staged fits are ordered by part, then by candidate."""
@@ -221,8 +240,9 @@ class _Race:
         if self._runner.reason is not None:
             return
         own = self._first_losses(raced)
+        groups = None if self._groups is None else self._groups[: self._first_response.n_rows]
         for number in raced:
-            mean, error = mean_and_error(own[number] - losses[best], self._first_response.weight)
+            mean, error = mean_and_error(own[number] - losses[best], self._first_response.weight, groups)
             if not mean <= PRODUCTS_BEHIND * error:
                 self._drop(number)
 
@@ -316,6 +336,10 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
     with quiet():
         mean = data.family.mean(eta)
         numbers = classes is None and mean.ndim == 1
+        if data.family.censored:
+            some = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
+            found = {"concordance": concordance(y[some], eta[some, 0], weight[some])}
+            return Validated(response.n_rows, problem.response.n_rows, found)
         found = _of_numbers(y, mean, weight) if numbers else _of_classes(y, mean, weight)
     finite = {name: value for name, value in found.items() if np.isfinite(value)}
     return Validated(response.n_rows, problem.response.n_rows, finite)

@@ -24,9 +24,10 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, v
 from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.variance import variance_components, variance_model
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
-from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
+from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace, VarianceModel
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
@@ -44,7 +45,19 @@ def fit_variational(
     saved: Saved | None = None,
     deadline: Deadline | None = None,
 ) -> Model:
-    """A stack of variational fits, whose smoothing parameters are estimated.
+    """A stack of variational fits, whose smoothing parameters are estimated: :func:`stacked_fit` without its scores."""
+    return stacked_fit(data, ranks, settings, classes, saved, deadline)[0]
+
+
+def stacked_fit(
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    deadline: Deadline | None = None,
+) -> tuple[Model, Scores | None]:
+    """A stack of variational fits, whose smoothing parameters are estimated, and its scores on validation rows.
 
     1. Candidates are priors of factors that may suit the columns.
     2. Cross-validation fits each of them to a part of the rows, and predicts the others.
@@ -94,13 +107,28 @@ def fit_variational(
     trace = _trace(problem, members, runner, seconds)
     mixed = _of_members(weights, members) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
+    uneven = None
     with runner.interruptible():
-        return replace(
-            merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score
-        )
-    trace = replace(trace, reason=Reason.INTERRUPTED)  # what is fitted is not given up, unless there is another one
-    return replace(merge(problem, candidates, members, weights, trace, choices, classes), gains=gains, validated=score)
+        uneven = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
+    gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
+
+    def model(trace: Trace) -> Model:
+        found = merge(problem, candidates, members, weights, trace, choices, classes)
+        return replace(found, gains=gains, validated=score, variance_model=uneven)
+
+    with runner.interruptible():
+        return model(trace), scores
+    # what is fitted is not given up, unless there is another one
+    return model(replace(trace, reason=Reason.INTERRUPTED)), scores
+
+
+def _variance_model(
+    problem: TrainingProblem, scores: Scores | None, settings: Settings, deadline: Deadline
+) -> VarianceModel | None:
+    """From errors on validation rows; its fit is none of those that the trace records."""
+    if scores is None:
+        return None
+    return variance_model(problem, scores, StagedRunner(settings.n_threads, problem.data.n_rows, (), deadline=deadline))
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -269,6 +297,7 @@ def merge(
         lower,
         choices,
         dispersion * problem.dispersion_unit if data.family.dispersed else None,
+        variance_components=variance_components(best, problem),
     )
     return model if problem.response.quadratic else _checked(model, data)
 
@@ -289,7 +318,8 @@ def _checked(model: Model, data: Data) -> Model:
     curvature = (curvature * np.square(units.factor)).max(axis=1)
     outside = int((~np.isfinite(loss)).sum())
     far = int((np.abs(eta).max(axis=1) > FAR_ETA).sum()) if family.logarithmic else 0
-    flat = int((curvature <= FLAT_CURVATURE * np.average(curvature, weights=rows.weight)).sum())
+    least = FLAT_CURVATURE * np.average(curvature, weights=rows.weight)
+    flat = 0 if family.censored else int((curvature <= least).sum())
     trouble = ""
     if outside:
         trouble = (

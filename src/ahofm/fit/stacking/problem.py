@@ -27,6 +27,7 @@ from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.settings import Settings
+from ahofm.training.splits import given_parts
 from ahofm.training.validation import validation_split
 from ahofm.tuning import (
     BEST_FOLDS,
@@ -288,13 +289,12 @@ class Plan:
                 product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
                 for product in (False, True)
             }
-            parts = validation_split(
-                min(n_rows, RAW_SAMPLE_ROWS),
-                settings.seed,
-                dispersed=dispersed,
-                rare=response.rare,
-                n_folds=fold_count(settings),
-            )
+            told = {"dispersed": dispersed, "rare": response.rare}
+            if problem.data.rows.roles is None:
+                count = fold_count(settings)
+                parts = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **told, n_folds=count)
+            else:
+                parts = given_parts(problem.data.rows, settings.seed, **told)
             search = [job(len(rows), shorter[own.product], own.ranks(ranks)) for rows, _ in parts for own in candidates]
         many = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows)

@@ -47,12 +47,18 @@ class Scores:
     fitted : tuple of tuples of int, optional
         Orders that each candidate has been fitted at; None: all. Predictions at other orders are those at the highest
         fitted order below, and have no weight.
+    groups : array of shape (rows,), optional
+        Validation rows that go together, in standard errors.
+    rows : array of shape (rows,), optional
+        Numbers of the validation rows among all rows.
     """
 
     orders: tuple[int, ...]
     predicted: Floats
     response: Response
     fitted: tuple[tuple[int, ...], ...] | None = None
+    groups: NDArray[np.intp] | None = None
+    rows: NDArray[np.int64] | None = None
 
     def losses(self) -> Floats:
         """Mean losses minus their lower bound, (candidates, orders)."""
@@ -97,7 +103,7 @@ class Scores:
         if self.supported(order) < order:
             return {best}
         losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
-        behind = [mean_and_error(own - losses[best], self.response.weight) for own in losses]
+        behind = [mean_and_error(own - losses[best], self.response.weight, self.groups) for own in losses]
         close = {k for k, (mean, error) in enumerate(behind) if mean <= SURELY_BEHIND * error}
         return close if count == 1 else close | {candidate for candidate, own in self._mixture(order) if own == order}
 
@@ -108,7 +114,7 @@ class Scores:
 
     def _compared(self, order: int, over: int) -> Gain:
         without, losses = self._values(self._mixture(over)), self._values(self._mixture(order))
-        return gain_of(order, over, without, losses, self.response.weight, self.response.floor or 0.0)
+        return gain_of(order, over, without, losses, self.response.weight, self.response.floor or 0.0, self.groups)
 
     def _gain(self, lower: int, higher: int) -> float:
         """Decrease of the mean loss from one order to another, in standard errors."""
@@ -118,7 +124,7 @@ class Scores:
     def _difference(self, lower: int, higher: int) -> tuple[float, float]:
         """Decrease of the mean loss from one order to another, and its standard error."""
         gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
-        return mean_and_error(gain, self.response.weight)
+        return mean_and_error(gain, self.response.weight, self.groups)
 
     def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
         """Losses of a weighted mean, bounded so that their squares are finite."""

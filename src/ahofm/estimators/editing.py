@@ -1,0 +1,256 @@
+"""Changes of a fitted estimator by hand: every method returns a copy with another model, and a record of the change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ahofm.estimators.fitted import Fitted
+from ahofm.model import Edit, Model, Negligible, check_weight
+from ahofm.model.edits import (
+    balanced,
+    book_of,
+    changed_main,
+    clipped,
+    flattened,
+    rescaled,
+    set_to,
+    without_interactions,
+)
+
+Self = TypeVar("Self", bound="Edited")
+
+
+class Edited(Fitted):
+    """Methods that change effects. Values of effects are on the scale of the linear predictor, with mean zero."""
+
+    negligible_: Negligible
+
+    def clip_effect(
+        self: Self, column: str | int, low: float | None = None, high: float | None = None, linear_predictor: int = 0
+    ) -> Self:
+        """Keep a main effect between two numbers.
+
+        Parameters
+        ----------
+        column : str or int
+            Name or place.
+        low, high : float, optional
+            Least and largest effect, on the scale of the linear predictor.
+        linear_predictor : int, default 0
+            Which one, where the family has several.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy; ``self`` is as it was. It has no band and no training rows: ``with_uncertainty(X, y)`` takes them.
+
+        Examples
+        --------
+        >>> cautious = model.clip_effect("wind", high=0.5)
+        >>> bool(np.all(cautious.predict(X) <= model.predict(X) + 1))
+        True
+        >>> print(cautious.model_.edits[0])
+        clip: main effect of wind, at most 0.5
+        """
+        if low is None and high is None:
+            raise ValueError("give low, high or both: the bounds of the effect")
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"low={low!r} is above high={high!r}")
+        said = ", ".join(
+            [*([] if low is None else [f"at least {low:g}"]), *([] if high is None else [f"at most {high:g}"])]
+        )
+        edit = self._edit("clip", column, said)
+        found = changed_main(self.model_, column, clipped(low, high), edit, missing=True, k=linear_predictor)
+        return self._with_model(found)
+
+    def flatten_effect(
+        self: Self, column: str | int, low: Any = None, high: Any = None, linear_predictor: int = 0
+    ) -> Self:
+        """Make a main effect the same from one value of the column to another: its mean over the training rows there.
+
+        Parameters
+        ----------
+        column : str or int
+            Name or place, of a column of numbers unless all of it is flattened.
+        low, high : float, optional
+            First and last value; by default those of training.
+        linear_predictor : int, default 0
+            Which one, where the family has several.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy, as of :meth:`clip_effect`.
+        """
+        edit = self._edit("flatten", column, _range(low, high))
+        change = flattened(self._book(column), low, high)
+        return self._with_model(changed_main(self.model_, column, change, edit, missing=False, k=linear_predictor))
+
+    def set_effect(
+        self: Self,
+        column: str | int,
+        value: float,
+        low: Any = None,
+        high: Any = None,
+        at: Sequence[Any] | None = None,
+        linear_predictor: int = 0,
+    ) -> Self:
+        """Set a main effect to a number, from one value of the column to another or at some of its levels.
+
+        Parameters
+        ----------
+        column : str or int
+            Name or place.
+        value : float
+            The effect, on the scale of the linear predictor, before effects are centred again.
+        low, high : float, optional
+            First and last value of a column of numbers.
+        at : sequence, optional
+            Levels of a column of levels, or single values.
+        linear_predictor : int, default 0
+            Which one, where the family has several.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy, as of :meth:`clip_effect`.
+        """
+        if not np.isfinite(value):
+            raise ValueError(f"value must be a finite number, got {value!r}")
+        where = _range(low, high) if at is None else f"at {', '.join(map(str, at))}"
+        edit = self._edit("set", column, f"{value:g} {where}")
+        change = set_to(self._book(column), float(value), low, high, at)
+        return self._with_model(changed_main(self.model_, column, change, edit, missing=False, k=linear_predictor))
+
+    def remove_effect(
+        self: Self,
+        column: str | int | None = None,
+        *,
+        order: int | None = None,
+        interactions: bool = False,
+        linear_predictor: int = 0,
+    ) -> Self:
+        """Remove a main effect, all interactions of a column, or all of an order.
+
+        A single pair of columns cannot be removed after a fit, because pairs share their factors.
+
+        Parameters
+        ----------
+        column : str or int, optional
+            Name or place.
+        order : int, optional
+            In place of a column: an order of interactions from 2 on.
+        interactions : bool, default False
+            Whether the column's interactions go, and its main effect stays.
+        linear_predictor : int, default 0
+            Which one, where the family has several.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy, as of :meth:`clip_effect`.
+        """
+        if interactions:
+            if column is None or order is not None:
+                raise ValueError("interactions=True needs a column, and no order")
+            edit = self._edit("remove", column, "all interactions", what="")
+            return self._with_model(without_interactions(self.model_, column, edit, linear_predictor))
+        edit = Edit("remove", f"interactions of order {order}", "")
+        if column is not None:
+            edit = self._edit("remove", column, "")
+        return self._with_model(rescaled(self.model_, column, order, 0.0, edit, linear_predictor))
+
+    def rescale_effect(
+        self: Self,
+        column: str | int | None = None,
+        factor: float = 1.0,
+        *,
+        order: int | None = None,
+        linear_predictor: int = 0,
+    ) -> Self:
+        """Multiply a main effect, or all interactions of an order, by a number.
+
+        Parameters
+        ----------
+        column : str or int, optional
+            Name or place.
+        factor : float
+            By what.
+        order : int, optional
+            In place of a column: an order of interactions from 2 on.
+        linear_predictor : int, default 0
+            Which one, where the family has several.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy, as of :meth:`clip_effect`.
+        """
+        if not np.isfinite(factor):
+            raise ValueError(f"factor must be a finite number, got {factor!r}")
+        said = f"times {factor:g}"
+        edit = (
+            self._edit("rescale", column, said)
+            if column is not None
+            else Edit("rescale", f"interactions of order {order}", said)
+        )
+        return self._with_model(rescaled(self.model_, column, order, float(factor), edit, linear_predictor))
+
+    def rebalanced(
+        self: Self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
+        """Move the intercept so that predictions of some rows add up to their targets: the balance property.
+
+        Parameters
+        ----------
+        X : table of n rows
+            Usually the training rows.
+        y : array of shape (n,)
+            Targets, or labels for a classifier of two classes.
+        sample_weight : array of shape (n,), optional
+            Weights in both sums.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor, e.g. the log of an exposure.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy, as of :meth:`clip_effect`.
+        """
+        check_is_fitted(self, "model_")
+        table, target = self._read(X), self._target(y)
+        weight = check_weight(sample_weight, table.n_rows)
+        edit = Edit("balance", "intercept", f"on {table.n_rows} rows")
+        return self._with_model(balanced(self.model_, self.model_.eta(table, offset), target, weight, edit))
+
+    def _edit(self, action: str, column: str | int, said: str, what: str = "main effect of ") -> Edit:
+        check_is_fitted(self, "model_")
+        return Edit(action, f"{what}{self._book(column).name}", said)
+
+    def _book(self, column: str | int) -> Any:
+        return book_of(self.model_, column)[1]
+
+    def _with_model(self: Self, model: Model) -> Self:
+        """A copy with another model, and without the training rows of the fit."""
+        made = copy.copy(self)
+        made.model_, made.training_ = model, None
+        made.negligible_ = model.negligible()
+        return made
+
+
+def _range(low: Any, high: Any) -> str:
+    if low is None and high is None:
+        return "everywhere"
+    if low is None:
+        return f"up to {high}"
+    return f"from {low} on" if high is None else f"from {low} to {high}"

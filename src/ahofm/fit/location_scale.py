@@ -1,0 +1,149 @@
+"""Location and scale of Gaussian targets, one after the other: the mean is the Gaussian's, by its whole default fit.
+
+Fitted jointly by their likelihood, noisy rows hardly count for the mean, its errors are largest where they matter most
+for a squared loss, and a standard deviation that is too small somewhere makes the mean follow single rows. Instead the
+mean is that of least squares, and the scale is fitted to the absolute errors on validation rows: a gamma model with
+logarithmic link and interactions of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ahofm.backends import FailedError
+from ahofm.columns.basis import Floats
+from ahofm.families import Gamma, Gaussian, Units
+from ahofm.fit.stacking.ensemble import fit_variational, stacked_fit
+from ahofm.fit.stacking.weights import Scores
+from ahofm.model import Choice, Lower, Model, Predictor, Reason
+from ahofm.rows import ArraySource
+from ahofm.training.data import Data
+from ahofm.training.runner import Deadline, Saved
+from ahofm.training.settings import Settings
+from ahofm.tuning import FEWEST_VARIANCE_ROWS, LEAST_ERROR, SCALE_ORDER
+
+
+def fit_location_scale(
+    data: Data,
+    ranks: dict[int, int],
+    settings: Settings,
+    classes: tuple[Any, ...] | None,
+    saved: Saved | None = None,
+    deadline: Deadline | None = None,
+) -> Model:
+    """A Gaussian fit of the mean, and a fit of the standard deviation to its errors on validation rows.
+
+    Both jointly, as for any family, where there is no cross-validation or too few validation rows.
+
+    Parameters
+    ----------
+    data : Data
+        Of the family ``GaussianLocationScale``, all rows of it in memory.
+    ranks, settings, classes, saved, deadline
+        As for ``fit_variational``.
+    """
+    offset = data.rows.offset
+    if settings.factor_prior != "auto" or (offset is not None and offset[:, 1].any()):
+        return fit_variational(data, ranks, settings, classes, saved, deadline)
+    mean, scores = stacked_fit(_location(data), ranks, settings, classes, saved, deadline)
+    enough = scores is not None and scores.rows is not None and len(scores.rows) >= FEWEST_VARIANCE_ROWS
+    if scores is None or not enough or mean.trace.reason in (Reason.INTERRUPTED, Reason.TIME, Reason.CALLBACK):
+        return fit_variational(data, ranks, settings, classes, saved, deadline)
+    scale = _scale(data, scores, ranks, settings, deadline)
+    return _together(data, mean, scale)
+
+
+def _location(data: Data) -> Data:
+    """The same rows with a Gaussian family: the first linear predictor alone."""
+    units = data.units
+    offset = None if data.rows.offset is None else data.rows.offset[:, :1]
+    rows = replace(data.rows, offset=offset)
+    return replace(
+        data,
+        source=ArraySource(data.codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, offset),
+        rows=rows,
+        family=Gaussian(),
+        inner=Gaussian(),
+        units=Units(units.centre, units.scale, units.shift[:1], units.factor[:1]),
+    )
+
+
+def _scale(
+    data: Data, scores: Scores, ranks: Mapping[int, int], settings: Settings, deadline: Deadline | None
+) -> Model | None:
+    """A gamma model of absolute errors on validation rows in the units of the fit, its linear predictor the logarithm
+    of the standard deviation; None if it cannot be fitted.
+    """
+    assert scores.rows is not None
+    response, seen = scores.response, scores.rows
+    errors = np.abs(response.y - response.shifted(scores.best())[:, 0])
+    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
+    errors = np.maximum(errors, max(least, np.finfo(float).tiny))
+    size = response.mean_of(errors)
+    rows, codes = replace(data.rows.take(seen), y=errors / size, offset=None), data.codes.take(seen)
+    some = replace(
+        data,
+        source=ArraySource(codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, None),
+        table=data.table.take(seen),
+        codes=codes,
+        rows=rows,
+        family=Gamma(),
+        inner=Gamma(),
+        units=Units.unchanged(1),
+        total=float(rows.weight.sum()),
+    )
+    few = {order: rank for order, rank in ranks.items() if order <= SCALE_ORDER}
+    chosen = replace(settings, order=max(few, default=1), callbacks=(), time_budget=None, effort="balanced")
+    try:
+        found = fit_variational(some, few, chosen, None, None, deadline)
+    except (FailedError, KeyboardInterrupt):
+        return None
+    log_std = found.eta(some.table)[:, 0]
+    level = 0.5 * float(np.log(response.mean_of((errors * np.exp(-log_std)) ** 2)))
+    return _moved(found, level)
+
+
+def _moved(model: Model, shift: float) -> Model:
+    """With a number added to the linear predictor, at every order."""
+    lower = tuple(Lower(part.order, tuple(one.scaled(shift) for one in part.linear_predictors)) for part in model.lower)
+    return replace(model, linear_predictors=tuple(one.scaled(shift) for one in model.linear_predictors), lower=lower)
+
+
+def _together(data: Data, mean: Model, scale: Model | None) -> Model:
+    """One model with two linear predictors; each has the other's factors with loadings of zero."""
+    shift = data.units.shift[1]
+
+    def both(order: int) -> tuple[Predictor, ...]:
+        (location,) = mean.at_order(order).linear_predictors
+        if scale is None:
+            return location, _constant(location, 0.5 * float(np.log(mean.dispersion or 1.0)))
+        (log_std,) = scale.at_order(order).linear_predictors
+        first = Predictor.weighted_sum([(1.0, location), (0.0, log_std)])
+        return first, Predictor.weighted_sum([(0.0, location), (1.0, log_std)]).scaled(shift)
+
+    orders = [part.order for part in mean.lower]
+    whole = both(mean.order)
+    smoothing: dict[int, Floats] = {}
+    for order in whole[0].orders.all:
+        smoothing[order] = mean.smoothing_parameters.get(order, np.zeros(len(data.encoder.codebooks)))
+    said = "constant" if scale is None else scale.choices[0].value
+    choice = Choice("scale", said, "fitted to errors of the mean on validation rows")
+    return replace(
+        mean,
+        family=data.family,
+        linear_predictors=whole,
+        smoothing_parameters=smoothing,
+        lower=tuple(Lower(order, both(order)) for order in orders),
+        choices=(*mean.choices, choice),
+        dispersion=None,
+        variance_model=None,
+    )
+
+
+def _constant(like: Predictor, value: float) -> Predictor:
+    """A linear predictor of the same shape that is the same everywhere."""
+    return like.scaled(0.0, 0.0).scaled(value)

@@ -1,0 +1,192 @@
+"""Changes of a fitted model by hand: each returns a new model, with a record of what was done.
+
+Main effects are changed at their codes, exactly, with lines between them; so that needs a column with a function per
+code (those that the data chose, ``RandomWalk``, ``SplineIID``, ``Categorical``). Effects of other kinds, and
+interactions, can be rescaled and removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from ahofm.columns import Codebook
+from ahofm.columns.basis import Floats
+from ahofm.columns.categorical import CategoricalBasis
+from ahofm.columns.random_walk import RandomWalkBasis
+from ahofm.columns.spline_iid import SplineIIDBasis
+from ahofm.columns.table import is_numeric
+from ahofm.model.model import Model
+from ahofm.model.predictor import Predictor
+from ahofm.model.trace import Edit
+from ahofm.orders import FACTORS, MAIN
+
+Change = Callable[[NDArray[Any], Floats], Floats]
+"""From values (m,) of a column and its main effect (m,) there to a new main effect."""
+
+
+def changed_main(model: Model, column: str | int, change: Change, edit: Edit, *, missing: bool, k: int) -> Model:
+    """With another main effect of a column at its codes; ``missing``: also that of missing values."""
+    j, book = book_of(model, column)
+    if not isinstance(book.functions, (CategoricalBasis, RandomWalkBasis, SplineIIDBasis)):
+        kind = "constant" if book.kind is None else type(book.kind).__name__
+        raise ValueError(
+            f"column '{book.name}' is {kind}, whose effect cannot be changed value by value; remove or rescale it, or "
+            "fit it as RandomWalk() or SplineIID()"
+        )
+    own = model.linear_predictors[_place(model, k)]
+    effect = own.at_codes(j, book)[:, MAIN]
+    count = book.support.size
+    new = np.asarray(change(book.support.values, effect[:count].copy()), dtype=np.float64)
+    coef = own.coef[j].copy()
+    first = book.functions.smooth.size if isinstance(book.functions, SplineIIDBasis) else 0
+    coef[:first, MAIN] = 0.0  # lines between codes: a smooth part would leave the bounds between them
+    coef[first : first + count, MAIN] = new
+    if book.learns_missing:
+        absent = effect[count : count + 1].copy()
+        coef[first + count, MAIN] = float(change(np.array([np.nan]), absent)[0] if missing else absent[0])
+    centring = own.centring[j].copy()
+    centring[MAIN] = 0.0
+    return _with(model, _replaced(own, j, coef, centring), k, edit)
+
+
+def clipped(low: float | None, high: float | None) -> Change:
+    """An effect between two numbers."""
+    return lambda values, effect: np.clip(effect, -np.inf if low is None else low, np.inf if high is None else high)
+
+
+def flattened(book: Codebook, low: Any, high: Any) -> Change:
+    """An effect that is the same from one value to another: its mean over the training rows there."""
+
+    def change(values: NDArray[Any], effect: Floats) -> Floats:
+        inside = within(book, values, low, high)
+        mass = book.support.mass[inside]
+        level = np.average(effect[inside], weights=mass) if mass.sum() > 0.0 else effect[inside].mean()
+        return np.where(inside, level, effect)
+
+    return change
+
+
+def set_to(book: Codebook, value: float, low: Any, high: Any, levels: Sequence[Any] | None) -> Change:
+    """An effect that is a given number from one value to another, or at some levels."""
+
+    def change(values: NDArray[Any], effect: Floats) -> Floats:
+        if levels is None:
+            return np.where(within(book, values, low, high), value, effect)
+        wanted = [level if is_numeric(values) else str(level) for level in levels]
+        unknown = [level for level in wanted if level not in set(values.tolist())]
+        if unknown:
+            known = ", ".join(map(repr, values.tolist()[:10]))
+            raise ValueError(f"column '{book.name}' has no level {unknown[0]!r}; there are {known}")
+        return np.where(np.isin(values, np.array(wanted, dtype=values.dtype)), value, effect)
+
+    return change
+
+
+def within(book: Codebook, values: NDArray[Any], low: Any, high: Any) -> NDArray[np.bool_]:
+    """Which values lie between two others; raises ValueError where none does, or where they have no order."""
+    if book.edges is None and (low is not None or high is not None):
+        raise ValueError(f"column '{book.name}' has levels, which lie between nothing; give at=[...]")
+    inside = np.ones(len(values), dtype=bool)
+    if low is not None:
+        inside &= values >= low
+    if high is not None:
+        inside &= values <= high
+    if not inside.any():
+        raise ValueError(f"column '{book.name}' has no value between {low} and {high} in training; widen the range")
+    return inside
+
+
+def rescaled(model: Model, column: str | int | None, order: int | None, factor: float, edit: Edit, k: int) -> Model:
+    """With the main effect of a column, or all interactions of an order, multiplied by a number."""
+    own = model.linear_predictors[_place(model, k)]
+    if (column is None) == (order is None):
+        raise ValueError("give a column, for its main effect, or an order from 2 on, for all of its interactions")
+    if order is not None:
+        if order not in own.loadings:
+            raise ValueError(f"the model has no factors of order {order}; it has {', '.join(map(str, own.loadings))}")
+        return _with(model, replace(own, loadings={**own.loadings, order: factor * own.loadings[order]}), k, edit)
+    assert column is not None
+    j, _ = book_of(model, column)
+    coef, centring = own.coef[j].copy(), own.centring[j].copy()
+    coef[:, MAIN] *= factor
+    centring[MAIN] *= factor
+    return _with(model, _replaced(own, j, coef, centring), k, edit)
+
+
+def without_interactions(model: Model, column: str | int, edit: Edit, k: int) -> Model:
+    """Without any interaction of a column; its main effect stays."""
+    j, _ = book_of(model, column)
+    own = model.linear_predictors[_place(model, k)]
+    coef, centring = own.coef[j].copy(), own.centring[j].copy()
+    coef[:, FACTORS] = 0.0
+    centring[FACTORS] = 0.0
+    return _with(model, _replaced(own, j, coef, centring), k, edit)
+
+
+def balanced(model: Model, eta: Floats, y: Floats, weight: Floats, edit: Edit) -> Model:
+    """With another intercept, so that predictions add up to the targets, both weighted: the balance property.
+
+    Parameters
+    ----------
+    model : Model
+    eta : array of shape (n, linear predictors)
+        Linear predictors of rows, offsets included.
+    y, weight : arrays of shape (n,)
+    edit : Edit
+    """
+    family = model.family
+    if family.mean(np.zeros((1, family.n_eta))).ndim > 1 or family.censored:
+        raise ValueError(f"{family.name} has no means that add up to its targets")
+    total = float(weight @ y)
+
+    def missing(shift: float) -> float:
+        moved = eta.copy()
+        moved[:, 0] += shift
+        return float(weight @ family.mean(moved)) - total
+
+    size = 1.0 if family.logarithmic else max(float(np.abs(y).max()), 1.0)
+    reach = size
+    while missing(-reach) * missing(reach) > 0.0:
+        reach *= 2.0
+        if reach > 1e3 * size:
+            raise ValueError(f"no intercept makes predictions add up to the targets, whose weighted sum is {total:g}")
+    shift = brentq(missing, -reach, reach, xtol=1e-14 * size, rtol=8.9e-16, maxiter=500)
+    first, *rest = model.linear_predictors
+    moved = (first.scaled(float(shift)), *rest)
+    return replace(model, linear_predictors=moved, lower=(), band=None, edits=(*model.edits, edit))
+
+
+def book_of(model: Model, column: str | int) -> tuple[int, Codebook]:
+    """Place and codebook of a column; raises ValueError where there is none."""
+    names = model.encoder.names
+    if isinstance(column, str) and column not in names:
+        raise ValueError(f"no column '{column}' in the model; there are {', '.join(names[:20])}")
+    if not isinstance(column, str) and not 0 <= int(column) < len(names):
+        raise ValueError(f"no column {column} in the model; there are {len(names)}, from 0 on")
+    j = names.index(column) if isinstance(column, str) else int(column)
+    return j, model.encoder.codebooks[j]
+
+
+def _place(model: Model, k: int) -> int:
+    if not 0 <= k < len(model.linear_predictors):
+        raise ValueError(f"linear_predictor must be from 0 to {len(model.linear_predictors) - 1}, got {k!r}")
+    return k
+
+
+def _replaced(own: Predictor, j: int, coef: Floats, centring: Floats) -> Predictor:
+    coefs, centrings = list(own.coef), list(own.centring)
+    coefs[j], centrings[j] = coef, centring
+    return replace(own, coef=tuple(coefs), centring=tuple(centrings))
+
+
+def _with(model: Model, own: Predictor, k: int, edit: Edit) -> Model:
+    """With one linear predictor changed, main effects centred, and one more record; without band and lower fits."""
+    parts = list(model.linear_predictors)
+    parts[k] = own.centred(model.encoder.codebooks)
+    return replace(model, linear_predictors=tuple(parts), lower=(), band=None, edits=(*model.edits, edit))
