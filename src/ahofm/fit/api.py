@@ -39,8 +39,9 @@ from ahofm.training.settings import (
 )
 from ahofm.training.splits import with_roles
 from ahofm.training.validation import Split
-from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER, SUBSAMPLE_ROWS
+from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
 from ahofm.tuning.classes import CLASS_BASIS_SIZE
+from ahofm.tuning.subsample import SUBSAMPLE_ROWS
 
 
 @one_blas_thread()

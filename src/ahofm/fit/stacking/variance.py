@@ -23,9 +23,9 @@ from ahofm.fit.stacking.weights import Scores, predict
 from ahofm.model import VarianceModel
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.tuning import (
-    LEAST_STD_OF_LOG_STD,
     FEWEST_VARIANCE_ROWS,
     LEAST_ERROR,
+    LEAST_STD_OF_LOG_STD,
     MEAN_BIN_ROWS,
     MEAN_BINS,
     MEAN_SHRINKAGE_ROWS,
