@@ -316,6 +316,13 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
         }
     }
     for (size_t f = 0; f < size; f++) precision[f * size + f] += kConstantPrecision;
+    const std::vector<uint8_t>& left_out = columns_[j].left_out;
+    const auto fixed = [&](size_t f) { return !left_out.empty() && left_out[static_cast<size_t>(first) + f]; };
+    for (size_t f = 0; f < size; f++)
+        for (size_t g = 0; g < size; g++) {  // constants that stay what they are
+            if (fixed(g) && !fixed(f)) left[f] -= precision[f * size + g] * own.constants[g];
+            if (fixed(f) || fixed(g)) precision[f * size + g] = f == g ? 1.0 : 0.0;
+        }
     if (!passes_.invert(precision.data(), R, inverse.data())) return false;
     found.mean.assign(size, 0.0);
     found.variance.assign(size, 0.0);
@@ -325,6 +332,11 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
         for (size_t b = a; b < size; b++) {
             found.mean[a] += inverse[a * size + b] * half[b];
             found.variance[a] += inverse[a * size + b] * inverse[a * size + b];
+        }
+    for (size_t f = 0; f < size; f++)
+        if (fixed(f)) {
+            found.mean[f] = own.constants[f];
+            found.variance[f] = 0.0;
         }
     for (int64_t b = 0; b < codes; b++)
         for (int64_t f = 0; f < K; f++) {
@@ -342,6 +354,7 @@ void Engine::rescale_products(size_t k) {
         for (size_t j = 0; j < columns_.size(); j++) {
             const EngineColumn& column = columns_[j];
             ColumnArrays& own = etas[k].columns[j];
+            if (!column.left_out.empty() && column.left_out[static_cast<size_t>(at - 1)]) continue;
             const int64_t codes = column.n_codes - 1;
             double square = 0.0;
             for (int64_t b = 0; b < codes; b++)
@@ -362,6 +375,19 @@ void Engine::rescale_products(size_t k) {
 }
 
 // The main effect given the factors, then the factors given it; smoothing parameters by Fellner and Schall.
+// Factors in which the column has no function are not part of its solve: their sums do not count for the others.
+void Engine::leave_out(const EngineColumn& column, double* gram, double* rhs) const {
+    const int64_t codes = column.n_codes - 1, K = width_ - 1;
+    for (int64_t f = 0; f < K; f++) {
+        if (!column.left_out[static_cast<size_t>(f)]) continue;
+        for (int64_t b = 0; b < codes; b++) {
+            rhs[b * K + f] = 0.0;
+            for (int64_t g = 0; g < K; g++)
+                if (g != f) gram[(b * K + f) * K + g] = gram[(b * K + g) * K + f] = 0.0;
+        }
+    }
+}
+
 bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double jitter) {
     const EngineColumn& column = columns_[j];
     ColumnArrays& own = etas[k].columns[j];
@@ -447,8 +473,13 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         for (int64_t g = 0; g < G; g++)
             for (int64_t f = 0; f < R; f++)
                 lam[static_cast<size_t>(g * K + f)] = column.factors.low[static_cast<size_t>(g)];
+        for (int64_t f = 0; f < R && !column.left_out.empty(); f++)
+            for (int64_t g = 0; g < R; g++)
+                if (f != g && (column.left_out[static_cast<size_t>(f)] || column.left_out[static_cast<size_t>(g)]))
+                    rough[static_cast<size_t>(f * R + g)] = plain[static_cast<size_t>(f * R + g)] = 0.0;
         coupling = {R, rough.data(), plain.data()};
     }
+    if (!column.left_out.empty()) leave_out(column, factor_gram, factor_rhs);
     form.resize(static_cast<size_t>(G * K));
     task = SolveTask{&column.factors.task,
                      K,
@@ -468,6 +499,12 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     if (coupled)  // these smoothing parameters prune: row states take the factors as known
         for (int64_t b = 0; b < codes; b++)
             for (int64_t f = 0; f < coupling.rank; f++) variance[b * K + f] = 0.0;
+    for (int64_t f = 0; f < K && !column.left_out.empty(); f++) {
+        if (!column.left_out[static_cast<size_t>(f)]) continue;
+        for (int64_t b = 0; b < codes; b++) mean[b * K + f] = variance[b * K + f] = own.rough[b * K + f] = 0.0;
+        for (int64_t a = 0; a < column.factors.task.m; a++) own.smooth[a * K + f] = 0.0;
+        for (int64_t g = 0; g < G; g++) own.edf[g * K + f] = form[static_cast<size_t>(g * K + f)] = 0.0;
+    }
     take_main();
     if (column.bounded) bound(j, own, mean);
     for (int64_t b = 0; b < codes; b++)
@@ -743,9 +780,12 @@ void Engine::restore(size_t k, size_t j) {
 void Engine::rest(size_t k, size_t j) {
     ColumnArrays& own = etas[k].columns[j];
     const int64_t first = std::max<int64_t>(own.solved, 1), K = width_ - 1;
-    for (int64_t b = 0; b < columns_[j].n_codes; b++)
-        for (int64_t f = first; f < width_; f++) own.mean[b * width_ + f] = own.variance[b * width_ + f] = 0.0;
-    for (int64_t g = std::max<int64_t>(first - (width_ - products_), 0); g < products_; g++) own.constants[g] = 0.0;
+    const std::vector<uint8_t>& left_out = columns_[j].left_out;  // functions that stay what they are
+    for (int64_t f = first; f < width_; f++) {
+        if (!left_out.empty() && left_out[static_cast<size_t>(f - 1)]) continue;
+        for (int64_t b = 0; b < columns_[j].n_codes; b++) own.mean[b * width_ + f] = own.variance[b * width_ + f] = 0.0;
+        if (f >= width_ - products_) own.constants[f - (width_ - products_)] = 0.0;
+    }
     for (int64_t f = first - 1; f < K; f++) {
         for (int64_t a = 0; a < columns_[j].factors.task.m; a++) own.smooth[a * K + f] = 0.0;
         for (int64_t b = 0; b + 1 < columns_[j].n_codes; b++) own.rough[b * K + f] = 0.0;

@@ -34,6 +34,7 @@ struct EngineColumn {
     std::vector<double> mass;      // (n_codes - 1,)
     std::vector<double> farthest;  // (n_codes - 1,): bounds of factors in units of their root mean square
     bool bounded = false;
+    std::vector<uint8_t> left_out;  // (width - 1,): factors in which the column has no function; empty if there are none
     Prior main, factors;
 };
 
@@ -58,7 +59,7 @@ struct MainEffects {
     std::vector<double> gram;  // (q, q), with the rows' own weights
 };
 
-// Smoothing parameters of tensor-product penalties of pairs; absent when along is nullptr.
+// Smoothing parameters of tensor-product penalties of pairs; left_out when along is nullptr.
 struct Tensor {
     double *along = nullptr, *plain = nullptr;  // (p, p)
     double edf = 0.0;
@@ -150,6 +151,7 @@ class Engine {
     };
     bool solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found);
     void rescale_products(size_t k);
+    void leave_out(const EngineColumn& column, double* gram, double* rhs) const;
     bool try_solve(size_t k, size_t j, bool learn, double damping, double jitter);
     void bound(size_t j, const ColumnArrays& own, double* mean);
     void quadratic_sweep(bool learn, bool learn_mains, bool backwards);

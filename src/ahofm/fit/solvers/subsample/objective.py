@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.backends import Rows, loss_of
 from ahofm.columns import known_codes
@@ -22,7 +23,7 @@ from ahofm.families import Family
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Tables
-from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, bounded
+from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, bounded, decoupled, vanished
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.posterior import ColumnPosterior
@@ -46,6 +47,7 @@ class Functions:
     mass: Floats  # fraction of the weight at each code
     damping: Floats  # curvature added in block solves
     learns: bool = True  # whether its smoothing parameters change
+    left_out: NDArray[np.bool_] | None = None  # factors in which the column has no function
 
     @property
     def basis(self) -> Floats:
@@ -76,7 +78,8 @@ class Functions:
     def solved(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
         """Minimum of the quadratic approximation with this gradient."""
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
-        return self.prior.solve(self.gram, rhs, self.lam)
+        found = self.prior.solve(self.gram, rhs, self.lam)
+        return found if self.left_out is None else vanished(found, self.left_out)
 
     def damped(self, at_codes: Floats, part: Coefficients) -> Functions:
         """With curvature added where a block solve moves a factor by more than its own root mean square.
@@ -116,9 +119,13 @@ def functions_of(block: ColumnPosterior, at: slice, gram: Floats, lean: Floats, 
         own = np.ascontiguousarray(gram[:, columns, columns])
         np.einsum("bff->bf", own)[...] += ridge[:, columns]
         none = np.zeros((len(gram), columns.stop - columns.start))
+        slope, left_out = lean[:, columns], None if columns.start == 0 else block.left_out
+        if left_out is not None:
+            own, slope = decoupled(own, slope, left_out)
         function = Functions(
-            prior, lam, part, at, columns, own, none, lean[:, columns], ridge[:, columns], block.column.mass, none
+            prior, lam, part, at, columns, own, none, slope, ridge[:, columns], block.column.mass, none
         )
+        function = replace(function, left_out=left_out)
         found.append(replace(function, origin=function.values(part)))
     return found
 
@@ -241,6 +248,8 @@ class RefinementObjective:
         for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
             cost, lean = function.uncertainty(part)
             own = _take(slopes[k], function) / self.noise + lean
+            if function.left_out is not None:
+                own[:, function.left_out] = 0.0
             at_codes.append(own)
             gradient[at] = function.slope(own, part)
             value += function.penalty(part) + cost

@@ -1,0 +1,22 @@
+"""Constants of constrained fits: chosen interactions and shapes."""
+
+MOST_GROUPS = 100
+"""Most groups of columns that may interact. Each has factors of its own, which every pass over the rows pays for."""
+
+MOST_RANK_TIMES = 4
+"""Factors of all groups together are at most so many times the automatic rank, with ``LEAST_GROUP_RANK`` for each."""
+
+LEAST_GROUP_RANK = 2
+"""Least number of factors of a group, where the rank is automatic."""
+
+MOST_TRIPLE_PRODUCTS = 3e8
+"""Most multiplications for the minima of triples over pairs of partners; beyond, intervals bound each factor."""
+
+SHAPE_ROWS = 20_000
+"""Rows that weigh changes of a linear predictor when it is given a shape."""
+
+SHAPE_BLOCKS = 40
+"""Blocks of codes, of about equal weight, in which factors shrink by the same fraction."""
+
+SHAPE_PASSES = 4
+"""Passes over all constrained columns in which factors shrink block by block; then they shrink as a whole."""
