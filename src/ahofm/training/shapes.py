@@ -60,8 +60,8 @@ def check_curvature(shapes: Mapping[int, Shape], books: Sequence[Codebook], inte
         if shape in ("convex", "concave") and j in partners:
             name = books[j].name
             raise ValueError(
-                f"monotonic_cst={{{name!r}: {shape!r}}} is for columns without interactions: add exclude=[{name!r}], or "
-                "fit order=1"
+                f"monotonic_cst={{{name!r}: {shape!r}}} is for columns without interactions: "
+                f"add exclude=[{name!r}], or fit order=1"
             )
 
 

@@ -15,8 +15,12 @@ MOST_TRIPLE_PRODUCTS = 3e8
 SHAPE_ROWS = 20_000
 """Rows that weigh changes of a linear predictor when it is given a shape."""
 
-SHAPE_BLOCKS = 40
-"""Blocks of codes, of about equal weight, in which factors shrink by the same fraction."""
+SHAPE_BLOCKS, FEWEST_SHAPE_BLOCKS = 120, 12
+"""Blocks of codes, of about equal weight, in which factors of a group shrink by the same fraction: for all groups
+together, and at least for each."""
+
+MOST_SHAPE_GROUPS = 24
+"""Most groups of factors of one loading that shrink by themselves."""
 
 SHAPE_PASSES = 4
 """Passes over all constrained columns in which factors shrink block by block; then they shrink as a whole."""

@@ -58,7 +58,7 @@ def _bernstein(degree: int, a: float, b: float) -> Floats:
 
 
 class Falls:
-    """Bounds of what factors take away between neighbouring codes of one column, by order.
+    """Bounds of what factors take away between neighbouring codes of one column.
 
     Parameters
     ----------
@@ -72,17 +72,15 @@ class Falls:
         self._orders, self._loadings = Orders(curves.orders), curves.loadings
         self._partners = [control_points(own) for j, own in enumerate(curves.columns) if j != column]
 
-    def of(self, steps: Floats) -> dict[int, Floats]:
-        """Least change (steps,) by order, at most 0, from changes of the column's functions (steps, width)."""
-        found = {}
+    def of(self, steps: Floats) -> Floats:
+        """Least change (steps,) by all factors, at most 0, from changes of the column's functions (steps, width)."""
+        found = np.zeros(len(steps))
         for order, part in self._orders.slices.items():
             change = steps[:, part] * self._loadings[order]
-            partners = [points[:, part] for points in self._partners]
             used = change.any(axis=0)
-            least = np.zeros(len(steps))
             if used.any():
-                least = _least(order, change[:, used], [np.unique(own[:, used], axis=0) for own in partners])
-            found[order] = np.minimum(least, 0.0)
+                partners = [np.unique(points[:, part][:, used], axis=0) for points in self._partners]
+                found += np.minimum(_least(order, change[:, used], partners), 0.0)
         return found
 
 
@@ -97,7 +95,7 @@ def _least(order: int, change: Floats, partners: Sequence[Floats]) -> Floats:
         sizes = [len(points) for points in partners]
         pairs = sum(a * b for a, b in combinations(sizes, 2))
         if pairs * change.size <= MOST_TRIPLE_PRODUCTS:
-            return np.maximum(least, _triples(change, partners))
+            return np.asarray(np.maximum(least, _triples(change, partners)))
     return np.asarray(least)
 
 

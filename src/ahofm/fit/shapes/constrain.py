@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,8 @@ from ahofm.columns.shaped import Shape, Shaped
 from ahofm.fit.shapes.bounds import Falls
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Choice, Lower, Model, Predictor
-from ahofm.orders import MAIN, PRODUCT
-from ahofm.tuning.constraints import SHAPE_BLOCKS, SHAPE_PASSES, SHAPE_ROWS
+from ahofm.orders import FACTORS, MAIN, PRODUCT
+from ahofm.tuning.constraints import FEWEST_SHAPE_BLOCKS, MOST_SHAPE_GROUPS, SHAPE_BLOCKS, SHAPE_PASSES, SHAPE_ROWS
 
 _TOLERANCE = 1e-12
 
@@ -130,101 +131,131 @@ class _Column:
     j: int
     codes: NDArray[np.intp]  # of the support, in that order
     values: Floats  # (codes, width): as products see them
-    falls: Mapping[int, Floats]  # by order: (codes - 1,), at most 0
+    falls: Falls
 
     @classmethod
     def of(cls, predictor: Predictor, books: Sequence[Codebook], j: int, shape: Shape) -> _Column:
+        """Of a linear predictor."""
         codes = np.arange(books[j].support.size)[:: 1 if shape == "increasing" else -1]
         values = _whole(predictor, predictor.at_codes(j, books[j]), j)[codes]
-        falls = Falls(predictor.curves(books), j).of(np.diff(values, axis=0))
-        return cls(predictor, books, j, codes, values, falls)
-
-    @property
-    def required(self) -> Floats:
-        """Least steps of the main effect with all of the factors."""
-        return -np.asarray(sum(self.falls.values(), start=np.zeros(len(self.codes) - 1)))
+        return cls(predictor, books, j, codes, values, Falls(predictor.curves(books), j))
 
     def holds(self) -> bool:
         """Whether the linear predictor is monotone already."""
         steps = np.diff(self.values[:, MAIN])
-        return bool((steps >= self.required - _TOLERANCE * max(float(np.ptp(self.values[:, MAIN])), 1e-300)).all())
+        size = max(float(np.ptp(self.values[:, MAIN])), 1e-300)
+        return bool((steps >= -self.falls.of(np.diff(self.values, axis=0)) - _TOLERANCE * size).all())
+
+    @cached_property
+    def mass(self) -> Floats:
+        """Fraction of the weight at each code, positive."""
+        given = self.books[self.j].support.mass[self.codes]
+        positive = np.maximum(given, 1e-12 * given.sum())
+        return np.asarray(positive / positive.sum())
 
     def projected(self, rows: ShapeRows, *, whole: bool) -> Predictor:
-        """The nearest linear predictor that is monotone; ``whole``: factors shrink by one fraction for all codes."""
-        orders, main = self.predictor.orders, self.values[:, MAIN]
-        mass = np.maximum(self.books[self.j].support.mass[self.codes], 1e-12 * self.books[self.j].support.mass.sum())
-        mass = mass / mass.sum()
-        slopes = _slopes(self.predictor, self.books, self.j, rows)
-        moments = self._moments(slopes, rows)
-        blocks = np.zeros(len(self.codes) - 1, dtype=np.intp) if whole else _blocks(mass)
-        fractions = self._fractions(moments, mass, blocks)
-        new = self.values.copy()
-        for order, part in orders.slices.items():
-            steps = fractions[order][:, np.newaxis] * np.diff(self.values[:, part], axis=0)
-            cumulated = np.vstack([np.zeros((1, steps.shape[1])), np.cumsum(steps, axis=0)])
-            new[:, part] = mass @ self.values[:, part] + cumulated - mass @ cumulated
-        needed = sum((-fractions[order] * fall for order, fall in self.falls.items()), start=np.zeros(len(main) - 1))
-        required = np.append(0.0, np.cumsum(np.asarray(needed)))
-        change = new[:, orders.width - orders.n_factors :] - self.values[:, orders.width - orders.n_factors :]
+        """The nearest linear predictor that is monotone; ``whole``: factors shrink by one fraction for all codes.
+
+        Factors shrink order by order, or those of one loading by themselves; what changes less is taken.
+        """
+        moments = self._moments(_slopes(self.predictor, self.books, self.j, rows), rows)
+        best, least = self.values, np.inf
+        for groups in self._groupings():
+            count = 1 if whole else max(SHAPE_BLOCKS // max(len(groups), 1), FEWEST_SHAPE_BLOCKS)
+            found = self._nearest(moments, groups, _blocks(self.mass, count))
+            away = found - self.values
+            away[:, MAIN] -= moments[:, 0, 0] @ away[:, MAIN] / moments[:, 0, 0].sum()
+            change = float(np.einsum("cf,cfg,cg->", away, moments, away))
+            if change < least:
+                best, least = found, change
+        return _with_column(self.predictor, self.j, self.codes, best)
+
+    def _groupings(self) -> list[list[NDArray[np.bool_]]]:
+        """Ways to group factors that shrink together: masks of all functions of the column."""
+        orders = self.predictor.orders
+        by_order = [orders.of_each == order for order in orders]
+        by_loading = [
+            np.append(False, (orders.of_each[1:] == order) & (np.abs(loadings) == size))
+            for order in orders
+            for loadings in [np.abs(orders.joined_factors(self.predictor.loadings))]
+            for size in np.unique(loadings[orders.of_each[1:] == order])
+        ]
+        return [by_order, by_loading] if len(by_order) < len(by_loading) <= MOST_SHAPE_GROUPS else [by_order]
+
+    def _nearest(self, moments: Floats, groups: Sequence[NDArray[np.bool_]], blocks: NDArray[np.intp]) -> Floats:
+        """Values (codes, width): factors by the fractions of their groups, then the main effect given these."""
+        new, steps, mass = self.values.copy(), np.diff(self.values, axis=0), self.mass
+        for group, fraction in zip(groups, self._fractions(moments, groups, blocks), strict=True):
+            cumulated = _cumulated(fraction[:, np.newaxis] * steps[:, group])
+            new[:, group] = mass @ self.values[:, group] + cumulated - mass @ cumulated
+        required = np.append(0.0, np.cumsum(-self.falls.of(np.diff(new, axis=0))))
         weight = np.maximum(moments[:, 0, 0], 1e-9 * moments[:, 0, 0].sum())
-        lost = np.einsum("cf,cf->c", moments[:, 0, 1:], change) / weight
-        new[:, MAIN] = isotonic_regression(main - lost - required, sample_weight=weight) + required
-        return _with_column(self.predictor, self.books, self.j, self.codes, new)
+        change = new[:, FACTORS] - self.values[:, FACTORS]
+        lost = np.einsum("cf,cf->c", moments[:, 0, FACTORS], change) / weight
+        wanted = self.values[:, MAIN] - lost - required
+        new[:, MAIN] = isotonic_regression(wanted, sample_weight=weight) + required
+        return new
 
     def _moments(self, slopes: Floats, rows: ShapeRows) -> Floats:
-        """Sums by code of products of (1, slopes by the column's factors): (codes, 1 + factors, 1 + factors)."""
+        """Sums by code of products of (1, slopes by the column's factors): (codes, width, width)."""
         design = np.column_stack([np.ones(len(slopes)), slopes])
         found = np.zeros((self.books[self.j].n_codes, design.shape[1], design.shape[1]))
         at = rows.codes.columns[self.j].astype(np.intp)
         order = np.argsort(at, kind="stable")
         starts = np.searchsorted(at[order], np.arange(len(found) + 1))
         for code in range(len(found)):
-            own = design[order[starts[code] : starts[code + 1]]]
-            found[code] = own.T @ (rows.weight[order[starts[code] : starts[code + 1]], np.newaxis] * own)
+            own = order[starts[code] : starts[code + 1]]
+            found[code] = design[own].T @ (rows.weight[own, np.newaxis] * design[own])
         return found[self.codes]
 
-    def _fractions(self, moments: Floats, mass: Floats, blocks: NDArray[np.intp]) -> dict[int, Floats]:
-        """Fractions (codes - 1,) of the factors' steps that stay, by order: bounded least squares by blocks."""
-        orders, count = self.predictor.orders, int(blocks[-1]) + 1
-        if not orders:
-            return {}
+    def _fractions(
+        self, moments: Floats, groups: Sequence[NDArray[np.bool_]], blocks: NDArray[np.intp]
+    ) -> list[Floats]:
+        """Fractions (codes - 1,) of the steps of groups of factors that stay: least squares with bounds, by blocks.
+
+        What groups of factors require of the main effect counts separately, which is at least what they require
+        together. The main effect may have any steps beyond, in proportion to its own within a block.
+        """
+        if not groups:
+            return []
+        count, mass, main = int(blocks[-1]) + 1, self.mass, self.values[:, MAIN]
         member = (blocks[:, np.newaxis] == np.arange(count)).astype(float)
         steps = np.diff(self.values, axis=0)
-
-        def centred(own: Floats) -> Floats:
-            """Functions (codes, blocks) with these steps (codes - 1, blocks), of mean zero."""
-            summed = np.vstack([np.zeros((1, own.shape[1])), np.cumsum(own, axis=0)])
-            return np.asarray(summed - mass @ summed)
-
-        width = orders.width
-        shape = np.maximum(np.diff(self.values[:, MAIN]), 0.0) + 1e-6 * np.ptp(self.values[:, MAIN]) / len(blocks)
-        extra = centred(member * shape[:, np.newaxis])  # of the main effect, beyond what is required
-        parts = [np.zeros((len(mass), width, count))]
-        parts[0][:, MAIN] = extra
-        for order, fall in self.falls.items():
-            own = np.zeros((len(mass), width, count))
-            own[:, MAIN] = centred(member * -fall[:, np.newaxis])
-            for f in range(orders.slices[order].start, orders.slices[order].stop):
-                own[:, f] = centred(member * steps[:, [f]])
-            parts.append(own)
-        design = np.concatenate(parts, axis=2)
-        target = self.values - mass @ self.values
-        gram = np.einsum("cfn,cfg,cgm->nm", design, moments, design, optimize=True)
-        right = np.einsum("cfn,cfg,cg->n", design, moments, target, optimize=True)
+        free = np.maximum(steps[:, MAIN], 0.0) + 1e-6 * np.ptp(main) / len(blocks)
+        design = np.zeros((len(mass), steps.shape[1], (1 + len(groups)) * count))
+        design[:, MAIN, :count] = _centred(member * free[:, np.newaxis], mass)
+        for g, group in enumerate(groups):
+            part = slice((1 + g) * count, (2 + g) * count)
+            fall = self.falls.of(np.where(group, steps, 0.0))
+            design[:, MAIN, part] = _centred(member * -fall[:, np.newaxis], mass)
+            for f in np.flatnonzero(group):
+                design[:, f, part] = _centred(member * steps[:, [f]], mass)
+        weighted = np.einsum("cfg,cgm->cfm", moments, design).reshape(-1, design.shape[2])
+        flat = design.reshape(-1, design.shape[2])
+        right = weighted.T @ (self.values - mass @ self.values).ravel()
+        gram = flat.T @ weighted
         scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-        scaled = gram / np.outer(scale, scale) + 1e-8 * np.eye(len(scale))
-        root = np.linalg.cholesky(scaled + 1e-10 * np.eye(len(scale)))
-        low = np.zeros(len(scale))
-        high = np.concatenate([np.full(count, np.inf), scale[count:] + 1e-12])
-        found = lsq_linear(root.T, np.linalg.solve(root, right / scale), (low, high), method="bvls").x / scale
-        fractions = np.clip(found[count:].reshape(-1, count), 0.0, 1.0)
-        return {order: fractions[g][blocks] for g, order in enumerate(self.falls)}
+        root = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-8 * np.eye(len(scale)))
+        high = np.concatenate([np.full(count, np.inf), scale[count:]])
+        found = lsq_linear(root.T, np.linalg.solve(root, right / scale), (0.0, high), method="bvls").x / scale
+        return [np.clip(own, 0.0, 1.0)[blocks] for own in found[count:].reshape(-1, count)]
 
 
-def _blocks(mass: Floats) -> NDArray[np.intp]:
-    """Block (codes - 1,) of every step."""
-    share = np.cumsum(mass)[:-1] - 0.5 * mass[:-1]
-    return np.unique((share * SHAPE_BLOCKS).astype(np.intp), return_inverse=True)[1]
+def _cumulated(steps: Floats) -> Floats:
+    """Functions (codes, functions) that begin at zero, with these steps (codes - 1, functions)."""
+    return np.vstack([np.zeros((1, steps.shape[1])), np.cumsum(steps, axis=0)])
+
+
+def _centred(steps: Floats, mass: Floats) -> Floats:
+    """The same of mean zero."""
+    summed = _cumulated(steps)
+    return np.asarray(summed - mass @ summed)
+
+
+def _blocks(mass: Floats, count: int) -> NDArray[np.intp]:
+    """Block (codes - 1,) of every step, at most ``count`` of about equal weight."""
+    below = np.cumsum(mass)[:-1] - 0.5 * mass[:-1]
+    return np.asarray(np.unique((below * count).astype(np.intp), return_inverse=True)[1])
 
 
 def _whole(predictor: Predictor, values: Floats, j: int) -> Floats:
@@ -257,9 +288,7 @@ def _slopes(predictor: Predictor, books: Sequence[Codebook], j: int, rows: Shape
     return orders.joined_factors(found, (len(rows.weight),))
 
 
-def _with_column(
-    predictor: Predictor, books: Sequence[Codebook], j: int, codes: NDArray[np.intp], values: Floats
-) -> Predictor:
+def _with_column(predictor: Predictor, j: int, codes: NDArray[np.intp], values: Floats) -> Predictor:
     """With other values (codes, width) of a column, as products see them, at codes of its support."""
     values = values.copy()
     if predictor.product_means is not None:
