@@ -12,6 +12,8 @@ from ahofm.backends.cpu import CpuBackend
 from ahofm.explain import contributions, effect, summary, top_interactions, variance_shares
 from ahofm.fit import Candidate
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 NAMES = list("abcd")
 PRODUCT = Candidate("spline", 0.7, 0.7, product=True)
 ONE = {"n_members": 1, "order": 3, "random_state": 0, "n_jobs": 1}

@@ -52,7 +52,7 @@ def fit(
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="An interaction that is barred, as A,B; A alone: all of A. May be repeated."),
+        typer.Option(help="An interaction that is barred, as A,B; or a column, as A. May be repeated."),
     ] = None,
     monotonic_cst: Annotated[
         list[str] | None, typer.Option(help="NAME=1, -1, convex or concave, e.g. income=1. May be repeated.")

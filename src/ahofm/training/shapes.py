@@ -9,7 +9,7 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, Cyclic
 from ahofm.columns.shaped import Shape
-from ahofm.families import Family
+from ahofm.families import Family, GaussianLocationScale
 from ahofm.training.factor_groups import column_position
 
 SHAPES: dict[Any, Shape | None] = {
@@ -45,7 +45,7 @@ def shapes_of(monotonic_cst: Any, books: Sequence[Codebook], family: Family) -> 
         _check_kind(books[j])
         if books[j].size:
             found[j] = shape
-    if found and family.n_eta > 1 and family.name != "gaussian_location_scale":
+    if found and family.n_eta > 1 and not isinstance(family, GaussianLocationScale):
         raise ValueError(
             f"monotonic_cst is for families of one linear predictor, not for {family.name} with {family.n_eta}: "
             "probabilities of several classes, or means of several linear predictors, are not monotone in one of them"
