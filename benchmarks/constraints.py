@@ -17,7 +17,7 @@ from ahofm.fit import Candidate
 from benchmarks.table import Row, finish, require, show
 
 COLUMNS, ROWS = 8, 1_000_000
-CONSTRAINED = {0: 1, 1: 1}
+CONSTRAINED: dict[str | int, int] = {0: 1, 1: 1}
 FITS: dict[str, dict[str, Any]] = {
     "default": {},
     "order 3": {"order": 3, "factor_prior": "spline"},
@@ -34,7 +34,8 @@ def truth(X: np.ndarray) -> np.ndarray:
 def falls(model: AHOFMRegressor, rng: np.random.Generator, count: int) -> tuple[int, float]:
     """Pairs of random rows that differ in one constrained column and are the wrong way round, and by how much."""
     found, worst = 0, 0.0
-    for j, sign in CONSTRAINED.items():
+    for column, sign in CONSTRAINED.items():
+        j = int(column)
         low = rng.uniform(-1.3, 1.3, (count, COLUMNS))  # beyond the range of the training rows, too
         ends = rng.random((count, COLUMNS)) < 0.3
         low[ends] = rng.choice([-1.0, 1.0], int(ends.sum()))

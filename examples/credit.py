@@ -32,7 +32,7 @@ def simulate(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray
         }
     )
     poor = np.clip((10.4 - np.log(X.income)) / 0.5, -1.5, 1.5)
-    eta = -1.5 + 1.2 * poor + 5.0 * (X.debt - 0.3) * (1.6 + poor) + 0.5 * np.sqrt(X.late)
+    eta = -1.5 + 1.6 * poor + 5.0 * (X.debt - 0.3) * (1.6 + poor) + 0.5 * np.sqrt(X.late)
     eta += 0.8 * np.cos((X.age - 20) / 15) + 0.3 * (X.purpose == "car")
     probability = 1.0 / (1.0 + np.exp(-eta.to_numpy()))
     return X, probability, (rng.uniform(size=n) < probability).astype(int)

@@ -11,8 +11,8 @@ from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, Spline
 from ahofm.columns.shaped import Shaped
 from ahofm.explain import effect, summary
 from ahofm.fit import Candidate
-from ahofm.fit.shapes.bounds import control_points
 from ahofm.kernels.curves import NumberCurves
+from ahofm.model.bounds import control_points
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

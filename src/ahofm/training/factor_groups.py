@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ahofm.orders import PRODUCT
 from ahofm.training.settings import Settings
-from ahofm.tuning.constraints import LEAST_GROUP_RANK, MOST_GROUPS, MOST_RANK_TIMES
+from ahofm.tuning.constraints import LEAST_GROUP_RANK, MOST_GROUPS
 
 ColumnGroup: TypeAlias = tuple[int, ...]
 """Positions of columns that may interact, ascending."""
@@ -66,11 +66,11 @@ class FactorGroups:
         return np.hstack([np.asarray(self.left_out(order, rank)) for order, rank in ranks.items()])
 
     def total_rank(self, order: int, rank: int, *, given: bool = False) -> int:
-        """Factors of all groups: ``rank`` each, where it was given; otherwise at most four times as many in all."""
+        """Factors of all groups: ``rank`` each, where it was given; otherwise ``rank`` in all, a few for each."""
         count = len(self.of_order(order))
         if given or count < 2:
             return count * rank
-        return count * max(min(rank, MOST_RANK_TIMES * rank // count), LEAST_GROUP_RANK)
+        return count * max(rank // count, LEAST_GROUP_RANK)
 
     def at_least_one(self, ranks: Mapping[int, int]) -> dict[int, int]:
         """Ranks, raised so that every group has a few factors."""

@@ -3,11 +3,10 @@
 MOST_GROUPS = 100
 """Most groups of columns that may interact. Each has factors of its own, which every pass over the rows pays for."""
 
-MOST_RANK_TIMES = 4
-"""Factors of all groups together are at most so many times the automatic rank, with ``LEAST_GROUP_RANK`` for each."""
-
 LEAST_GROUP_RANK = 2
-"""Least number of factors of a group, where the rank is automatic."""
+"""Least number of factors of a group, where the rank is automatic and groups share it. With the whole rank for each of
+two overlapping groups, fits to 20,000 simulated policies had errors of .141 for .051 without constraints (.050 with a
+shared rank), of .058 and .069 for .061 with another seed."""
 
 MOST_TRIPLE_PRODUCTS = 3e8
 """Most multiplications for the minima of triples over pairs of partners; beyond, intervals bound each factor."""

@@ -2,7 +2,7 @@
 
 A constrained column becomes one with values at its codes joined by lines (``Shaped``): for fixed other columns the
 linear predictor is then a line between codes, and monotone if it is monotone from code to code. For that, a step of
-the main effect must be at least what factors can take away (``bounds``), over all values of the others:
+the main effect must be at least what factors can take away (``ahofm.model.bounds``), over all values of the others:
 
     m(b + 1) - m(b)  >=  sum_d s_db fall_db        steps of factors of order d shrink by s_db, 0 <= s_db <= 1
 
@@ -28,9 +28,9 @@ from ahofm.columns import Codebook, Codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.random_walk import RandomWalkBasis
 from ahofm.columns.shaped import Shape, Shaped
-from ahofm.fit.shapes.bounds import Falls
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Choice, Lower, Model, Predictor
+from ahofm.model.bounds import Falls
 from ahofm.orders import FACTORS, MAIN, PRODUCT
 from ahofm.tuning.constraints import FEWEST_SHAPE_BLOCKS, MOST_SHAPE_GROUPS, SHAPE_BLOCKS, SHAPE_PASSES, SHAPE_ROWS
 
