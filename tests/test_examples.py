@@ -18,6 +18,9 @@ TRUE = {
         and found["true pairs on top"]
         and 0.9 < found["claims per expected claim"] < 1.1
     ),
+    "credit": lambda found: (
+        found["falls"] == 0.0 and found["free falls"] > 0.0 and found["log-loss"] < 1.01 * found["free log-loss"]
+    ),
     "diabetes": lambda found: found["error"] < 1.02 * found["linear"] and 0.86 < found["held at 0.9"] < 0.94,
     "paper_toy": lambda found: found["error"] < 0.35 * found["spread of the mean"],
     "space_time": lambda found: (
@@ -26,6 +29,9 @@ TRUE = {
     "spread": lambda found: (
         found["one spread, loud"] < 0.7
         and all(0.85 < found[f"{way}, {part}"] < 0.95 for way in WAYS for part in ("quiet", "loud"))
+    ),
+    "tariff": lambda found: (
+        found["falls"] == 0.0 and found["barred"] == 0.0 and found["error"] < 1.03 * found["free error"]
     ),
     "wide": lambda found: found["true ones on top"] == 3 and found["error"] < 0.8 * found["boosting"],
 }

@@ -181,7 +181,7 @@ class BoundEngine {
         arrays.curvature = write(entry(rows, "curvature"), {n, K}, "curvature");
         arrays.variance = write(entry(rows, "variance"), {n, K}, "variance");
         std::vector<ahofm::EngineColumn> parsed;
-        for (nb::handle handle : columns) parsed.push_back(column_of(dictionary(handle, "a column"), n));
+        for (nb::handle handle : columns) parsed.push_back(column_of(dictionary(handle, "a column"), n, width));
         ahofm::MainEffects main_effects;
         const Doubles design = doubles(entry(mains, "design"), "design");
         expect_dimensions(design, 2, "design", "(rows, coefficients)");
@@ -278,7 +278,7 @@ class BoundEngine {
         return outputs_.back().data();
     }
 
-    ahofm::EngineColumn column_of(const nb::dict& given, int64_t n) {
+    ahofm::EngineColumn column_of(const nb::dict& given, int64_t n, int64_t width) {
         ahofm::EngineColumn column;
         const AnyArray codes = cast<AnyArray>(entry(given, "codes"), "codes", "a contiguous array of codes");
         column.code_width = code_width(codes, "codes");
@@ -291,6 +291,9 @@ class BoundEngine {
         column.mass = copied(entry(given, "mass"), {own}, "mass");
         column.farthest = copied(entry(given, "farthest"), {own}, "farthest");
         column.bounded = cast<bool>(entry(given, "bounded"), "bounded", "a bool");
+        if (!entry(given, "left_out").is_none())
+            for (const double each : copied(entry(given, "left_out"), {width - 1}, "left_out"))
+                column.left_out.push_back(each != 0.0);
         column.main = prior_of(entry(given, "main"), own);
         column.factors = prior_of(entry(given, "factors"), own);
         return column;

@@ -36,7 +36,11 @@ struct EngineColumn {
     std::vector<double> mass;      // (n_codes - 1,)
     std::vector<double> farthest;  // (n_codes - 1,): bounds of factors in units of their root mean square
     bool bounded = false;
+    std::vector<uint8_t>
+        left_out;  // (width - 1,): factors in which the column has no function; empty if there are none
     Prior main, factors;
+
+    bool leaves_out(int64_t factor) const { return !left_out.empty() && left_out[static_cast<size_t>(factor)]; }
 };
 
 // Posterior and smoothing parameters of one column of one linear predictor: memory of the caller.
@@ -188,6 +192,9 @@ class Engine {
     struct Constants {
         std::vector<double> mean, variance;  // (product factors,)
     };
+    void leave_out(const EngineColumn& column, double* gram, double* rhs) const;
+    void clear_left_out(const EngineColumn& column, ColumnArrays& own, double* mean, double* variance,
+                        std::vector<double>& form) const;
     bool solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found);
     void rescale_products(size_t k);
     struct Coupling {  // of the factors of pairs in a tensor-product penalty; rank 0: none

@@ -67,6 +67,31 @@ void Engine::scale_sums(const ColumnArrays& own, int64_t codes, double damping, 
     });
 }
 
+// Factors in which the column has no function are not part of its solve: their sums do not count for the others.
+void Engine::leave_out(const EngineColumn& column, double* gram, double* rhs) const {
+    const int64_t codes = column.n_codes - 1, K = width_ - 1;
+    for (int64_t f = 0; f < K; f++) {
+        if (!column.leaves_out(f)) continue;
+        for (int64_t b = 0; b < codes; b++) {
+            rhs[b * K + f] = 0.0;
+            for (int64_t g = 0; g < K; g++)
+                if (g != f) gram[(b * K + f) * K + g] = gram[(b * K + g) * K + f] = 0.0;
+        }
+    }
+}
+
+// Zero functions of these factors, after a solve, without variance or degrees of freedom.
+void Engine::clear_left_out(const EngineColumn& column, ColumnArrays& own, double* mean, double* variance,
+                            std::vector<double>& form) const {
+    const int64_t codes = column.n_codes - 1, K = width_ - 1, G = column.factors.n_lam();
+    for (int64_t f = 0; f < K; f++) {
+        if (!column.leaves_out(f)) continue;
+        for (int64_t b = 0; b < codes; b++) mean[b * K + f] = variance[b * K + f] = own.rough[b * K + f] = 0.0;
+        for (int64_t a = 0; a < column.factors.task.m; a++) own.smooth[a * K + f] = 0.0;
+        for (int64_t g = 0; g < G; g++) own.edf[g * K + f] = form[static_cast<size_t>(g * K + f)] = 0.0;
+    }
+}
+
 // The main effect given the factors, then the factors given it; false where rounding has made a block indefinite.
 bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double jitter) {
     const EngineColumn& column = columns_[j];
@@ -106,6 +131,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     std::vector<double> lam(own.lam, own.lam + G * K), form(lam.size());
     Coupling coupling;
     if (etas[k].tensor.along != nullptr) coupling = tensor_penalty(k, j, factor_gram, lam);
+    leave_out(column, factor_gram, factor_rhs);
     double *mean = mean_.data(), *variance = mean_.data() + codes * W;
     if (!passes_.solve_prior({&column.factors.task, K, factor_gram, factor_rhs, lam.data(),
                               coupling.task.rank > 0 ? &coupling.task : nullptr, mean, variance, own.smooth, own.rough,
@@ -113,6 +139,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
         return false;
     for (int64_t b = 0; b < codes; b++)  // tensor smoothing prunes by its smoothing parameters, not by variances
         for (int64_t f = 0; f < coupling.task.rank; f++) variance[b * K + f] = 0.0;
+    clear_left_out(column, own, mean, variance, form);
     take_main();
     if (column.bounded) bound(j, own, mean);
     for (int64_t b = 0; b < codes; b++)
@@ -176,6 +203,12 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
         }
     }
     for (size_t f = 0; f < size; f++) precision[f * size + f] += kConstantPrecision;
+    const auto fixed = [&](size_t f) { return columns_[j].leaves_out(first + static_cast<int64_t>(f)); };
+    for (size_t f = 0; f < size; f++)
+        for (size_t g = 0; g < size; g++) {  // constants that stay what they are
+            if (fixed(g) && !fixed(f)) left[f] -= precision[f * size + g] * own.constants[g];
+            if (fixed(f) || fixed(g)) precision[f * size + g] = f == g ? 1.0 : 0.0;
+        }
     if (!passes_.invert(precision.data(), R, inverse.data(), {})) return false;
     found.mean.assign(size, 0.0);
     found.variance.assign(size, 0.0);
@@ -185,6 +218,11 @@ bool Engine::solve_constants(size_t j, const ColumnArrays& own, const double* gr
         for (size_t b = a; b < size; b++) {
             found.mean[a] += inverse[a * size + b] * half[b];
             found.variance[a] += inverse[a * size + b] * inverse[a * size + b];
+        }
+    for (size_t f = 0; f < size; f++)
+        if (fixed(f)) {
+            found.mean[f] = own.constants[f];
+            found.variance[f] = 0.0;
         }
     over_codes(codes, [&](int64_t b) {
         for (int64_t f = 0; f < K; f++) {
@@ -203,6 +241,7 @@ void Engine::rescale_products(size_t k) {
         for (size_t j = 0; j < columns_.size(); j++) {
             const EngineColumn& column = columns_[j];
             ColumnArrays& own = etas[k].columns[j];
+            if (column.leaves_out(at - 1)) continue;
             const int64_t codes = column.n_codes - 1;
             double square = 0.0;
             for (int64_t b = 0; b < codes; b++)

@@ -190,9 +190,11 @@ void Engine::restore(size_t k, size_t j) {
 void Engine::drop_unsolved(size_t k, size_t j) {
     ColumnArrays& own = etas[k].columns[j];
     const int64_t first = std::max<int64_t>(own.solved, 1), K = width_ - 1;
-    for (int64_t b = 0; b < columns_[j].n_codes; b++)
-        for (int64_t f = first; f < width_; f++) own.mean[b * width_ + f] = own.variance[b * width_ + f] = 0.0;
-    for (int64_t g = std::max<int64_t>(first - (width_ - products_), 0); g < products_; g++) own.constants[g] = 0.0;
+    for (int64_t f = first; f < width_; f++) {
+        if (columns_[j].leaves_out(f - 1)) continue;  // functions that stay what they are
+        for (int64_t b = 0; b < columns_[j].n_codes; b++) own.mean[b * width_ + f] = own.variance[b * width_ + f] = 0.0;
+        if (f >= width_ - products_) own.constants[f - (width_ - products_)] = 0.0;
+    }
     for (int64_t f = first - 1; f < K; f++) {
         for (int64_t a = 0; a < columns_[j].factors.task.m; a++) own.smooth[a * K + f] = 0.0;
         for (int64_t b = 0; b + 1 < columns_[j].n_codes; b++) own.rough[b * K + f] = 0.0;

@@ -91,6 +91,10 @@ Engine::Coupling Engine::tensor_penalty(size_t k, size_t j, double* factor_gram,
     for (int64_t g = 0; g < column.factors.n_lam(); g++)
         for (int64_t f = 0; f < R; f++)
             lam[static_cast<size_t>(g * K + f)] = column.factors.low[static_cast<size_t>(g)];
+    for (int64_t f = 0; f < R; f++)
+        for (int64_t g = 0; g < R; g++)
+            if (f != g && (column.leaves_out(f) || column.leaves_out(g)))
+                found.rough[static_cast<size_t>(f * R + g)] = found.plain[static_cast<size_t>(f * R + g)] = 0.0;
     found.task = {R, found.rough.data(), found.plain.data()};
     return found;
 }

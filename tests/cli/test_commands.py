@@ -423,3 +423,36 @@ def test_importing_the_package_is_light():
     program = f"import sys, ahofm; print(*[m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_constraints_of_a_fit(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(size=(120, 3)).round(2), columns=["a", "b", "c"])
+    table.assign(y=table.a * table.b + table.c).to_csv(tmp_path / "train.csv", index=False)
+    given = ["fit", str(tmp_path / "train.csv"), "--target", "y", "--out", str(tmp_path / "m.ahofm"), "--fast"]
+    given += ["--holdout", "0", "--effort", "fast"]
+    options = ["--exclude", "a,b", "--exclude", "c", "--monotonic-cst", "c=1"]
+    assert run([*given, *options]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "allowed interactions: none (given; others are zero)" in said
+    assert "monotonic_cst: c increasing" in said
+    assert run([*given, "--interaction-cst", "pairwise"]) == 0
+    assert run([*given, "--interaction-cst", "a,b", "--interaction-cst", "b,c"]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--monotonic-cst", "a"], "--monotonic-cst takes NAME=1"),
+        (["--monotonic-cst", "a=up"], "--monotonic-cst takes NAME=1"),
+        (["--monotonic-cst", "a=1", "--monotonic-cst", "a=-1"], "names a column twice"),
+        (["--exclude", "a,,b"], "--exclude takes names of columns as A,B"),
+        (["--exclude", "z"], "exclude names column 'z'"),
+        (["--interaction-cst", "pairwise", "--interaction-cst", "a,b"], "stands alone"),
+    ],
+)
+def test_bad_constraints_of_a_fit(tmp_path, capsys, options, message):
+    pd.DataFrame({"a": range(30), "b": [1, 2] * 15, "y": range(30)}).to_csv(tmp_path / "t.csv", index=False)
+    assert run(["fit", str(tmp_path / "t.csv"), "--target", "y", "--out", str(tmp_path / "m"), *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -98,13 +98,13 @@ FAMILIES = {
 }
 
 
-def fit_of(family, factor_prior, order, n=400, threads=1, kinds=KINDS):
+def fit_of(family, factor_prior, order, n=400, threads=1, kinds=KINDS, **constraints):
     """A fit that has not begun, in double precision."""
     family, targets = FAMILIES[family]
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 4, n), rng.integers(0, 9, n), rng.normal(size=(n, 2)).round(1)])
     y = targets(0.5 * np.sin(X[:, 1]) * X[:, 2] + 0.3 * X[:, 3], rng)
-    settings = Settings(columns=kinds, factor_prior=factor_prior, solver="variational", n_threads=1)
+    settings = Settings(columns=kinds, factor_prior=factor_prior, solver="variational", n_threads=1, **constraints)
     table, rows = counted_rows(read_table(X), y, rng.exponential(size=n), None, family)
     encoder = Encoder.learn(table, kinds, default=SplineIID(n_basis=6), max_codes=30)
     data = prepare(table, rows, encoder, family, all_raw=True, n_threads=1)
@@ -171,6 +171,24 @@ def test_sweeps_with_tensor_products(family):
         assert own.edf == pytest.approx(reference.edf, rel=1e-7)
         np.testing.assert_allclose(own.along, reference.along, rtol=1e-7)
         np.testing.assert_allclose(own.plain, reference.plain, rtol=1e-7)
+
+
+@pytest.mark.parametrize("order", [2, 3, PRODUCT])
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "multinomial"])
+def test_sweeps_of_chosen_interactions(family, factor_prior, order):
+    given = {"exclude": [(1, 2), (0, 3)]}
+    states = [swept(fit_of(family, factor_prior, order, **given), 3, engine) for engine in (True, False)]
+    assert_same(*states, 1e-7)
+    assert any(block.left_out is not None for block in states[0].linear_predictors[0].blocks)
+
+
+def test_sweeps_of_chosen_interactions_with_tensor_products():
+    kinds = {0: Categorical(), 1: Spline(n_basis=5), 2: Spline(n_basis=6), 3: Spline(n_basis=5)}
+    fits = [fit_of("gaussian", "spline", 3, kinds=kinds, exclude=[(1, 2)]) for _ in range(2)]
+    states = [swept(fit, 4, engine) for fit, engine in zip(fits, (True, False), strict=True)]
+    assert states[0].linear_predictors[0].posterior.surfaces is not None
+    assert_same(*states, 1e-7)
 
 
 def test_steps_that_are_rejected_leave_smoothing_parameters():

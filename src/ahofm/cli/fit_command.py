@@ -15,6 +15,7 @@ import typer
 
 from ahofm.backends import backend_of
 from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.constraints import constraints
 from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.outputs import check_outputs
@@ -24,6 +25,9 @@ from ahofm.training.settings import EFFORTS
 
 HOLDOUT = 0.1
 """Share of the rows for a score where there is no cross-validation."""
+
+DEFAULT_ORDER = "3"
+"""Highest order of interactions."""
 
 
 @app.command()
@@ -36,12 +40,23 @@ def fit(
         str,
         typer.Option(help="auto is classes for text and 0/1, else gaussian; poisson, gamma, ..."),
     ] = "auto",
-    order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = "3",
+    order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = DEFAULT_ORDER,
     categorical: Annotated[
         list[str] | None, typer.Option(help="A column of numbers that are levels. May be repeated.")
     ] = None,
     cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24. May be repeated.")] = None,
     linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
+    interaction_cst: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns that may interact, as A,B,C, repeated; or no_interactions, or pairwise."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="An interaction that is barred, as A,B; or a column, as A. May be repeated."),
+    ] = None,
+    monotonic_cst: Annotated[
+        list[str] | None, typer.Option(help="NAME=1, -1, convex or concave, e.g. income=1. May be repeated.")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
     offset: Annotated[str | None, typer.Option(help="A column that is added to the linear predictor.")] = None,
@@ -118,7 +133,10 @@ def fit(
         "effort": effort,
         "time_budget": time_budget,
         "cv": None if out_of_core else job.splits,
+        **constraints(interaction_cst or [], exclude or [], monotonic_cst or []),
     }
+    if isinstance(settings["interaction_cst"], str) and order == DEFAULT_ORDER:
+        settings["order"] = None  # as far as it allows
     if dry_run:
         cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
         _say_cost(cost, bool(holdout) or (holdout is None and not cost.parts["search"]), as_json)

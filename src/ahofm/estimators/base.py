@@ -34,6 +34,8 @@ from ahofm.training.data import counted_rows
 from ahofm.training.validation import Split
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
+InteractionCst: TypeAlias = Literal["no_interactions", "pairwise"] | Sequence[Any] | None
+MonotonicCst: TypeAlias = Mapping[str | int, Any] | Sequence[Any] | NDArray[Any] | None
 Columns: TypeAlias = Mapping[str | int, ColumnKind] | ColumnKind | None
 
 
@@ -56,6 +58,9 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
         factor_prior: str | Sequence[Candidate] = "auto",
+        interaction_cst: InteractionCst = None,
+        exclude: Sequence[Any] | None = None,
+        monotonic_cst: MonotonicCst = None,
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
         effort: Literal["fast", "balanced", "best"] = "balanced",
@@ -86,6 +91,9 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.ridge = ridge
         self.solver = solver
         self.factor_prior = factor_prior
+        self.interaction_cst = interaction_cst
+        self.exclude = exclude
+        self.monotonic_cst = monotonic_cst
         self.tempering = tempering
         self.n_members = n_members
         self.effort = effort

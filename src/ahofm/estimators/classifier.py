@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from ahofm.backends import Device
 from ahofm.columns.basis import Floats
-from ahofm.estimators.base import AHOFM, Columns, Rank
+from ahofm.estimators.base import AHOFM, Columns, InteractionCst, MonotonicCst, Rank
 from ahofm.estimators.class_weights import weights_by_class
 from ahofm.estimators.classes import ClassPredictions
 from ahofm.estimators.dask_input import dataset_of
@@ -72,6 +72,16 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         candidates too. Main effects are smooth functions beside random walks; for two classes, also at ``order=1``,
         candidates differ in them: smooth in the values, smooth in the ranks, random walks alone. A list of
         ``ahofm.fit.Candidate`` is stacked instead.
+    interaction_cst : {"no_interactions", "pairwise"} or list of groups of columns, default None
+        Which columns may interact, as in scikit-learn: groups of names or positions; columns in no group form a further
+        one. "no_interactions" is ``order=1``, "pairwise" allows all pairs. What is not allowed is exactly zero.
+    exclude : list of columns and of sets of columns, default None
+        Interactions that are not allowed: ``("age", "sex")`` bars every interaction that has both, ``"age"`` leaves
+        that column its main effect alone.
+    monotonic_cst : dict of column to 1, -1, 0, "convex" or "concave", or sequence, default None
+        Predictions never fall (1) or rise (-1) as that column rises, whatever the values of the others; guaranteed, for
+        families of one linear predictor. "convex" and "concave" are for main effects of columns without interactions,
+        over the range of the training rows. A sequence has one entry per column.
     tempering : float or "auto", default "auto"
         For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
         is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises
@@ -189,6 +199,9 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
         ridge: float = 0.01,
         solver: str | Solver[Any] = "auto",
         factor_prior: str | Sequence[Candidate] = "auto",
+        interaction_cst: InteractionCst = None,
+        exclude: Sequence[Any] | None = None,
+        monotonic_cst: MonotonicCst = None,
         tempering: float | Literal["auto"] = "auto",
         n_members: int | Literal["auto"] = "auto",
         effort: Literal["fast", "balanced", "best"] = "balanced",
@@ -221,6 +234,9 @@ class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore
             ridge=ridge,
             solver=solver,
             factor_prior=factor_prior,
+            interaction_cst=interaction_cst,
+            exclude=exclude,
+            monotonic_cst=monotonic_cst,
             tempering=tempering,
             n_members=n_members,
             effort=effort,

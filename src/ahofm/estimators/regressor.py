@@ -72,6 +72,16 @@ class AHOFMRegressor(SurvivalPredictions, MeanPredictions, RegressorMixin, AHOFM
         to 30 columns and fewer than 20,000 rows where neither ``order`` nor ``rank`` is given. Main effects are smooth
         functions beside random walks; for two classes, also at ``order=1``, candidates differ in them: smooth in the
         values, smooth in the ranks, random walks alone. A list of ``ahofm.fit.Candidate`` is stacked instead.
+    interaction_cst : {"no_interactions", "pairwise"} or list of groups of columns, default None
+        Which columns may interact, as in scikit-learn: groups of names or positions; columns in no group form a further
+        one. "no_interactions" is ``order=1``, "pairwise" allows all pairs. What is not allowed is exactly zero.
+    exclude : list of columns and of sets of columns, default None
+        Interactions that are not allowed: ``("age", "sex")`` bars every interaction that has both, ``"age"`` leaves
+        that column its main effect alone.
+    monotonic_cst : dict of column to 1, -1, 0, "convex" or "concave", or sequence, default None
+        Predictions never fall (1) or rise (-1) as that column rises, whatever the values of the others; guaranteed, for
+        families of one linear predictor. "convex" and "concave" are for main effects of columns without interactions,
+        over the range of the training rows. A sequence has one entry per column.
     tempering : float or "auto", default "auto"
         For "variational" and "subsample": fraction of the variance of a column's partners that counts when the column
         is fitted, as in a power posterior. 1 prunes most, 0 takes partners as known and overfits noise. "auto" rises

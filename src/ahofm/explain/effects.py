@@ -13,6 +13,7 @@ from scipy import stats
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
+from ahofm.columns.shaped import Shaped
 from ahofm.columns.table import is_numeric
 from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predictor_of, model_of
 from ahofm.explain.concurvity import shared_effects
@@ -162,6 +163,10 @@ def effect(
         low, high = _ends(shown, value, std * float(stats.norm.ppf(0.5 + 0.5 * level)))
         all_low, all_high = _ends(shown, value, all_reach)
         std = std.reshape(shape)
+        if len(everything) == 1:
+            book, order = model.encoder.codebooks[free[0]], np.argsort(grids[0])
+            low, high = _monotone(book, order, low, high, rising=_rises(shown(value), order))
+            all_low, all_high = _monotone(book, order, all_low, all_high, rising=_rises(shown(value), order))
     return Effect(
         columns=tuple(model.encoder.names[j] for j in free),
         grid=tuple(grids),
@@ -184,6 +189,26 @@ def _ends(shown: Callable[[Floats], Floats], value: Floats, reach: Floats) -> tu
     """Ends of a band around the fit; a link may turn them round."""
     ends = shown(value - reach), shown(value + reach)
     return np.minimum(*ends), np.maximum(*ends)
+
+
+def _rises(value: Floats, order: NDArray[np.intp]) -> bool:
+    return bool(value[order[-1]] >= value[order[0]])
+
+
+def _monotone(
+    book: Codebook, order: NDArray[np.intp], low: Floats, high: Floats, *, rising: bool
+) -> tuple[Floats, Floats]:
+    """Ends of a band of a monotone effect: no lower end is below one before it, no upper end above one after it.
+
+    The true effect is in the band of every point; if it is monotone, it is in this band too.
+    """
+    if not isinstance(book.kind, Shaped) or book.kind.shape not in ("increasing", "decreasing"):
+        return low, high
+    along = order if rising else order[::-1]
+    new_low, new_high = low.copy(), high.copy()
+    new_low[along] = np.maximum.accumulate(low[along])
+    new_high[along] = np.minimum.accumulate(high[along][::-1])[::-1]
+    return new_low, new_high
 
 
 def _value(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:

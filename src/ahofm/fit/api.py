@@ -15,19 +15,22 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ahofm.backends import FailedError
 from ahofm.columns import MAX_CODES, ColumnKind, Encoder, SplineIID
+from ahofm.columns.shaped import Shape
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian, GaussianLocationScale, Multinomial
 from ahofm.fit.location_scale import fit_location_scale
+from ahofm.fit.shapes import constrained
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.fit.stacking.problem import fold_count, uses_subsample
 from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model import Model, Reason, Trace
+from ahofm.model import Choice, Model, Reason, Trace
 from ahofm.rows import Dataset
 from ahofm.shared_curves.ensemble import fit_classes
 from ahofm.training.checkpoint import Checkpoint, fingerprint_of
 from ahofm.training.data import Data, Rows, counted_rows, prepare, prepare_dataset
+from ahofm.training.factor_groups import allowed_groups, factor_groups, groups_named, highest_order
 from ahofm.training.runner import Deadline
 from ahofm.training.settings import (
     ESTIMATING,
@@ -37,6 +40,7 @@ from ahofm.training.settings import (
     check_ranks,
     check_settings,
 )
+from ahofm.training.shapes import check_curvature, check_outside_range, shapes_of
 from ahofm.training.splits import with_roles
 from ahofm.training.validation import Split
 from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
@@ -101,6 +105,7 @@ def fit_model(
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
+    shapes = checked_shapes(data, ranks, settings)
     saved = None
     if settings.checkpoint is not None:
         saved = Checkpoint(settings.checkpoint, fingerprint_of(data, ranks, settings, classes, earlier))
@@ -124,6 +129,7 @@ def fit_model(
     elif saved is not None:
         saved.remove()
     _refuse_infinite(model)
+    model = _within_constraints(model, data, shapes, settings)
     if settings.prune:
         model = model.without(model.negligible())
     _warn_unless_finished(model.trace, settings)
@@ -189,9 +195,38 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     varying = sum(book.size > 0 for book in data.encoder.codebooks)
     requested = _requested_order(settings, varying, estimated)
     order = check_order(requested, varying, n_rows)
+    groups = factor_groups(
+        settings, data.encoder.names, [j for j, book in enumerate(data.encoder.codebooks) if book.size]
+    )
     if estimated and order > MAX_STATE_ORDER:
         raise ValueError(f"order must be at most {MAX_STATE_ORDER} with solver='variational', got {order}; use 'lbfgs'")
-    return check_ranks(settings.rank, int(requested), order, n_rows if estimated else None)
+    ranks = check_ranks(settings.rank, int(requested), order, n_rows if estimated else None)
+    if groups.groups is None:
+        return ranks
+    given = settings.rank != "auto"
+    totals = {own: groups.total_rank(own, rank, given=given) for own, rank in ranks.items()}
+    return {own: rank for own, rank in totals.items() if rank}
+
+
+def checked_shapes(data: Data, ranks: dict[int, int], settings: Settings) -> dict[int, Shape]:
+    """Shapes that ``monotonic_cst`` asks for, by position of the column; ValueError where they cannot be guaranteed."""
+    books = data.encoder.codebooks
+    shapes = shapes_of(settings.monotonic_cst, books, data.family)
+    varying = [j for j, book in enumerate(books) if book.size]
+    groups = factor_groups(settings, data.encoder.names, varying)
+    interacting = {varying[at] for order in ranks for group in groups.of_order(order) for at in group}
+    check_curvature(shapes, books, interacting)
+    check_outside_range(shapes, books)
+    return shapes
+
+
+def _within_constraints(model: Model, data: Data, shapes: dict[int, Shape], settings: Settings) -> Model:
+    """The model with the shapes that were asked for, and a record of the interactions that were allowed."""
+    groups = allowed_groups(settings.interaction_cst, settings.exclude, data.encoder.names)
+    if groups is not None:
+        allowed = Choice("allowed interactions", groups_named(groups, data.encoder.names), "given; others are zero")
+        model = replace(model, choices=(*model.choices, allowed))
+    return constrained(model, shapes, data.codes, data.rows.weight)
 
 
 def most_codes(settings: Settings) -> int | None:
@@ -230,6 +265,14 @@ def shares_curves(data: Data, settings: Settings, n_rows: int) -> bool:
 
 def _requested_order(settings: Settings, varying: int, estimated: bool) -> Any:
     """The order to fit, or the highest to try; by default no more than there are columns."""
+    most = highest_order(settings)
+    if most is not None:
+        if isinstance(settings.order, (int, np.integer)) and settings.order > most:
+            raise ValueError(
+                f"order={settings.order} contradicts interaction_cst={settings.interaction_cst!r}, which allows order "
+                f"{most}; leave one of them out"
+            )
+        return max(min(most, varying), 1)
     if settings.order is None:
         return max(min(3 if estimated else 2, varying), 1)
     if isinstance(settings.order, str) and settings.order == "auto":

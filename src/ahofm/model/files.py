@@ -31,6 +31,7 @@ from ahofm.columns.categorical import Categorical, CategoricalBasis
 from ahofm.columns.cyclic import Cyclic, CyclicBasis
 from ahofm.columns.linear import EmptyBasis, Linear, LinearBasis
 from ahofm.columns.random_walk import RandomWalk, RandomWalkBasis
+from ahofm.columns.shaped import Shaped
 from ahofm.columns.spline import Spline, SplineBasis
 from ahofm.columns.spline_iid import SplineIID, SplineIIDBasis
 from ahofm.columns.table import is_numeric
@@ -46,8 +47,9 @@ from ahofm.writing import replacing
 
 FORMAT, VERSION = "ahofm", 6
 
-_KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk)
-_BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, RandomWalkBasis, EmptyBasis)
+_KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
+_WALKS = (RandomWalkBasis, RandomWalkBasis)
+_BASES = (CategoricalBasis, CyclicBasis, LinearBasis, SplineIIDBasis, SplineBasis, *_WALKS, EmptyBasis)
 _BASIS_OF: dict[type, type] = dict(zip((*_KINDS, NoneType), _BASES, strict=True))  # a constant column has no kind
 _CHOICES: dict[Any, tuple[type, ...]] = {Basis: _BASES, ColumnKind: _KINDS, Family: tuple(FAMILIES.values())}
 _PARTS = {

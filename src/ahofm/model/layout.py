@@ -109,6 +109,18 @@ class Layout:
             self.factor(theta, j)[:] = _solved(factors.to_basis, factors_of(plain.coef[j]))
         return theta
 
+    def free(self, left_out: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Whether each coefficient is free: not those of factors in which a column has no function.
+
+        Parameters
+        ----------
+        left_out : array of bool of shape (columns, factors of all orders), or None
+        """
+        found = np.ones(self.size, dtype=bool)
+        for j in range(0 if left_out is None else len(self.factors)):
+            self.factor(found, j)[:] = ~left_out[j]  # type: ignore[index]
+        return found
+
     def gradient(self, sums: Tables) -> Floats:
         """Derivatives by the coefficients, from those by the tables."""
         out = np.empty(self.size)

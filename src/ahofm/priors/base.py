@@ -84,6 +84,24 @@ def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
     return FunctionPosterior(values, values, part.smooth, part.rough, none, none)
 
 
+def decoupled(gram: Floats, rhs: Floats, left_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Sums (codes, K, K) and (codes, K) in which some of the K functions have no part in those of the others."""
+    kept = ~left_out
+    both = np.outer(kept, kept) | np.eye(len(kept), dtype=bool)
+    return gram * both, rhs * kept
+
+
+def vanished(posterior: FunctionPosterior, left_out: NDArray[np.bool_]) -> FunctionPosterior:
+    """The posterior with some functions zero, of variance and degrees of freedom zero."""
+    kept = ~left_out
+    mean, variance = np.where(kept, posterior.mean, 0.0), np.where(kept, posterior.variance, 0.0)
+    smooth, rough = (
+        None if part is None else np.where(kept, part, 0.0) for part in (posterior.smooth, posterior.rough)
+    )
+    edf, form = np.where(kept, posterior.edf, 0.0), np.where(kept, posterior.quadratic_form, 0.0)
+    return FunctionPosterior(mean, variance, smooth, rough, edf, form)
+
+
 def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
     """Posterior of the functions of both, which have one prior; bounds may have given one a free part."""
     smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])

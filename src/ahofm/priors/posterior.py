@@ -15,7 +15,7 @@ from ahofm.columns.basis import Floats
 from ahofm.kernels import BlockSums
 from ahofm.orders import FACTORS, MAIN, factors_of
 from ahofm.priors.arrays import function_posteriors, posterior_arrays, prior_arrays
-from ahofm.priors.base import FunctionPosterior, absent, bounded, side_by_side
+from ahofm.priors.base import FunctionPosterior, absent, bounded, decoupled, side_by_side, vanished
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import IIDPrior
@@ -49,6 +49,9 @@ class ColumnPosterior:
     constants : array of shape (rank of product factors,)
         Of product factors, which come last: each of their functions is a constant and a function as any factor has.
         ``mean`` and ``variance`` are of both together, ``factors`` is without the constants.
+    left_out : array of bool of shape (factors,), or None
+        Factors in which the column has no function: it is zero there, and the constant one in product factors. None
+        where there are no such factors.
     """
 
     column: ColumnPriors
@@ -60,6 +63,7 @@ class ColumnPosterior:
     main: FunctionPosterior | None = None
     factors: FunctionPosterior | None = None
     constants: Floats = field(default_factory=lambda: np.zeros(0))
+    left_out: NDArray[np.bool_] | None = None
 
     @classmethod
     def empty(cls, column: ColumnPriors, n_rows: int, square: float) -> ColumnPosterior:
@@ -73,11 +77,19 @@ class ColumnPosterior:
         """The same main effect, with the priors of another candidate."""
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
-    def widened(self, start: Floats, constants: Floats | None = None) -> ColumnPosterior:
+    def widened(
+        self, start: Floats, constants: Floats | None = None, left_out: NDArray[np.bool_] | None = None
+    ) -> ColumnPosterior:
         """With more factors, of those values (codes, rank) and variance 0; product factors have constants (rank,)."""
         rank = start.shape[1]
+        if left_out is not None:
+            before = np.zeros(self.mean.shape[1] - 1, dtype=bool) if self.left_out is None else self.left_out
+            left_out = np.concatenate([before, left_out])
         start = np.vstack([start, np.zeros((1, rank))])  # the neutral code
-        square = max(float((self.column.mass @ known_codes(start) ** 2).mean()), LEAST_START_SQUARE)
+        squares = self.column.mass @ known_codes(start) ** 2
+        if left_out is not None:
+            squares = squares[~left_out[len(left_out) - rank :]]
+        square = max(float(squares.mean()) if len(squares) else 0.0, LEAST_START_SQUARE)
         lam = np.tile(self.column.factors.initial_lam(square)[:, np.newaxis], rank)
         return replace(
             self,
@@ -85,6 +97,7 @@ class ColumnPosterior:
             variance=np.hstack([self.variance, np.zeros_like(start)]),
             lam=np.hstack([self.lam, lam]),
             constants=self.constants if constants is None else np.concatenate([self.constants, constants]),
+            left_out=left_out,
         )
 
     @property
@@ -92,7 +105,10 @@ class ColumnPosterior:
         """Root mean squares (rank,) of the functions of product factors; 1 where they have vanished."""
         rank = len(self.constants)
         scale = np.sqrt(self.column.mass @ known_codes(self.mean)[:, self.mean.shape[1] - rank :] ** 2)
-        return np.where(scale > LEAST_PRODUCT_SCALE, scale, 1.0)
+        kept = scale > LEAST_PRODUCT_SCALE
+        if self.left_out is not None:
+            kept &= ~self.left_out[len(self.left_out) - rank :]
+        return np.where(kept, scale, 1.0)
 
     def rescaled(self, scale: Floats) -> ColumnPosterior:
         """With functions of product factors divided by so much: (rank,)."""
@@ -110,7 +126,8 @@ class ColumnPosterior:
         columns = np.append(MAIN, factors_of(np.arange(self.mean.shape[1]))[which])
         mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
         factors, lam = self.factors.only(which), self.lam[:, which]
-        return replace(self, mean=mean, variance=variance, factors=factors, lam=lam)
+        left_out = None if self.left_out is None else self.left_out[which]
+        return replace(self, mean=mean, variance=variance, factors=factors, lam=lam, left_out=left_out)
 
     def solved(
         self,
@@ -152,10 +169,12 @@ class ColumnPosterior:
             return replace(self, main=main)
         new = absent(self.column.factors, codes, width - known)
         mean, variance = self.mean.copy(), self.variance.copy()
-        mean[:, known:] = variance[:, known:] = 0.0
+        ends = np.arange(width) >= known
+        if self.left_out is not None:
+            ends[1:] &= ~self.left_out  # functions that stay what they are
+        mean[:, ends] = variance[:, ends] = 0.0
         factors = new if factors is None else side_by_side(factors, new)
-        constants = self.constants.copy()
-        constants[max(len(constants) - (width - known), 0) :] = 0.0
+        constants = np.where(ends[width - len(self.constants) :], 0.0, self.constants)
         return replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
 
     def prior_arrays(self) -> dict[str, Any]:
@@ -166,6 +185,7 @@ class ColumnPosterior:
             "mass": column.mass,
             "farthest": self.farthest,
             "bounded": column.free,
+            "left_out": None if self.left_out is None else self.left_out.astype(np.float64),
             "main": prior_arrays(column.main),
             "factors": prior_arrays(column.factors),
         }
@@ -197,6 +217,7 @@ class ColumnPosterior:
             main,
             factors,
             constants,
+            self.left_out,
         )
 
     @property
@@ -254,16 +275,25 @@ class ColumnPosterior:
 
     def _factors(self, gram: Floats, rhs: Floats, tensor_penalty: TensorPenalty | None) -> FunctionPosterior:
         """Factors of pairs have a tensor-product penalty; as it prunes, their variances do not count for partners."""
-        prior, lam = self.column.factors, self.lam
+        prior, lam, left_out = self.column.factors, self.lam, self.left_out
         if tensor_penalty is None or not isinstance(prior, (SplinePrior, IIDPrior)):
-            return prior.solve(gram, rhs, lam)
+            return self._alone(gram, rhs, lam)
         pairs = slice(0, tensor_penalty.rank)
         gram, lam = gram.copy(), lam.copy()
         gram[:, pairs, pairs] += self.column.mass[:, np.newaxis, np.newaxis] * tensor_penalty.all
         lam[:, pairs] = prior.bounds[0][:, np.newaxis]
+        if left_out is not None:
+            gram, rhs = decoupled(gram, rhs, left_out)
+            tensor_penalty = tensor_penalty.decoupled(left_out[pairs])
         found = prior.solve(gram, rhs, lam, tensor_penalty)
         found.variance[:, pairs] = 0.0
-        return found
+        return found if left_out is None else vanished(found, left_out)
+
+    def _alone(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
+        """Factors by the column's own prior; those in which it has no function are not part of the solve."""
+        if self.left_out is None:
+            return self.column.factors.solve(gram, rhs, lam)
+        return vanished(self.column.factors.solve(*decoupled(gram, rhs, self.left_out), lam), self.left_out)
 
     def _constants(self, gram: Floats, rhs: Floats, functions: Floats) -> tuple[Floats, Floats]:
         """Means and variances (rank,) of the constants of product factors given the functions (codes, factors)."""
@@ -271,8 +301,15 @@ class ColumnPosterior:
         products = slice(gram.shape[1] - rank, None)
         left = rhs[:, products] - np.einsum("bfg,bg->bf", gram[:, products], functions)
         precision = gram[:, products, products].sum(axis=0) + CONSTANT_PRECISION * np.eye(rank)
-        covariance = np.linalg.inv(precision)
-        return covariance @ left.sum(axis=0), np.diag(covariance).copy()
+        if self.left_out is None:
+            covariance = np.linalg.inv(precision)
+            return covariance @ left.sum(axis=0), np.diag(covariance).copy()
+        free = ~self.left_out[products]
+        found, variance = self.constants.copy(), np.zeros(rank)
+        covariance = np.linalg.inv(precision[np.ix_(free, free)])
+        found[free] = covariance @ (left.sum(axis=0) - precision[:, ~free] @ found[~free])[free]
+        variance[free] = np.diag(covariance)
+        return found, variance
 
 
 def _without(values: Floats, constants: Floats) -> Floats:

@@ -87,6 +87,11 @@ class TensorPenalty:
         """Factors that are coupled."""
         return len(self.rough)
 
+    def decoupled(self, left_out: NDArray[np.bool_]) -> TensorPenalty:
+        """Without penalties between some factors and the others."""
+        both = ~(left_out[:, np.newaxis] | left_out) | np.eye(len(left_out), dtype=bool)
+        return TensorPenalty(self.rough * both, self.plain * both, self.all * both)
+
 
 @dataclass(frozen=True)
 class TensorSmoothing:

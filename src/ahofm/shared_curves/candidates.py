@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ahofm.orders import Orders
 from ahofm.shared_curves.shared_fit import CurveSettings
+from ahofm.training.factor_groups import FactorGroups
 from ahofm.training.settings import Settings
 from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, MORE_CURVES, MORE_CURVES_ROWS
 
@@ -58,10 +59,15 @@ class ClassCandidate:
 
 
 def class_candidates(
-    ranks: Mapping[int, int], settings: Settings, *, scales: Sequence[bool], n_rows: int
+    ranks: Mapping[int, int],
+    settings: Settings,
+    groups: FactorGroups | None = None,
+    *,
+    scales: Sequence[bool],
+    n_rows: int,
 ) -> list[ClassCandidate]:
     """All candidates for factors of these ranks, on each of the scales; cheap ones first."""
-    ways = _ways(ranks, settings, n_rows)
+    ways = _ways(ranks, settings, groups or FactorGroups(0), n_rows)
     found = [ClassCandidate(ranked) for ranked in scales]
     for stage, several in enumerate(ways):
         for curve_settings, parent in several:
@@ -70,7 +76,7 @@ def class_candidates(
 
 
 def _ways(
-    ranks: Mapping[int, int], settings: Settings, n_rows: int
+    ranks: Mapping[int, int], settings: Settings, groups: FactorGroups, n_rows: int
 ) -> list[list[tuple[CurveSettings, CurveSettings | None]]]:
     """Settings of shared curves by stage of the race, each with the settings that it depends on.
 
@@ -85,13 +91,15 @@ def _ways(
     if settings.tol is not None:
         learned = replace(learned, tol=settings.tol)
     fixed = CurveSettings({}, min(settings.max_iter or FIXED_SWEEPS, FIXED_SWEEPS), learned=False)
-    orders = Orders(ranks if given else dict.fromkeys(ranks, LEARNED_RANK))
+    orders = Orders(ranks if given else groups.at_least_one(dict.fromkeys(ranks, LEARNED_RANK)))
     first = orders.up_to(2) if 2 in orders else orders
     early, learned_first = replace(fixed, ranks=dict(first)), replace(learned, ranks=dict(first))
     stages: list[list[Way]] = [[(early, None)], [(learned_first, None)], []]
     if not given and n_rows >= MORE_CURVES_ROWS:
-        stages[1].append((replace(fixed, ranks={2: MORE_CURVES}), early))
+        stages[1].append((replace(fixed, ranks=groups.at_least_one({2: MORE_CURVES})), early))
     if orders.highest > 2 and 2 in orders:
-        divided = dict(orders) if given else dict.fromkeys(orders, max(LEARNED_RANK // len(orders), 1))
+        divided = dict(orders)
+        if not given:
+            divided = groups.at_least_one(dict.fromkeys(orders, max(LEARNED_RANK // len(orders), 1)))
         stages[2].append((replace(learned, ranks=divided), learned_first))
     return stages

@@ -24,6 +24,7 @@ from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.search import Search, search
 from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, main_effects_job
 from ahofm.training.data import Data
+from ahofm.training.factor_groups import factor_groups
 from ahofm.training.members import copies_of, stack_in_words
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
@@ -74,7 +75,8 @@ class ClassProblems:
             ranked: class_columns(own, automatic, factor_prior, center=settings.center, counts=counts, ranked=ranked)
             for ranked in scales
         }
-        return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded) for ranked in scales})
+        groups = factor_groups(settings, data.encoder.names, places)
+        return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded, groups) for ranked in scales})
 
 
 def fit_classes(
@@ -108,7 +110,8 @@ def fit_classes(
     """
     begun = time.perf_counter()
     problems = ClassProblems.of(data, settings)
-    candidates = class_candidates(ranks, settings, scales=list(problems.by_scale), n_rows=data.n_rows)
+    groups = next(iter(problems.by_scale.values())).groups
+    candidates = class_candidates(ranks, settings, groups, scales=list(problems.by_scale), n_rows=data.n_rows)
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved=saved, deadline=deadline)
     scales = list(problems.by_scale)
     joint = {k: JointDesign.of(own.columns, own.coded) for k, own in problems.by_scale.items()}

@@ -22,13 +22,14 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.priors.base import FunctionPosterior, bounded
+from ahofm.priors.base import FunctionPosterior, bounded, decoupled, vanished
 from ahofm.priors.column import relative_stiffness
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.spline import SplinePrior
 from ahofm.shared_curves.class_rows import ClassRows, ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.polynomials import Polynomials, Variances
+from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning import COLUMN_JITTERS
 from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
 from ahofm.tuning.starts import START_STIFFNESS
@@ -73,12 +74,18 @@ class SharedFactors:
         columns: Sequence[ClassColumn],
         coded: Sequence[CodedColumn],
         starts: Sequence[Floats],
+        groups: FactorGroups | None = None,
     ) -> None:
-        """Curves with those values at the codes, (codes, factors) each, and no loadings yet."""
+        """Curves with those values at the codes, (codes, factors) each, and no loadings yet.
+
+        In factors whose groups a column is not in, it has no curve.
+        """
         self.ranks = dict(ranks)
+        self._left_out = None if groups is None else groups.all_left_out(ranks)
         self._columns, self._coded = columns, coded
-        self.columns = []
-        for column, start in zip(columns, starts, strict=True):
+        self.columns: list[SharedColumn] = []
+        for j, (column, given) in enumerate(zip(columns, starts, strict=True)):
+            start = given if self._left_out is None else np.where(self._left_out[j], 0.0, given)
             values = np.vstack([start, np.zeros((1, start.shape[1]))])
             lam = np.tile(column.priors.factors.initial_lam(1.0 / len(columns))[:, np.newaxis], start.shape[1])
             self.columns.append(SharedColumn(values, np.zeros_like(values), lam))
@@ -155,7 +162,12 @@ class SharedFactors:
             added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), working.weight)
             np.einsum("bff->bf", gram)[:, part] += coded.sums(added)
             rhs[:, part] -= coded.sums(less)
+        if self._left_out is not None:
+            gram, rhs = decoupled(gram, rhs, self._left_out[j])
         solved, estimated = _solved(column, gram, rhs, own.lam, working.fisher, learn=learn)
+        if self._left_out is not None:
+            solved = vanished(solved, self._left_out[j])
+            estimated = None if estimated is None else vanished(estimated, self._left_out[j])
         if column.priors.free:
             solved = bounded(solved, column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
         values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.factors import SharedFactors, random_curves
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
+from ahofm.training.factor_groups import FactorGroups
 from ahofm.training.runner import Job, Report
 from ahofm.tuning import REBUILD_SWEEPS, SETTLED_SWEEPS
 from ahofm.tuning.classes import (
@@ -63,10 +64,11 @@ class ClassProblem:
     rows: ClassRows
     columns: Sequence[ClassColumn]
     coded: Sequence[CodedColumn]
+    groups: FactorGroups | None = None
 
     def take(self, rows: NDArray[np.int64]) -> ClassProblem:
         """Some of the rows."""
-        return ClassProblem(self.rows.take(rows), self.columns, [own.take(rows) for own in self.coded])
+        return replace(self, rows=self.rows.take(rows), coded=[own.take(rows) for own in self.coded])
 
 
 @dataclass
@@ -147,7 +149,7 @@ def fit_factors(
     """
     rows, columns = problem.rows, problem.columns
     curves = random_curves(columns, sum(curve_settings.ranks.values()), np.random.default_rng(seed))
-    factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves)
+    factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves, problem.groups)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
     state = ClassState(start.mains.copy(), factors, start.eta + factors.eta())
     tempering = 0.0

@@ -50,6 +50,9 @@ class Settings:
     ridge: float = 0.01
     solver: Any = "auto"
     factor_prior: Any = "auto"
+    interaction_cst: Any = None
+    exclude: Any = None
+    monotonic_cst: Any = None
     effort: str = "balanced"
     time_budget: float | None = None
     tempering: float | str = "auto"

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.backends import Rows, loss_of
 from ahofm.columns.basis import Floats
@@ -51,6 +52,8 @@ class Objective:
         Penalty of each squared coefficient.
     total : float
         Sum of the rows' weights.
+    left_out : array of bool of shape (columns, factors), or None
+        Factors in which a column has no function.
     """
 
     rows: Rows
@@ -59,6 +62,12 @@ class Objective:
     lam: Floats
     total: float
     meter: Meter = field(default_factory=Meter)
+    left_out: NDArray[np.bool_] | None = None
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Whether each coefficient is free; the others stay what they are, zero."""
+        return np.tile(self.layout.free(self.left_out), self.family.n_eta)
 
     @property
     def size(self) -> int:
@@ -112,13 +121,18 @@ class Objective:
     def _penalised(self, sums: Sums, theta: Floats) -> tuple[float, Floats]:
         with quiet():  # far from the optimum an objective may be infinite, which solvers see
             shrinkage = self.lam * theta
-            gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
+            gradient = self._slopes(sums)
             return sums.value + 0.5 * float(shrinkage @ theta), gradient + shrinkage
+
+    def _slopes(self, sums: Sums) -> Floats:
+        """Of the loss by the coefficients; zero for those that are not free."""
+        found = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
+        return found if self.left_out is None else np.where(self.free, found, 0.0)
 
     def _batch_gradient(self, batch: Rows, weight: float, theta: Floats) -> Floats:
         begun = time.perf_counter()
         sums = batch.gradient(self.tables(theta), loss_of(self.family))
-        gradient = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
+        gradient = self._slopes(sums)
         self.meter.seconds += time.perf_counter() - begun
         self.meter.passes += batch.n_rows / self.rows.n_rows
         if weight == 0.0:

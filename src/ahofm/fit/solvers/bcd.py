@@ -70,15 +70,19 @@ def _dense(layout: Layout, column: int, *, main: bool = False) -> Floats:
     return part.at_codes(np.eye(part.size)) if part.shifted else np.asarray(part.values)
 
 
-def blocks_of(layout: Layout, by: Literal["column", "factor"]) -> Iterator[Block]:
-    """The blocks of one sweep."""
+def blocks_of(
+    layout: Layout, by: Literal["column", "factor"], left_out: NDArray[np.bool_] | None = None
+) -> Iterator[Block]:
+    """The blocks of one sweep, without the factors in which a column has no function."""
     columns = [j for j, part in enumerate(layout.mains) if part.size]
+    n_factors = layout.orders.n_factors
+    kept = np.ones((len(layout.mains), n_factors), dtype=bool) if left_out is None else ~left_out
     if by == "column":
-        yield from (Block(j, True, tuple(range(layout.orders.n_factors))) for j in columns)
+        yield from (Block(j, True, tuple(np.flatnonzero(kept[j]).tolist())) for j in columns)
         return
     yield from (Block(j, True, ()) for j in columns)
-    for factor in range(layout.orders.n_factors):
-        yield from (Block(j, False, (factor,)) for j in columns)
+    for factor in range(n_factors):
+        yield from (Block(j, False, (factor,)) for j in columns if kept[j, factor])
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class Bcd:
         """A sweep over all blocks: a pass each (two when steps must be checked), and one for the objective."""
         theta, value = state.theta.copy(), state.value
         for linear_predictor in range(objective.family.n_eta):
-            for block in blocks_of(objective.layout, self.blocks):
+            for block in blocks_of(objective.layout, self.blocks, objective.left_out):
                 theta, value = _update(objective, theta, value, linear_predictor, block)
         value, gradient = objective.value_and_gradient(theta)
         if not value < state.value:

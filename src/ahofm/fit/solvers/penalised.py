@@ -27,6 +27,7 @@ from ahofm.model import Layout, Model
 from ahofm.priors.df import smoothing_parameters_of
 from ahofm.rows import ArraySource, MappedSource, Source, fold
 from ahofm.training.data import Data
+from ahofm.training.factor_groups import factor_groups
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.splits import FITTED, VALIDATED
@@ -51,7 +52,13 @@ def fit_penalised(
     )
     layout = Layout.of(books, ranks, center=settings.center)
     lam = np.tile(layout.smoothing_parameters(smoothing_parameters, settings.ridge * data.total), inner.n_eta)
-    objective, validation = _objectives(data, layout, lam, settings)
+    varying = [j for j, book in enumerate(books) if book.size]
+    groups = factor_groups(settings, data.encoder.names, varying)
+    left_out = None
+    if groups.groups is not None and ranks:
+        left_out = np.ones((len(books), layout.orders.n_factors), dtype=bool)
+        left_out[varying] = groups.all_left_out(ranks)
+    objective, validation = _objectives(data, layout, lam, settings, left_out)
     solver = _solver(settings, validation)
     intercepts = inner.start(data.rows.y, data.rows.weight, data.rows.offset)
     start = random_start(objective, intercepts, data.encoder.names, settings.seed)
@@ -63,6 +70,7 @@ def fit_penalised(
         if len(known) == len(found):
             reference = objective.value(start) / objective.total
             start = np.concatenate(known)
+    start = np.where(objective.free, start, 0.0)
     ready = time.perf_counter()
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
@@ -95,13 +103,16 @@ def _dispersion(model: Model, data: Data) -> float:
     return float(data.rows.weight @ squares / data.rows.weight.sum())
 
 
-def _objectives(data: Data, layout: Layout, lam: Floats, settings: Settings) -> tuple[Objective, Objective | None]:
+def _objectives(
+    data: Data, layout: Layout, lam: Floats, settings: Settings, left_out: NDArray[np.bool_] | None
+) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on validation rows when the solver stops early."""
     backend = backend_of(settings.device)
     precision: Precision = "float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32"
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:
-        return Objective(backend.load(source, data.executor, precision), data.inner, layout, lam, total)
+        rows = backend.load(source, data.executor, precision)
+        return Objective(rows, data.inner, layout, lam, total, left_out=left_out)
 
     if settings.solver != "adam":
         return objective(data.source, lam, data.total), None

@@ -13,6 +13,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
+from ahofm.training.factor_groups import highest_order
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_FACTOR_PRIOR,
@@ -189,7 +190,8 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
     """Whether product factors are among the default candidates: no order was given, and the table is small enough."""
-    free = settings.order in (None, "auto") and settings.rank == "auto"
+    free = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
+    free = free and not settings.monotonic_cst and bool(problem.groups.of_order(3))
     few = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
     return free and few and problem.response.quadratic and not problem.refined
 

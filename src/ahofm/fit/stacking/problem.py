@@ -26,6 +26,7 @@ from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
+from ahofm.training.factor_groups import FactorGroups, factor_groups
 from ahofm.training.settings import Settings
 from ahofm.training.splits import given_parts
 from ahofm.training.validation import validation_split
@@ -108,7 +109,13 @@ class TrainingProblem:
         if isinstance(self.settings.rank, int):
             rank = self.settings.rank
         others = {} if all(candidate.product for candidate in candidates) else self.ranks
-        return replace(self, ranks={**others, PRODUCT: rank})
+        rank = self.groups.total_rank(PRODUCT, rank)
+        return replace(self, ranks={**others, PRODUCT: rank} if rank else dict(others))
+
+    @cached_property
+    def groups(self) -> FactorGroups:
+        """Columns of each factor, as positions among those that vary."""
+        return factor_groups(self.settings, self.data.encoder.names, self.columns)
 
     def take(self, rows: NDArray[np.int64]) -> TrainingProblem:
         """Some of the rows; codebooks and all priors stay those of all rows."""
@@ -218,6 +225,7 @@ class TrainingProblem:
             np.random.default_rng([settings.seed, stream, copy]),
             copy > 0,
             SerialExecutor(),
+            self.groups,
             schedule,
             growing=growing and settings.rank == "auto",
             surfaces=not self.refined,

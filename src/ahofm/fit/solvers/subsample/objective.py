@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.backends import Rows, loss_of
 from ahofm.columns import known_codes
@@ -23,7 +24,7 @@ from ahofm.families import Family
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Tables
-from ahofm.priors.base import Coefficients, FunctionPosterior, Prior
+from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, decoupled, vanished
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.posterior import ColumnPosterior
@@ -56,6 +57,8 @@ class CoefficientBlock:
         Added to the diagonal of ``gram`` in block solves.
     estimates_lam : bool
         Whether its smoothing parameters are estimated again.
+    left_out : bool array of shape (K,), optional
+        Factors in which the column has no function.
     """
 
     prior: Prior
@@ -70,6 +73,7 @@ class CoefficientBlock:
     mass: Floats
     damping: Floats
     estimates_lam: bool = True
+    left_out: NDArray[np.bool_] | None = None
 
     @property
     def basis(self) -> Floats:
@@ -101,7 +105,8 @@ class CoefficientBlock:
     def block_solve(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
         """Posterior of the block: minimum of the quadratic approximation with this gradient at the codes."""
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
-        return self.prior.solve(self.gram, rhs, self.lam)
+        found = self.prior.solve(self.gram, rhs, self.lam)
+        return found if self.left_out is None else vanished(found, self.left_out)
 
     def damped(self, at_codes: Floats, part: Coefficients) -> CoefficientBlock:
         """The same block with curvature added where a block solve moves a factor by more than its own root mean square.
@@ -143,6 +148,9 @@ def blocks_of_column(
         curvature = np.ascontiguousarray(gram[:, columns, columns])
         np.einsum("bff->bf", curvature)[...] += variance_curvature[:, columns]
         zeros = np.zeros((len(gram), columns.stop - columns.start))
+        slope, left_out = variance_slope[:, columns], None if columns.start == 0 else block.left_out
+        if left_out is not None:
+            curvature, slope = decoupled(curvature, slope, left_out)
         function = CoefficientBlock(
             prior,
             lam,
@@ -151,10 +159,11 @@ def blocks_of_column(
             columns,
             curvature,
             zeros,
-            variance_slope[:, columns],
+            slope,
             variance_curvature[:, columns],
             block.column.mass,
             zeros,
+            left_out=left_out,
         )
         found.append(replace(function, sample_values=function.values(part)))
     return found
@@ -282,6 +291,8 @@ class RefinementObjective:
         for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
             cost, cost_slope = function.variance_cost(part)
             slope = _take(slopes[k], function) / self.dispersion + cost_slope
+            if function.left_out is not None:
+                slope[:, function.left_out] = 0.0
             at_codes.append(slope)
             gradient[at] = function.gradient(slope, part)
             value += function.penalty(part) + cost

@@ -20,6 +20,7 @@ from ahofm.kernels.symmetric import symmetric
 from ahofm.model.coordinates import canonical_rotation
 from ahofm.orders import factors_of
 from ahofm.priors.column import ColumnPriors, relative_stiffness
+from ahofm.training.factor_groups import ColumnGroup, FactorGroups
 from ahofm.tuning import IDLE_FACTOR
 from ahofm.tuning.starts import (
     COVARIANCE_ROWS,
@@ -179,9 +180,10 @@ def add_factors(
     order: int,
     rank: int,
     rng: np.random.Generator,
-    spectrum: Callable[[int], Spectrum],
+    spectrum: Callable[[int, ColumnGroup], Spectrum],
     *,
     surfaces: bool,
+    groups: FactorGroups,
 ) -> None:
     """More factors of an order for all linear predictors.
 
@@ -191,24 +193,31 @@ def add_factors(
     columns : sequence of ColumnPriors
     order, rank : int
     rng : Generator
-    spectrum : function of k
-        Of the residuals of linear predictor k, for pairs.
+    spectrum : function of k and a group of columns
+        Of the residuals of linear predictor k with pairs of these columns.
     surfaces : bool
         Whether pairs of smooth columns have smoothing parameters of their own.
+    groups : FactorGroups
+        Columns of each factor.
     """
     state.end()
     response = state.response
     for k, linear_predictor in enumerate(state.linear_predictors):
         std = initial_std(state, k)
-        if order == 2:
-            most = np.inf if response.quadratic else 1.0
-            new = spectral_factors(columns, spectrum(k), rank, std, rng, most=most)
-        else:
-            new = random_factors(columns, rank, std, rng)
+        new = [np.zeros((column.start.shape[0], rank)) for column in columns]
+        for group, places in groups.places(order, rank):
+            own = [columns[j] for j in group]
+            if order == 2:
+                most = np.inf if response.quadratic else 1.0
+                found = spectral_factors(own, spectrum(k, group), len(places), std, rng, most=most)
+            else:
+                found = random_factors(own, len(places), std, rng)
+            for j, part in zip(group, found, strict=True):
+                new[j][:, places] = part
         if not response.quadratic:
             most = START_TERM_STD * std if order > 2 else np.inf
             new = limited_factors(columns, state.rows, k, order, new, most)
-        linear_predictor.widen(order, new)
+        linear_predictor.widen(order, new, groups.left_out(order, rank))
         if order == 2 and surfaces and linear_predictor.posterior.surfaces is None:
             linear_predictor.begin_surfaces(state.information(k), response.total)
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.backends import SweptPredictor
 from ahofm.columns.basis import Floats
@@ -158,16 +159,28 @@ class LinearPredictor:
         """The present posterior, immutable."""
         return replace(self.posterior, blocks=tuple(self.blocks))
 
-    def widen(self, order: int, start: Sequence[Floats]) -> None:
-        """Add factors of an order, the highest there is or the next, with those values."""
-        self.blocks = [block.widened(part) for block, part in zip(self.blocks, start, strict=True)]
+    def widen(self, order: int, start: Sequence[Floats], left_out: NDArray[np.bool_] | None = None) -> None:
+        """Add factors of an order, the highest there is or the next, with those values.
+
+        ``left_out`` (columns, rank): in which of them a column has no function.
+        """
+        rows: Sequence[Any] = [None] * len(start) if left_out is None else list(left_out)
+        parts = zip(self.blocks, start, rows, strict=True)
+        self.blocks = [block.widened(part, left_out=own) for block, part, own in parts]
         rank = self.posterior.ranks.get(order, 0) + start[0].shape[1]
         self.posterior = replace(self.posterior, ranks={**self.posterior.ranks, order: rank})
 
-    def widen_products(self, start: Sequence[Floats], constants: Floats, loadings: Floats) -> None:
+    def widen_products(
+        self,
+        start: Sequence[Floats],
+        constants: Floats,
+        loadings: Floats,
+        left_out: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Add product factors with functions ``start + constants``: (codes, rank) and (columns, rank)."""
-        parts = zip(self.blocks, start, constants, strict=True)
-        self.blocks = [block.widened(own, constant) for block, own, constant in parts]
+        rows: Sequence[Any] = [None] * len(start) if left_out is None else list(left_out)
+        parts = zip(self.blocks, start, constants, rows, strict=True)
+        self.blocks = [block.widened(own, constant, out) for block, own, constant, out in parts]
         ranks = {**self.posterior.ranks, PRODUCT: self.posterior.ranks.get(PRODUCT, 0) + len(loadings)}
         both = np.concatenate([self.posterior.loadings, loadings])
         self.posterior = replace(self.posterior, ranks=ranks, loadings=both)

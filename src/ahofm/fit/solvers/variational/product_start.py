@@ -12,6 +12,7 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import initial_std, random_factors
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors
+from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning.numerics import LEAST_PRODUCT_VARIANCE
 from ahofm.tuning.products import (
     LEAST_START_LOADING,
@@ -30,6 +31,7 @@ def add_products(
     rng: np.random.Generator,
     *,
     reweighted: bool,
+    groups: FactorGroups,
 ) -> None:
     """Add product factors to all linear predictors of a state.
 
@@ -44,11 +46,17 @@ def add_products(
     rng : Generator
     reweighted : bool
         Whether rows are randomly reweighted in the regression for the loadings.
+    groups : FactorGroups
+        Columns of each factor; the functions of the others are the constant one.
     """
     state.end()
     response = state.response
     for k, linear_predictor in enumerate(state.linear_predictors):
         functions, constants = _functions(columns, rank, rng)
+        left_out = groups.left_out(PRODUCT, rank)
+        if left_out is not None:
+            functions = [np.where(out, 0.0, own) for own, out in zip(functions, left_out, strict=True)]
+            constants = np.where(left_out, 1.0, constants)
         gradient = state.rows.gradient(k)
         if reweighted:
             gradient = gradient * rng.exponential(size=len(gradient))
@@ -59,7 +67,7 @@ def add_products(
         loadings = _loadings(products, gradient, response.weight / response.total, LEAST_START_LOADING * std)
         if not response.quadratic:
             loadings = _limited(state, k, functions, constants, loadings)
-        linear_predictor.widen_products(functions, constants, loadings)
+        linear_predictor.widen_products(functions, constants, loadings, left_out)
 
 
 def _functions(columns: Sequence[ColumnPriors], rank: int, rng: np.random.Generator) -> tuple[list[Floats], Floats]:

@@ -26,6 +26,7 @@ from ahofm.backends import (
     never,
 )
 from ahofm.columns import Codes
+from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import Spectrum, add_factors, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
@@ -38,6 +39,7 @@ from ahofm.orders import PRODUCT
 from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
+from ahofm.training.factor_groups import ColumnGroup, FactorGroups
 from ahofm.tuning import MORE_FACTORS_FROM, MOST_GROWTHS
 
 
@@ -50,7 +52,8 @@ class MainStage:
 
     state: VariationalState | None = None
     settled: bool = False
-    spectra: dict[int, Spectrum] = field(default_factory=dict)  # of the residuals, by linear predictor
+    # of the residuals, by linear predictor and group of columns
+    spectra: dict[tuple[int, ColumnGroup], Spectrum] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -85,6 +88,8 @@ class StagedFit:
         Called between columns; the fit ends there if it returns True, e.g. after a deadline.
     complete : bool
         Whether all stages came to their end.
+    groups : FactorGroups
+        Columns of each factor.
     main_tempering : function, optional
         Of main effects, where it is another one.
     main_stage : MainStage
@@ -100,6 +105,7 @@ class StagedFit:
     rng: np.random.Generator
     reweighted: bool
     executor: Executor
+    groups: FactorGroups
     schedule: Schedule = field(default_factory=Schedule)
     fits: list[Fit] = field(default_factory=list)
     posteriors: list[tuple[Posterior, ...]] = field(default_factory=list)
@@ -276,7 +282,7 @@ class StagedFit:
             if has_idle_factors(self._state):
                 break
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
-            found = [Spectrum.of(self.columns, self.codes, gradient) for gradient in gradients]
+            found = [self._spectrum_of(group, own) for own in gradients for group in self.groups.of_order(2)]
             if max(spectrum.n_found for spectrum in found) < MORE_FACTORS_FROM:
                 break
             before = self._state.copy()
@@ -294,22 +300,29 @@ class StagedFit:
     def _add_factors(self, order: int) -> None:
         if order == PRODUCT:
             rank, reweighted = self.ranks[order], self.reweighted
-            add_products(self._state, self.columns, self.codes, rank, self.rng, reweighted=reweighted)
+            add_products(
+                self._state, self.columns, self.codes, rank, self.rng, reweighted=reweighted, groups=self.groups
+            )
             return
         spectrum = partial(self._spectrum, first=len(self.fits) == 1)
-        add_factors(self._state, self.columns, order, self.ranks[order], self.rng, spectrum, surfaces=self.surfaces)
+        given = self._state, self.columns, order, self.ranks[order], self.rng, spectrum
+        add_factors(*given, surfaces=self.surfaces, groups=self.groups)
 
-    def _spectrum(self, k: int, first: bool) -> Spectrum:
+    def _spectrum(self, k: int, group: ColumnGroup, first: bool) -> Spectrum:
         """Of the residual's covariance with products of functions; that of main effects is made once for all fits."""
         gradient = self._state.rows.gradient(k)
         if self.reweighted:
             gradient = gradient * self.rng.exponential(size=len(gradient))
         if self.reweighted or not first:
-            return Spectrum.of(self.columns, self.codes, gradient)
+            return self._spectrum_of(group, gradient)
         with self._locked(self.main_stage.lock):
-            if k not in self.main_stage.spectra:
-                self.main_stage.spectra[k] = Spectrum.of(self.columns, self.codes, gradient)
-            return self.main_stage.spectra[k]
+            if (k, group) not in self.main_stage.spectra:
+                self.main_stage.spectra[k, group] = self._spectrum_of(group, gradient)
+            return self.main_stage.spectra[k, group]
+
+    def _spectrum_of(self, group: ColumnGroup, gradient: Floats) -> Spectrum:
+        codes = Codes(tuple(self.codes.columns[j] for j in group), tuple(self.codes.sizes[j] for j in group))
+        return Spectrum.of([self.columns[j] for j in group], codes, gradient)
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
         """The sweeps of a stage; whether the fit is to stop."""
