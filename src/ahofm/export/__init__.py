@@ -1,0 +1,5 @@
+"""A fitted model elsewhere: ONNX, SQL, scorers without dependencies, rating tables. All from one description of it."""
+
+from ahofm.export.programs import to_c, to_javascript, to_python
+
+__all__ = ["to_c", "to_javascript", "to_python"]

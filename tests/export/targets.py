@@ -1,0 +1,115 @@
+"""Every target as a function of an estimator, rows, an offset and a folder, that runs what was exported.
+
+Each returns means (n, outputs) and Shapley values (n, linear predictors, columns).
+"""
+
+import ctypes
+import importlib.util
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ahofm.export import to_c, to_javascript, to_python
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+NODE = shutil.which("node")
+
+
+def n_eta(model):
+    return model.model_.family.n_eta
+
+
+def python(model, X, offset, folder):
+    """The generated module, in this process."""
+    path = folder / "scorer.py"
+    path.write_text(to_python(model), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("scorer", path)
+    scorer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scorer)
+    mean = scorer.mean(X, offset)
+    parts = [scorer.contributions(X, k)[1] for k in range(n_eta(model))]
+    return mean.reshape(len(X), -1), np.stack(parts, axis=1)
+
+
+WRAPPER = """
+#include "model.h"
+#include <stddef.h>
+void score(const unit_cell *rows, int n, const double *offsets, double *means, double *parts) {
+    int i, k;
+    for (i = 0; i < n; i++) {
+        const unit_cell *row = rows + (size_t)i * UNIT_COLUMNS;
+        unit_predict(row, offsets ? offsets + (size_t)i * UNIT_LINEAR_PREDICTORS : NULL, means + (size_t)i * UNIT_MEANS);
+        for (k = 0; k < UNIT_LINEAR_PREDICTORS; k++)
+            unit_contributions(row, k, parts + ((size_t)i * UNIT_LINEAR_PREDICTORS + k) * UNIT_COLUMNS);
+    }
+}
+"""
+
+
+class Cell(ctypes.Structure):
+    """A cell of a row in C."""
+
+    _fields_ = (("number", ctypes.c_double), ("text", ctypes.c_char_p))
+
+
+def compiled(text, folder, *options):
+    """The shared library of a header."""
+    if COMPILER is None:
+        pytest.skip("needs a C compiler")
+    (folder / "model.h").write_text(text, encoding="utf-8")
+    (folder / "score.c").write_text(WRAPPER)
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-shared", "-fPIC", *options]
+    command = [COMPILER, *strict, "-o", str(folder / "score.so"), str(folder / "score.c"), "-lm"]
+    subprocess.run(command, check=True, timeout=120)
+    return ctypes.CDLL(str(folder / "score.so"))
+
+
+def c(model, X, offset, folder):
+    """The header, compiled with all warnings as errors."""
+    library = compiled(to_c(model, prefix="unit"), folder)
+    text = [not pd.api.types.is_numeric_dtype(column) for _, column in X.items()]
+    cells = (Cell * X.size)()
+    for at, value in enumerate(X.to_numpy(dtype=object).ravel().tolist()):
+        if text[at % X.shape[1]]:
+            cells[at].text = None if pd.isna(value) else value.encode()
+        else:
+            cells[at].number = value
+    k, several = n_eta(model), model.model_.family.n_eta > 1
+    means, parts = np.empty((len(X), k if several else 1)), np.empty((len(X), k, X.shape[1]))
+    pointer = ctypes.POINTER(ctypes.c_double)
+    shift = None if offset is None else np.ascontiguousarray(offset, dtype=np.float64).ctypes.data_as(pointer)
+    library.score(cells, len(X), shift, means.ctypes.data_as(pointer), parts.ctypes.data_as(pointer))
+    return means, parts
+
+
+RUNNER = """
+import { readFileSync } from "node:fs";
+import { predict, explain } from "./model.mjs";
+const { rows, offsets, count } = JSON.parse(readFileSync("rows.json", "utf8"));
+const found = rows.map((row, i) => [
+  [predict(row, offsets ? [offsets[i]] : []).mean].flat(),
+  Array.from({ length: count }, (_, k) => Object.values(explain(row, k).contributions)),
+]);
+console.log(JSON.stringify(found));
+"""
+
+
+def node(model, X, offset, folder):
+    """The ES module, in Node."""
+    if NODE is None:
+        pytest.skip("needs node")
+    (folder / "model.mjs").write_text(to_javascript(model), encoding="utf-8")
+    (folder / "run.mjs").write_text(RUNNER)
+    cells = [[None if pd.isna(value) else value for value in row] for row in X.to_numpy(dtype=object).tolist()]
+    given = {"rows": cells, "offsets": None if offset is None else offset.tolist(), "count": n_eta(model)}
+    (folder / "rows.json").write_text(json.dumps(given))
+    done = subprocess.run([NODE, "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    found = json.loads(done.stdout)
+    return np.array([row[0] for row in found]), np.array([row[1] for row in found])
+
+
+TARGETS = {target.__name__: target for target in (python, c, node)}
