@@ -11,7 +11,7 @@ import pytest
 import ahofm
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("columns", "estimators", "explain", "families", "fit", "inference", "model", "plot", "report", "rows")
+PACKAGES = ("columns", "estimators", "explain", "export", "families", "fit", "inference", "model", "plot", "report", "rows")
 PACKAGES += ("scale", "backends", "cost", "kernels", "priors", "shared_curves", "training")
 MODULES = ["ahofm", *(f"ahofm.{name}" for name in PACKAGES)]
 

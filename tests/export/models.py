@@ -29,7 +29,7 @@ def rows(n=N, seed=0):
             'o"rder': rng.integers(0, 15, n) / 4,
             "it's": rng.uniform(-1, 1, n),
             "hour": rng.uniform(0, 24, n),
-            "season": rng.choice(["dry", "wet", "o'dd \"ä\"", "-"], n).astype(object),
+            "season": rng.choice(["dry", "wet", 'o\'dd "ä"', "-"], n).astype(object),
             "zone": rng.choice([1.0, 2.0, 5.5, 7.0], n),
             "same": 3.0,
         }

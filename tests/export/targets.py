@@ -7,13 +7,16 @@ import ctypes
 import importlib.util
 import json
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from ahofm.export import to_c, to_javascript, to_python
+from ahofm.export import to_c, to_javascript, to_python, to_sql
+from tests.export.server import running_postgres
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NODE = shutil.which("node")
@@ -112,4 +115,70 @@ def node(model, X, offset, folder):
     return np.array([row[0] for row in found]), np.array([row[1] for row in found])
 
 
-TARGETS = {target.__name__: target for target in (python, c, node)}
+def statement(model, X, offset, dialect):
+    """The statement, and the rows it reads as a frame with a key."""
+    shift = None if offset is None else "the shift"
+    text = to_sql(model, table="the rows", dialect=dialect, keep=["id"], offset=shift, contributions=True)
+    data = X.assign(id=np.arange(len(X)))
+    return text, data if offset is None else data.assign(**{"the shift": offset})
+
+
+def results(model, X, columns, found):
+    """Means and Shapley values of rows that came in any order."""
+    own = model.model_
+    frame = pd.DataFrame(found, columns=columns).sort_values("id").reset_index(drop=True)
+    several = own.family.n_eta > 1
+    if several:
+        outputs = [f"probability {label}" for label in own.classes]
+    else:
+        outputs = ["prediction"] if own.classes is None else [f"probability {own.classes[1]}"]
+    endings = [f" ({label})" for label in own.classes] if several else [""]
+    if own.classes is not None:
+        assert frame["prediction"].tolist() == model.predict(X).tolist()
+    parts = [frame[[f"contribution {name}{ending}" for name in X]].to_numpy(dtype=float) for ending in endings]
+    return frame[outputs].to_numpy(dtype=float), np.stack(parts, axis=1)
+
+
+def sqlite(model, X, offset, folder):
+    """Python's own."""
+    text, data = statement(model, X, offset, "sqlite")
+    with closing(sqlite3.connect(":memory:")) as database:
+        data.to_sql("the rows", database, index=False)
+        try:
+            cursor = database.execute(text)
+        except sqlite3.OperationalError as error:
+            if "no such function" in str(error):
+                pytest.skip(f"this SQLite was built without mathematical functions: {error}")
+            raise
+        return results(model, X, [entry[0] for entry in cursor.description], cursor.fetchall())
+
+
+def duckdb(model, X, offset, folder):
+    """In this process; NaN and NULL are both missing."""
+    database = pytest.importorskip("duckdb")
+    text, data = statement(model, X, offset, "duckdb")
+    with database.connect(config={"threads": 1}) as connection:
+        connection.register("the rows", data)
+        found = connection.execute(text)
+        return results(model, X, [entry[0] for entry in found.description], found.fetchall())
+
+
+def postgres(model, X, offset, folder):
+    """A server that the first test starts."""
+    text, data = statement(model, X, offset, "postgres")
+    server = running_postgres()
+    columns = ", ".join(
+        f'"{name.replace(chr(34), 2 * chr(34))}" {"double precision" if pd.api.types.is_numeric_dtype(data[name]) else "text"}'
+        for name in data
+    )
+    data.to_csv(folder / "rows.csv", index=False, na_rep="\\N", lineterminator="\n")
+    script = f"""CREATE TEMPORARY TABLE "the rows" ({columns});
+\\copy "the rows" FROM '{folder / "rows.csv"}' WITH (FORMAT csv, HEADER, NULL '\\N')
+\\copy ({" ".join(text.split(chr(10)))}) TO '{folder / "found.csv"}' WITH (FORMAT csv, HEADER)
+"""
+    server(script)
+    frame = pd.read_csv(folder / "found.csv", float_precision="round_trip")
+    return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
+
+
+TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres)}

@@ -1,5 +1,6 @@
 """A fitted model elsewhere: ONNX, SQL, scorers without dependencies, rating tables. All from one description of it."""
 
 from ahofm.export.programs import to_c, to_javascript, to_python
+from ahofm.export.sql import to_sql
 
-__all__ = ["to_c", "to_javascript", "to_python"]
+__all__ = ["to_c", "to_javascript", "to_python", "to_sql"]

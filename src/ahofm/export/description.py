@@ -196,7 +196,7 @@ class Description:
         return tuple(f"probability {label}" for label in self.classes)
 
 
-def describe(model: Model, *, pure: bool = False) -> Description:
+def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> Description:
     """Write a model as plain arrays.
 
     Parameters
@@ -205,6 +205,8 @@ def describe(model: Model, *, pure: bool = False) -> Description:
     pure : bool, default False
         With functions of mean zero, which contributions need. A model that was fitted with ``center=False`` has more
         factors then.
+    mean : str, optional
+        How linear predictors become means; by default what the family says.
 
     Returns
     -------
@@ -217,7 +219,7 @@ def describe(model: Model, *, pure: bool = False) -> Description:
     """
     books = model.encoder.codebooks
     parts = [one.pure(books) if pure else one for one in model.linear_predictors]
-    mean = mean_name(model.family)
+    mean = mean or mean_name(model.family)
     wholes = [one.whole for one in parts]
     chosen, groups = _groups(wholes, [one.product_means for one in parts])
     columns = tuple(_column(book, j, wholes, chosen) for j, book in enumerate(books))

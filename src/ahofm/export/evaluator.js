@@ -33,7 +33,10 @@ function evaluator(model, packed) {
   // All functions of a column at a value: main effects of all linear predictors, then factors.
   function functions(j, value) {
     const curve = curves[j], absent = value === null || value === undefined || Number.isNaN(value);
-    if (curve.levels) return copied(curve.values, absent ? curve.levels.length : value < 0 ? curve.levels.length + 1 : value);
+    if (!curve.breaks) {  // levels, then the missing value, then what training did not have
+      const last = curve.values.shape[0] - 1;
+      return copied(curve.values, absent ? last - 1 : value < 0 ? last : value);
+    }
     if (absent) return copied(curve.missing, 0);
     const x = curve.period === null ? value : turn(value, curve.start, curve.period);
     const piece = breaksBelow(curve.breaks, x), [, powers, width] = curve.values.shape;
@@ -58,7 +61,7 @@ function evaluator(model, packed) {
   // The same for one linear predictor, with its pure main effect in front.
   function phi(p, j, value) {
     const own = functions(j, value);
-    let main = own[p.main];
+    let main = own[p.at];
     for (const { means, which, loadings } of p.groups) {
       if (means) which.forEach((at, f) => { main += (own[at] - means[j][f]) * means.reduce((w, m, k) => (k === j ? w : w * m[f]), loadings[f]); });
     }
@@ -93,7 +96,7 @@ function evaluator(model, packed) {
 
   function linearPredictor(p, all) {
     let eta = p.intercept;
-    for (const own of all) eta += own[p.main];
+    for (const own of all) eta += own[p.at];
     for (const { order, which, loadings, means } of p.groups) {
       which.forEach((at, f) => { eta += loadings[f] * symmetric(all.map((own) => own[at]), order, means); });
     }
@@ -128,7 +131,7 @@ function evaluator(model, packed) {
 
   // Linear predictor and Shapley values of a row.
   function explain(p, row) {
-    const all = row.map((value, j) => functions(j, value)), shares = all.map((own) => own[p.main]);
+    const all = row.map((value, j) => functions(j, value)), shares = all.map((own) => own[p.at]);
     for (const { order, which, loadings, means } of p.groups) {
       which.forEach((at, f) => {
         const values = all.map((own) => own[at]);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.export.description import Column, Description, Group, LevelColumn
 from ahofm.orders import PRODUCT
+
+EVALUATOR = Path(__file__).parent / "evaluator.js"
+"""Functions in JavaScript that evaluate what is packed: of the report page, and of modules."""
 
 
 @dataclass
@@ -48,7 +52,7 @@ def packed(description: Description, packer: Packer) -> dict[str, Any]:
         "linear_predictors": [
             {
                 "name": label,
-                "main": k,
+                "at": k,
                 "intercept": float(description.intercepts[k]),
                 "base": base(description, k),
                 "groups": [_group(group, k) for group in description.groups if group.loadings[k].any()],
@@ -67,7 +71,11 @@ def base(description: Description, k: int) -> float:
 
 def _group(group: Group, k: int) -> dict[str, Any]:
     which = np.flatnonzero(group.loadings[k])
-    found = {"order": group.order, "which": (group.first + which).tolist(), "loadings": group.loadings[k, which].tolist()}
+    found = {
+        "order": group.order,
+        "which": (group.first + which).tolist(),
+        "loadings": group.loadings[k, which].tolist(),
+    }
     if group.order == PRODUCT and group.means is not None:
         found["means"] = group.means[:, which].tolist()
     return found

@@ -14,7 +14,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.explain.arguments import Fitted, model_of
 from ahofm.export.description import Column, Description, Group, LevelColumn, NumberColumn, describe
-from ahofm.export.packed import Packer, base, packed
+from ahofm.export.packed import EVALUATOR, Packer, base, packed
 from ahofm.orders import PRODUCT
 
 _HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ def to_javascript(fitted: Fitted) -> str:
     return "\n".join(
         [
             f"// Written by ahofm {version('ahofm')}.",
-            (_HERE / "evaluator.js").read_text(encoding="utf-8"),
+            EVALUATOR.read_text(encoding="utf-8"),
             f"const model = {json.dumps(data)};",
             f'const own = evaluator(model, await numbers({{ bits: 64, data: "{numbers}" }}));',
             "",
@@ -141,7 +141,9 @@ def to_c(fitted: Fitted, *, prefix: str = "ahofm") -> str:
     ]
     if description.classes is not None:
         classes = ", ".join(json.dumps(label) for label in description.classes)
-        comment.append(f"Classes: {classes}" + ("" if len(description.labels) > 1 else "; the mean is that of the last"))
+        comment.append(
+            f"Classes: {classes}" + ("" if len(description.labels) > 1 else "; the mean is that of the last")
+        )
     guard = f"{prefix.upper()}_H"
     text = "\n".join(
         [
@@ -185,7 +187,10 @@ def _c_data(description: Description) -> str:
     lines += [_c_array("nodes", nodes), _c_array("weights", weights)]
     columns = [_c_column(column, j, lines) for j, column in enumerate(description.columns)]
     lines.append("static const ahofm_column ahofm_columns[] = {" + ",\n".join(columns) + "};")
-    groups = [_c_group(group, order, g, lines) for g, (group, order) in enumerate(zip(description.groups, orders, strict=True))]
+    groups = [
+        _c_group(group, order, g, lines)
+        for g, (group, order) in enumerate(zip(description.groups, orders, strict=True))
+    ]
     lines.append("static const ahofm_group ahofm_groups[] = {" + ",\n".join(groups or ["{0, 0, 0, NULL, NULL}"]) + "};")
     return "\n".join(lines)
 
@@ -201,7 +206,12 @@ def _c_column(column: Column, j: int, lines: list[str]) -> str:
         at, nodes = column, column.nodes
         fields: list[Any] = [0, len(at.breaks), at.values.shape[1], 0 if nodes is None else len(nodes.x)]
         fields += [repr(float(at.start)), repr(float(at.period or 0.0))]
-        fields += [put("places", at.breaks), put("scales", at.scales), put("shifts", at.shifts), put("values", at.values)]
+        fields += [
+            put("places", at.breaks),
+            put("scales", at.scales),
+            put("shifts", at.shifts),
+            put("values", at.values),
+        ]
         fields += [put("missing", at.missing), "NULL"]
         fields += ["NULL", "NULL"] if nodes is None else [put("node_places", nodes.x), put("node_values", nodes.values)]
         return "{" + ", ".join(map(str, [*fields, "NULL"])) + "}"

@@ -50,7 +50,7 @@ def linear_predictors(X: Any, offset: Any = None) -> Array:
     phi = _functions(X)
     eta = np.empty((phi.shape[1], len(MODEL["linear_predictors"])))
     for k, own in enumerate(MODEL["linear_predictors"]):
-        eta[:, k] = own["intercept"] + phi[:, :, own["main"]].sum(axis=0)
+        eta[:, k] = own["intercept"] + phi[:, :, own["at"]].sum(axis=0)
         for group in own["groups"]:
             values = phi[:, :, group["which"]]
             terms = values.prod(axis=0) if "means" in group else _symmetric(values, group["order"])
@@ -64,7 +64,7 @@ def linear_predictors(X: Any, offset: Any = None) -> Array:
 def contributions(X: Any, linear_predictor: int = 0) -> tuple[float, Array]:
     """A base, and Shapley values (n, columns): they add up to the linear predictor, without an offset."""
     phi, own = _functions(X), MODEL["linear_predictors"][linear_predictor]
-    found = phi[:, :, own["main"]].T.copy()
+    found = phi[:, :, own["at"]].T.copy()
     for group in own["groups"]:
         values, weights = phi[:, :, group["which"]], np.array(group["loadings"])
         if "means" in group:
@@ -125,7 +125,9 @@ def _evaluate(curve: dict[str, Any], name: str, column: Array) -> Array:
         last = len(place)  # missing; the next is neutral
         codes = [last if value is None or value != value else place.get(value, last + 1) for value in column.tolist()]
         return _array(curve["values"])[codes]
-    numbers = column if column.dtype.kind in "fiub" else [np.nan if value is None else value for value in column.tolist()]
+    numbers = (
+        column if column.dtype.kind in "fiub" else [np.nan if value is None else value for value in column.tolist()]
+    )
     x = np.asarray(numbers, dtype=np.float64)
     if np.isinf(x).any():
         raise ValueError(f"column {name!r} is infinite in row {int(np.argmax(np.isinf(x)))}")
