@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ahofm.export import to_c, to_javascript, to_python, to_sql
+from ahofm.export import to_c, to_javascript, to_onnx, to_python, to_sql
 from tests.export.server import running_postgres
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -177,8 +177,36 @@ def postgres(model, X, offset, folder):
 \\copy ({" ".join(text.split(chr(10)))}) TO '{folder / "found.csv"}' WITH (FORMAT csv, HEADER)
 """
     server(script)
-    frame = pd.read_csv(folder / "found.csv", float_precision="round_trip")
+    frame = pd.read_csv(folder / "found.csv")
     return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 
-TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres)}
+def feeds(X):
+    """Inputs of a graph: (n, 1) for each column, missing text as nothing."""
+    return {
+        name: (
+            column.to_numpy(dtype=np.float64)
+            if pd.api.types.is_numeric_dtype(column)
+            else column.astype(object).where(column.notna(), "").to_numpy()
+        ).reshape(-1, 1)
+        for name, column in X.items()
+    }
+
+
+def onnx(model, X, offset, folder):
+    """ONNX Runtime, in this process."""
+    runtime = pytest.importorskip("onnxruntime")
+    graph = to_onnx(model, contributions="columns", offset=offset is not None)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    given = feeds(X) if offset is None else feeds(X) | {"offset": offset.reshape(-1, 1)}
+    found = dict(zip([own.name for own in session.get_outputs()], session.run(None, given), strict=True))
+    if model.model_.classes is None:
+        return found["prediction"], found["contributions"]
+    assert found["label"].tolist() == model.predict(X).tolist()
+    several = n_eta(model) > 1
+    return found["probabilities"] if several else found["probabilities"][:, 1:], found["contributions"]
+
+
+TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres, onnx)}
