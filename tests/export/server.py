@@ -34,7 +34,7 @@ def _owner():
 
 @lru_cache(maxsize=1)
 def running_postgres():
-    """Start the server; a function that runs a script of psql."""
+    """Start the server; a function that runs a script of psql, and returns what it prints."""
     programs = _programs()
     if programs is None:
         pytest.skip("needs a PostgreSQL server: apt-get install postgresql")
@@ -67,5 +67,6 @@ def running_postgres():
         command = [programs / "psql", "-h", folder, "-U", "ahofm", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-q"]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
 
     return script

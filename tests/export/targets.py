@@ -5,6 +5,7 @@ Each returns means (n, outputs) and Shapley values (n, linear predictors, column
 
 import ctypes
 import importlib.util
+import io
 import json
 import shutil
 import sqlite3
@@ -174,10 +175,9 @@ def postgres(model, X, offset, folder):
     data.to_csv(folder / "rows.csv", index=False, na_rep="\\N", lineterminator="\n")
     script = f"""CREATE TEMPORARY TABLE "the rows" ({columns});
 \\copy "the rows" FROM '{folder / "rows.csv"}' WITH (FORMAT csv, HEADER, NULL '\\N')
-\\copy ({" ".join(text.split(chr(10)))}) TO '{folder / "found.csv"}' WITH (FORMAT csv, HEADER)
+COPY ({text}) TO STDOUT WITH (FORMAT csv, HEADER);
 """
-    server(script)
-    frame = pd.read_csv(folder / "found.csv")
+    frame = pd.read_csv(io.StringIO(server(script)))
     return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 

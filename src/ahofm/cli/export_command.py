@@ -37,7 +37,7 @@ def export(
     keep: Annotated[
         list[str] | None, typer.Option(help="sql: a column that the result has too. May be repeated.")
     ] = None,
-    offset: Annotated[str | None, typer.Option(help="sql, csv, xlsx: a column that is added to the linear predictor.")] = None,
+    offset: Annotated[str | None, typer.Option(help="sql, csv, xlsx: a column that is added to the linear predictor; onnx: one more input.")] = None,
     exposure: Annotated[str | None, typer.Option(help="sql, csv, xlsx: a column whose logarithm is added.")] = None,
     prefix: Annotated[str, typer.Option(help="c: what names begin with.")] = "ahofm",
     rows: Annotated[

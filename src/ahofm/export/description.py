@@ -80,6 +80,13 @@ class NumberColumn:
         """Whether any function differs from zero somewhere."""
         return bool(self.values.any() or self.missing.any() or (self.nodes is not None and self.nodes.values.any()))
 
+    @property
+    def varies(self) -> bool:
+        """Whether any function has different values."""
+        first = self.values[0, 0]
+        same = (self.values[:, 0] == first).all() and not self.values[:, 1:].any() and (self.missing == first).all()
+        return not same or self.nodes is not None
+
 
 @dataclass(frozen=True)
 class LevelColumn:
@@ -105,6 +112,11 @@ class LevelColumn:
     def used(self) -> bool:
         """Whether any function differs from zero somewhere."""
         return bool(self.values.any() or self.missing.any() or self.unseen.any())
+
+    @property
+    def varies(self) -> bool:
+        """Whether any function has different values."""
+        return bool((self.values != self.unseen).any() or (self.missing != self.unseen).any())
 
 
 Column: TypeAlias = NumberColumn | LevelColumn
@@ -183,6 +195,11 @@ class Description:
     def used(self) -> tuple[int, ...]:
         """Columns that have an effect."""
         return tuple(j for j, column in enumerate(self.columns) if column.used)
+
+    @cached_property
+    def varying(self) -> tuple[int, ...]:
+        """Columns whose value matters: product factors have constants of columns that do not vary."""
+        return tuple(j for j, column in enumerate(self.columns) if column.varies)
 
     def quadrature(self) -> tuple[Floats, Floats]:
         """Nodes and weights of integrals over (0, 1) that are exact for the Shapley values of product factors."""

@@ -260,7 +260,7 @@ class GraphWriter:
 
 def term_sets(description: Description) -> list[tuple[int, ...]]:
     """Sets of columns that have terms; ValueError where these are too many."""
-    used = description.used
+    used = description.varying
     orders = {1, *(group.order for group in description.groups if group.means is None)}
     if any(group.means is not None for group in description.groups):
         orders = set(range(1, len(used) + 1))
