@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 
-def _programs():
+def programs_of_postgres():
     """The newest server's folder of programs; Debian keeps them off the path."""
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else []
@@ -35,7 +35,7 @@ def _owner():
 @lru_cache(maxsize=1)
 def running_postgres():
     """Start the server; a function that runs a script of psql, and returns what it prints."""
-    programs = _programs()
+    programs = programs_of_postgres()
     if programs is None:
         pytest.skip("needs a PostgreSQL server: apt-get install postgresql")
     owner, folder = _owner(), Path(tempfile.mkdtemp(prefix="ahofm-pg-", dir="/tmp"))
