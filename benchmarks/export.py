@@ -58,7 +58,9 @@ CASES = {
     "seven classes, wine": Case("wine", lambda rows: AHOFMClassifier(**FAST).fit(rows.X, rows.y.astype(int))),
     "counts with offset, claims": Case(
         "claims",
-        lambda rows: AHOFMRegressor(family="poisson", order=2, **FAST).fit(rows.X, rows.y, offset=np.log(rows.exposure)),
+        lambda rows: AHOFMRegressor(family="poisson", order=2, **FAST).fit(
+            rows.X, rows.y, offset=np.log(rows.exposure)
+        ),
     ),
 }
 
@@ -75,7 +77,9 @@ def scored_rows(rows: Rows, learned: pd.DataFrame, n: int) -> tuple[pd.DataFrame
             far = rng.choice([low - (high - low), high + (high - low)], n)
             X[name] = np.where(missing, np.nan, np.where(odd, far, X[name].astype(np.float64)))
         else:
-            X[name] = pd.Series(np.where(missing, None, np.where(odd, "never seen", X[name].astype(object))), dtype=object)
+            X[name] = pd.Series(
+                np.where(missing, None, np.where(odd, "never seen", X[name].astype(object))), dtype=object
+            )
     return X, None if rows.exposure is None else np.log(rows.exposure[at])
 
 
@@ -111,7 +115,11 @@ def measure(folder: Path, n: int, repeats: int) -> Iterator[dict[str, Any]]:
         with tempfile.TemporaryDirectory() as place:
             model.save(Path(place) / "model.ahofm", uncertainty=False)
             size = (Path(place) / "model.ahofm").stat().st_size
-        shape = {"model": name, "columns": X.shape[1], "ranks": str(dict(model.model_.ranks)).replace("10000", "product")}
+        shape = {
+            "model": name,
+            "columns": X.shape[1],
+            "ranks": str(dict(model.model_.ranks)).replace("10000", "product"),
+        }
         yield shape | record("ahofm", native, native, n, size, 0.0, 0.0)
         for target, prepare in TARGETS.items():
             with tempfile.TemporaryDirectory() as place:
@@ -120,7 +128,11 @@ def measure(folder: Path, n: int, repeats: int) -> Iterator[dict[str, Any]]:
                     continue
                 found, own_parts = scored.run(), scored.contributions()
                 seconds = scored.seconds or best(scored.run, repeats)
-                errors = (error(found, mean), error(own_parts.reshape(n, -1), parts.reshape(n, -1))) if scored.exact else ("", "")
+                errors = (
+                    (error(found, mean), error(own_parts.reshape(n, -1), parts.reshape(n, -1)))
+                    if scored.exact
+                    else ("", "")
+                )
                 yield shape | record(target, seconds, native, n, scored.size, *errors)
 
 
@@ -144,7 +156,9 @@ def main() -> int:
     records = []
     for one in measure(given.data, 500 if given.quick else ROWS, 1 if given.quick else 3):
         records.append(one)
-        print("  ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in one.values()), flush=True)
+        print(
+            "  ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in one.values()), flush=True
+        )
     if not given.quick:
         keep("export", records, ["onnx", "onnxruntime", "duckdb", "interpret-core", "ebm2onnx"])
     own = [one for one in records if one["error_of_means"] != ""]

@@ -153,7 +153,7 @@ def c(model: Any, X: pd.DataFrame, offset: Floats | None, folder: Path, trained:
 
 RUNNER = """
 import { readFileSync, writeFileSync } from "node:fs";
-import { predict, explain, names } from "./model.mjs";
+import { predict, explain } from "./model.mjs";
 const { rows, offsets, count } = JSON.parse(readFileSync("rows.json", "utf8"));
 let best = Infinity, means;
 for (let round = 0; round < 3; round++) {
@@ -161,7 +161,7 @@ for (let round = 0; round < 3; round++) {
   means = rows.map((row, i) => [predict(row, offsets ? [offsets[i]] : []).mean].flat());
   best = Math.min(best, performance.now() - start);
 }
-const parts = rows.map((row) => Array.from({ length: count }, (_, k) => names.map((name) => explain(row, k).contributions[name])));
+const parts = rows.map((row) => Array.from({ length: count }, (_, k) => Object.values(explain(row, k).contributions)));
 writeFileSync("found.json", JSON.stringify({ means, parts, seconds: best / 1000 }));
 """
 
@@ -171,8 +171,7 @@ def node(model: Any, X: pd.DataFrame, offset: Floats | None, folder: Path, train
     if program is None:
         return None
     (folder / "model.mjs").write_text(to_javascript(model), encoding="utf-8")
-    (folder / "run.mjs").write_text(RUNNER.replace("names.map((name) => explain(row, k).contributions[name])",
-                                                   "Object.values(explain(row, k).contributions)"))
+    (folder / "run.mjs").write_text(RUNNER)
     cells = [[None if pd.isna(value) else value for value in row] for row in X.to_numpy(dtype=object).tolist()]
     given = {"rows": cells, "offsets": None if offset is None else offset.tolist(), "count": model.model_.family.n_eta}
     (folder / "rows.json").write_text(json.dumps(given))
@@ -184,9 +183,7 @@ def node(model: Any, X: pd.DataFrame, offset: Floats | None, folder: Path, train
 
 def statement(model: Any, offset: Floats | None, dialect: str, *, contributions: bool) -> str:
     shift = None if offset is None else "the shift"
-    return to_sql(
-        model, table="the rows", dialect=dialect, keep=["the id"], offset=shift, contributions=contributions
-    )
+    return to_sql(model, table="the rows", dialect=dialect, keep=["the id"], offset=shift, contributions=contributions)
 
 
 def keyed(X: pd.DataFrame, offset: Floats | None) -> pd.DataFrame:
@@ -250,6 +247,7 @@ def ebm(model: Any, X: pd.DataFrame, offset: Floats | None, folder: Path, traine
         return None
     rows = trained.X.astype(np.float64)
     fitted = ExplainableBoostingRegressor(n_jobs=1, max_rounds=500, outer_bags=4).fit(rows, trained.y)
+    fitted.classes_ = np.zeros(1)  # ebm2onnx 3.3 asks for classes of interactions of regressors, too
     graph = ebm2onnx.to_onnx(fitted, ebm2onnx.get_dtype_from_pandas(rows))
     session = session_of(graph)
     given = {own.name: X[own.name].to_numpy(np.float64) for own in session.get_inputs()}

@@ -13,8 +13,8 @@ from ahofm.export import rating_tables, to_c, to_javascript, to_onnx, to_python,
 from ahofm.export.means import mean_name
 from ahofm.families import Gamma, Gaussian, GaussianLocationScale, NegativeBinomial, Poisson, Quantile
 from ahofm.families.family import Family
-from tests.export.targets import TARGETS
 from tests.explain.models import random_model
+from tests.export.targets import TARGETS
 
 WRITERS = [to_python, to_c, to_javascript, to_onnx, to_sql]
 

@@ -15,9 +15,9 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.explain import contributions
 from ahofm.export import register_skl2onnx, to_c, to_javascript, to_onnx, to_python
 from ahofm.export.description import describe
+from tests.explain.models import random_model
 from tests.export.models import MAKERS, hard_rows
 from tests.export.targets import TARGETS, feeds
-from tests.explain.models import random_model
 
 ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
 
@@ -113,7 +113,9 @@ def test_the_scorer_needs_numpy_only(fitted, tmp_path):
     X = hard_rows()
     (tmp_path / "scorer.py").write_text(to_python(fitted("counts")), encoding="utf-8")
     run = "import sys, scorer; print(sorted({name.partition('.')[0] for name in sys.modules} & {'ahofm', 'scipy', 'pandas'}))"
-    done = subprocess.run([sys.executable, "-c", run], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", run], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
     assert len(X) == 60
 

@@ -41,8 +41,10 @@ def test_predictions_are_products(model):
     expected = np.full(len(X), found.base_mean)
     for table in found.tables:
         entry = dict(zip(table.levels, table.relative, strict=True))
-        keys = [tuple("missing" if pd.isna(v) else f"{v:.10g}" if isinstance(v, float) else v for v in row)
-                for row in X[list(table.columns)].to_numpy(dtype=object).tolist()]
+        keys = [
+            tuple("missing" if pd.isna(v) else f"{v:.10g}" if isinstance(v, float) else v for v in row)
+            for row in X[list(table.columns)].to_numpy(dtype=object).tolist()
+        ]
         expected *= [entry[key] for key in keys]
         assert entry[table.base] == pytest.approx(1.0)
     np.testing.assert_allclose(expected, model.predict(X), rtol=1e-9)
@@ -94,7 +96,9 @@ def test_files_hold_the_tables(model, tmp_path):
     book = openpyxl.load_workbook(tmp_path / "tables.xlsx")
     assert book.sheetnames[:4] == ["base", "age", "=type", "region_old"]
     assert book["base"]["B1"].value == pytest.approx(found.base_mean)
-    assert [row[4].value for row in book["age"].iter_rows(min_row=2)] == pytest.approx(found.tables[0].relative.tolist())
+    assert [row[4].value for row in book["age"].iter_rows(min_row=2)] == pytest.approx(
+        found.tables[0].relative.tolist()
+    )
     assert book["=type"]["A2"].value == "'-a"  # text, not a formula
     pair = found.tables[-1]
     assert book[book.sheetnames[4]]["B2"].value == pytest.approx(pair.relative[0])

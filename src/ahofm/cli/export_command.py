@@ -19,7 +19,15 @@ from ahofm.export import rating_tables, to_c, to_javascript, to_onnx, to_python,
 from ahofm.model import Model, load
 from ahofm.writing import replacing
 
-_ENDINGS = {"onnx": ".onnx", "sql": ".sql", "python": ".py", "c": ".h", "javascript": ".mjs", "csv": ".csv", "xlsx": ".xlsx"}
+_ENDINGS = {
+    "onnx": ".onnx",
+    "sql": ".sql",
+    "python": ".py",
+    "c": ".h",
+    "javascript": ".mjs",
+    "csv": ".csv",
+    "xlsx": ".xlsx",
+}
 
 
 @app.command()
@@ -32,12 +40,17 @@ def export(
     contributions: Annotated[
         bool, typer.Option("--contributions", help="onnx, sql: also a Shapley value for each column.")
     ] = False,
-    dialect: Annotated[str, typer.Option(help="sql: postgres, duckdb, sqlite, or another that sqlglot knows.")] = "postgres",
+    dialect: Annotated[
+        str, typer.Option(help="sql: postgres, duckdb, sqlite, or another that sqlglot knows.")
+    ] = "postgres",
     table: Annotated[str, typer.Option(help="sql: the table of the rows; schema.table is both.")] = "input",
     keep: Annotated[
         list[str] | None, typer.Option(help="sql: a column that the result has too. May be repeated.")
     ] = None,
-    offset: Annotated[str | None, typer.Option(help="sql, csv, xlsx: a column that is added to the linear predictor; onnx: one more input.")] = None,
+    offset: Annotated[
+        str | None,
+        typer.Option(help="sql, csv, xlsx: a column that is added to the linear predictor; onnx: one more input."),
+    ] = None,
     exposure: Annotated[str | None, typer.Option(help="sql, csv, xlsx: a column whose logarithm is added.")] = None,
     prefix: Annotated[str, typer.Option(help="c: what names begin with.")] = "ahofm",
     rows: Annotated[

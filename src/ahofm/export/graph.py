@@ -98,7 +98,12 @@ class GraphWriter:
             places = [*range(last), last]
             keys = [*column.levels, self.missing]
             return self.node(
-                "LabelEncoder", [cell], domain="ai.onnx.ml", keys_strings=keys, values_int64s=places, default_int64=last + 1
+                "LabelEncoder",
+                [cell],
+                domain="ai.onnx.ml",
+                keys_strings=keys,
+                values_int64s=places,
+                default_int64=last + 1,
             )
         if not last:
             return self.node("Cast", [self.node("Not", [self.node("IsNaN", [cell])])], to=7)
@@ -112,7 +117,9 @@ class GraphWriter:
     def _looked_up(self, lookup: Lookup, code: str, x: str | None) -> str:
         """Rows of the table by code, as polynomials in t by Horner's rule."""
         flat = self.node("Squeeze", [code, self._int(1)])
-        powers = [self.node("Gather", [self.constant(lookup.powers[:, m]), flat]) for m in range(lookup.powers.shape[1])]
+        powers = [
+            self.node("Gather", [self.constant(lookup.powers[:, m]), flat]) for m in range(lookup.powers.shape[1])
+        ]
         if x is None or len(powers) == 1:
             return powers[0]
         scaled = self.node("Mul", [x, self.node("Gather", [self.constant(lookup.scales), code])])
@@ -266,7 +273,9 @@ def term_sets(description: Description) -> list[tuple[int, ...]]:
         orders = set(range(1, len(used) + 1))
     count = sum(comb(len(used), order) for order in orders)
     if count > MAX_TERMS:
-        raise ValueError(f"{count} terms a row, more than {MAX_TERMS}: contributions='columns' has one number per column")
+        raise ValueError(
+            f"{count} terms a row, more than {MAX_TERMS}: contributions='columns' has one number per column"
+        )
     return [subset for order in sorted(orders) for subset in combinations(used, order)]
 
 

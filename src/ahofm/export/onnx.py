@@ -43,7 +43,12 @@ class _Nodes:
 
 
 def to_onnx(
-    fitted: Fitted, *, contributions: str | None = None, offset: bool = False, missing: str = "", opset: int = OPSETS[""]
+    fitted: Fitted,
+    *,
+    contributions: str | None = None,
+    offset: bool = False,
+    missing: str = "",
+    opset: int = OPSETS[""],
 ) -> Any:
     """Write a model as an ONNX graph in double precision.
 
@@ -155,7 +160,9 @@ class _Container:
 
     def node(self, kind: str, inputs: Sequence[str], domain: str = "", **attributes: Any) -> str:
         name = self.scope.get_unique_variable_name(f"ahofm_{kind}")
-        version_of = 2 if domain else {"Softmax": 13, "ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13, "Slice": 13}.get(kind)
+        version_of = (
+            2 if domain else {"Softmax": 13, "ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13, "Slice": 13}.get(kind)
+        )
         known = {} if version_of is None else {"op_version": version_of}
         own = self.scope.get_unique_operator_name(f"ahofm_{kind}")
         self.container.add_node(kind, list(inputs), [name], op_domain=domain, name=own, **known, **attributes)

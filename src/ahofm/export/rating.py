@@ -85,7 +85,17 @@ class RatingTables:
         path : str or path
             Of the file.
         """
-        head = ["column", "level", "second column", "second level", "base", "exposure", "observed", "fitted", self.scale]
+        head = [
+            "column",
+            "level",
+            "second column",
+            "second level",
+            "base",
+            "exposure",
+            "observed",
+            "fitted",
+            self.scale,
+        ]
         with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(head)
@@ -197,9 +207,7 @@ class _Bands:
             breaks = np.nextafter(book.edges[last[:-1]], np.inf)
             together = np.add.reduceat(mass, first)
             middle = np.add.reduceat(values * (mass / mass.sum()), first) / (together / mass.sum())
-            names = [
-                names[a] if a == b else f"{names[a]} to {names[b]}" for a, b in zip(first, last, strict=True)
-            ]
+            names = [names[a] if a == b else f"{names[a]} to {names[b]}" for a, b in zip(first, last, strict=True)]
             values, mass = np.where(first == last, values[first], middle), together
         if book.learns_missing:
             names, mass = [*names, "missing"], np.append(mass, book.missing_mass)
@@ -343,9 +351,7 @@ def _table(
     return RatingTable(names_of, levels, exposure, observed, fitted, relative, base)
 
 
-def _pair_exposure(
-    rows: _Rows | None, bands: Sequence[tuple[_Bands, int]], weights: Mapping[int, Floats]
-) -> Floats:
+def _pair_exposure(rows: _Rows | None, bands: Sequence[tuple[_Bands, int]], weights: Mapping[int, Floats]) -> Floats:
     """Without rows what a pair's cells hold is not known."""
     if rows is not None:
         return rows.sums(bands, rows.exposure)

@@ -225,7 +225,9 @@ class _Writer:
         column = self.description.columns[j]
         joins = f"{source}\nLEFT JOIN ahofm_curves_{j} ON c{j}_code = c{j}"
         if isinstance(column, LevelColumn):
-            terms = [self._horner(level_lookup(column), f"c{j}_", "0e0", f) for f in range(self.description.n_functions)]
+            terms = [
+                self._horner(level_lookup(column), f"c{j}_", "0e0", f) for f in range(self.description.n_functions)
+            ]
             return [(f"p{f}", own) for f, own in enumerate(terms)], joins
         parts = [(number_lookup(column), f"c{j}_")]
         if column.nodes is not None:

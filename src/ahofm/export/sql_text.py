@@ -90,7 +90,9 @@ def code(x: str, breaks: Floats) -> str:
         if low == high:
             return str(low)
         middle = (low + high) // 2
-        return f"CASE WHEN {x} < {number(breaks[middle])} THEN {between(low, middle)} ELSE {between(middle + 1, high)} END"
+        return (
+            f"CASE WHEN {x} < {number(breaks[middle])} THEN {between(low, middle)} ELSE {between(middle + 1, high)} END"
+        )
 
     return between(0, len(breaks))
 

@@ -88,7 +88,7 @@ def _text(value: str) -> str:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text.split(" to ")[0])
+        float(text.split(" to ", maxsplit=1)[0])
     except ValueError:
         return False
     return True
