@@ -9,16 +9,15 @@ import pytest
 
 import ahofm
 from ahofm.cli.app import run
-from tests.export.models import hard_rows, rows
+from tests.export.models import counts, hard_rows, rows
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, request):
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("export")
     with pytest.warns(UserWarning, match="constant"):
-        from tests.export.models import counts
-
-        counts().save(path / "model.ahofm", uncertainty=False)
+        model = counts()
+    model.save(path / "model.ahofm", uncertainty=False)
     return path
 
 

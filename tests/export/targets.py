@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from ahofm.export import to_c, to_javascript, to_onnx, to_python, to_sql
+from ahofm.export.sql_text import identifier
 from tests.export.server import running_postgres
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -46,7 +47,8 @@ void score(const unit_cell *rows, int n, const double *offsets, double *means, d
     int i, k;
     for (i = 0; i < n; i++) {
         const unit_cell *row = rows + (size_t)i * UNIT_COLUMNS;
-        unit_predict(row, offsets ? offsets + (size_t)i * UNIT_LINEAR_PREDICTORS : NULL, means + (size_t)i * UNIT_MEANS);
+        const double *shift = offsets ? offsets + (size_t)i * UNIT_LINEAR_PREDICTORS : NULL;
+        unit_predict(row, shift, means + (size_t)i * UNIT_MEANS);
         for (k = 0; k < UNIT_LINEAR_PREDICTORS; k++)
             unit_contributions(row, k, parts + ((size_t)i * UNIT_LINEAR_PREDICTORS + k) * UNIT_COLUMNS);
     }
@@ -168,10 +170,8 @@ def postgres(model, X, offset, folder):
     """A server that the first test starts."""
     text, data = statement(model, X, offset, "postgres")
     server = running_postgres()
-    columns = ", ".join(
-        f'"{name.replace(chr(34), 2 * chr(34))}" {"double precision" if pd.api.types.is_numeric_dtype(data[name]) else "text"}'
-        for name in data
-    )
+    types = {name: "double precision" if pd.api.types.is_numeric_dtype(data[name]) else "text" for name in data}
+    columns = ", ".join(f"{identifier(name)} {kind}" for name, kind in types.items())
     data.to_csv(folder / "rows.csv", index=False, na_rep="\\N", lineterminator="\n")
     script = f"""CREATE TEMPORARY TABLE "the rows" ({columns});
 \\copy "the rows" FROM '{folder / "rows.csv"}' WITH (FORMAT csv, HEADER, NULL '\\N')

@@ -14,6 +14,7 @@ from ahofm.export.means import mean_name
 from ahofm.families import Gamma, Gaussian, GaussianLocationScale, NegativeBinomial, Poisson, Quantile
 from ahofm.families.family import Family
 from tests.explain.models import random_model
+from tests.export.models import hard_rows
 from tests.export.targets import TARGETS
 
 WRITERS = [to_python, to_c, to_javascript, to_onnx, to_sql]
@@ -133,7 +134,7 @@ def test_statements_that_cannot_be_are_refused(fitted):
     with pytest.raises(ValueError, match="cannot be the name"):
         to_sql(model, table="")
     wide = random_model(3, {2: 560}, n_columns=2)
-    with pytest.raises(ValueError, match="postgres has up to 1600 columns in a .*: export it to duckdb"):
+    with pytest.raises(ValueError, match=r"postgres has up to 1600 columns in a .*: export it to duckdb"):
         to_sql(wide, dialect="postgres")
     assert to_sql(wide, dialect="duckdb")
 
@@ -185,7 +186,5 @@ def test_an_estimator_has_to_be_fitted(write):
 def test_infinite_numbers_are_refused_as_predict_does(fitted):
     scorer = {}
     exec(to_python(fitted("order_1")), scorer)
-    from tests.export.models import hard_rows
-
     with pytest.raises(ValueError, match="column 'wind' is infinite in row 2"):
         scorer["predict"](hard_rows().assign(wind=[1.0, 2.0, np.inf, *([0.0] * 57)]))

@@ -40,7 +40,7 @@ def test_predictions_are_products(model):
     assert found.scale == "relativity"
     expected = np.full(len(X), found.base_mean)
     for table in found.tables:
-        entry = dict(zip(table.levels, table.relative, strict=True))
+        entry = dict(zip(table.keys, table.relative, strict=True))
         keys = [
             tuple("missing" if pd.isna(v) else f"{v:.10g}" if isinstance(v, float) else v for v in row)
             for row in X[list(table.columns)].to_numpy(dtype=object).tolist()
@@ -58,7 +58,7 @@ def test_exposure_observed_and_fitted(model):
         there = table.exposure > 0
         assert (table.observed * table.exposure)[there].sum() == pytest.approx(y.sum())
     kind = found.tables[1]
-    at = kind.levels.index(("b",))
+    at = kind.keys.index(("b",))
     rows = (X["=type"] == "b").to_numpy()
     assert kind.exposure[at] == pytest.approx(exposure[rows].sum())
     assert kind.observed[at] == pytest.approx(y[rows].sum() / exposure[rows].sum())
@@ -73,12 +73,12 @@ def test_many_numbers_are_bands():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=500), "b": rng.normal(size=500)})
     model = AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, X["a"] ** 2)
-    found = rating_tables(model, most_levels=8)
+    found = rating_tables(model, max_bands=8)
     assert found.scale == "difference"
-    assert [len(table.levels) for table in found.tables] == [8, 8]
+    assert [len(table.keys) for table in found.tables] == [8, 8]
     assert found.tables[0].exposure.sum() == 500
     assert np.ptp(found.tables[0].exposure) < 20
-    nothing = rating_tables(model.model_, most_levels=8)
+    nothing = rating_tables(model.model_, max_bands=8)
     assert nothing.tables[0].observed is None
     assert nothing.tables[0].exposure.sum() == 500
 

@@ -1,6 +1,6 @@
 """A fitted model as plain arrays and text: what every export is written from, and all that it knows of a model.
 
-    eta_k = intercepts[k] + sum_j functions_j[k](x_j) + sum_groups sum_f loadings[k, f] e_d(functions_1f, ..., functions_pf)
+    eta_k = intercepts[k] + sum_j phi_jk(x_j) + sum_groups sum_f loadings[k, f] e_d(phi_1f(x_1), ..., phi_pf(x_p))
 
 The functions of a column are the main effects of all linear predictors, then the factors of all groups. Factors that
 linear predictors share are there once. In a group of product factors e_d is the product over all columns, of functions

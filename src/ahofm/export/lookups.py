@@ -1,4 +1,4 @@
-"""Columns as tables by code, for targets that look rows of numbers up: pieces, nodes, missing values and levels alike."""
+"""Columns as tables by code, for targets that look rows up: pieces, nodes, missing values and levels alike."""
 
 from __future__ import annotations
 

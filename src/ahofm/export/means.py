@@ -13,7 +13,7 @@ from ahofm.families.links import LINKS
 def mean_name(family: Family) -> str:
     """Find the function that makes means of linear predictors.
 
-    A family is compared with every link at linear predictors of all sizes, so that one of a user's own is found as well.
+    A family is compared with every link at linear predictors of all sizes: one of a user's own is found as well.
 
     Parameters
     ----------

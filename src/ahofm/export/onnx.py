@@ -52,8 +52,8 @@ def to_onnx(
 ) -> Any:
     """Write a model as an ONNX graph in double precision.
 
-    Inputs have the names of the columns and shape (n, 1): doubles, NaN where missing, or text. Values are interpolated as
-    ``predict`` does; levels that training did not have are neutral.
+    Inputs have the names of the columns and shape (n, 1): doubles, NaN where missing, or text. Values are interpolated
+    as ``predict`` does; levels that training did not have are neutral.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def to_onnx(
     found = _outputs(writer, "offset" if offset else None)
     kinds = {"prediction": (_DOUBLE, [None, 1]), "label": (_label_type(description), [None])}
     kinds["probabilities"] = (_DOUBLE, [None, len(description.classes or ())])
-    facts = {"columns": list(description.names), "linear_predictors": list(description.labels)}
+    facts: dict[str, Any] = {"columns": list(description.names), "linear_predictors": list(description.labels)}
     if contributions is not None:
         facts["bases"] = [base(description, k) for k in range(len(description.labels))]
         width = len(description.columns)
@@ -180,8 +180,8 @@ class _Container:
 def register_skl2onnx() -> None:
     """Teach skl2onnx the estimators, so that ``skl2onnx.to_onnx(Pipeline(...))`` converts them.
 
-    The estimator reads one matrix of numbers, or one input for each column, as the pipeline hands it over; predictions are
-    doubles.
+    The estimator reads one matrix of numbers, or one input for each column, as the pipeline hands it over; predictions
+    are doubles.
 
     Examples
     --------

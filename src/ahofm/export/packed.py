@@ -65,8 +65,8 @@ def packed(description: Description, packer: Packer) -> dict[str, Any]:
 def base(description: Description, k: int) -> float:
     """The linear predictor without columns: with the constants of its products."""
     products = [group for group in description.groups if group.means is not None]
-    constants = sum(float(group.loadings[k] @ np.prod(group.means, axis=0)) for group in products)  # type: ignore[arg-type]
-    return float(description.intercepts[k]) + constants
+    constants = [float(group.loadings[k] @ np.prod(np.asarray(group.means), axis=0)) for group in products]
+    return float(description.intercepts[k]) + sum(constants)
 
 
 def _group(group: Group, k: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Rating tables: what a level costs beside a base level, with the exposure, the observed and the fitted mean of its rows.
+"""Rating tables: what a level costs beside a base level, with exposure, observed and fitted mean of its rows.
 
-All are relative to one row, that of the base levels: a column's table is what changes when its value alone is another, a
-pair's table what two values change beyond that. So a prediction is the base times (or plus) an entry of every table, exactly
-where the model has no interactions of three and more columns and the tables have all pairs.
+All are relative to one row, that of the base levels: a column's table is what changes when its value alone is another,
+a pair's table what two values change beyond that. So a prediction is the base times (or plus) an entry of every table,
+exactly where the model has no interactions of three and more columns and the tables have all pairs.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RatingTable:
     ----------
     columns : tuple of str
         One name or two.
-    levels : tuple of tuple of str
-        What the rows of the table are: one text for each column.
+    keys : tuple of tuple of str
+        What the rows of the table are: a level, or a band of numbers, of each column.
     exposure : array of shape (rows,)
         Weight of the training rows, times their exposure where the offset is its logarithm.
     observed, fitted : arrays of shape (rows,), or None
@@ -51,7 +51,7 @@ class RatingTable:
     """
 
     columns: tuple[str, ...]
-    levels: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[str, ...], ...]
     exposure: Floats
     observed: Floats | None
     fitted: Floats | None
@@ -101,7 +101,7 @@ class RatingTables:
             writer.writerow(head)
             writer.writerow(["(base)", "", "", "", "", "", "", "", repr(self.base_mean)])
             for table in self.tables:
-                for at, levels in enumerate(table.levels):
+                for at, levels in enumerate(table.keys):
                     cells = [part for pair in zip(table.columns, levels, strict=True) for part in pair]
                     cells += [""] * (4 - len(cells))
                     numbers = [table.exposure[at], *(_at(own, at) for own in (table.observed, table.fitted))]
@@ -132,7 +132,7 @@ def rating_tables(
     offset: ArrayLike | None = None,
     base: Mapping[str, Any] | None = None,
     pairs: int | Sequence[tuple[str, str]] = 5,
-    most_levels: int = 20,
+    max_bands: int = 20,
 ) -> RatingTables:
     """Make rating tables of a model.
 
@@ -141,13 +141,13 @@ def rating_tables(
     fitted : estimator or model
         Fitted, of one linear predictor.
     X, y, sample_weight, offset : rows, optional
-        For exposure, observed and fitted means; by default those of training, where the estimator has them. Without rows
-        the exposure is the training weight that the model remembers.
+        For exposure, observed and fitted means; by default those of training, where the estimator has them. Without
+        rows the exposure is the training weight that the model remembers.
     base : dict of column to level, optional
         Base levels; by default those with the largest exposure.
     pairs : int or sequence of pairs of columns, default 5
         Pairs that have a table: so many of the strongest, or those that are named.
-    most_levels : int, default 20
+    max_bands : int, default 20
         Numbers with more distinct values are cut into so many bands of equal weight.
 
     Returns
@@ -171,7 +171,7 @@ def rating_tables(
         raise ValueError(f"rating tables are of one linear predictor, and the model has {model.family.n_eta}")
     link = mean_name(model.family)
     rows = _rows(fitted, model, X, y, sample_weight, offset, link)
-    places = [_Bands.of(book, most_levels) for book in model.encoder.codebooks]
+    places = [_Bands.of(book, max_bands) for book in model.encoder.codebooks]
     columns = {j: band for j, band in enumerate(places) if model.encoder.codebooks[j].size}
     weights = {j: band.mass if rows is None else rows.weight_of(band, j) for j, band in columns.items()}
     chosen = _base(model, columns, weights, base or {})
@@ -211,7 +211,8 @@ class _Bands:
             values, mass = np.where(first == last, values[first], middle), together
         if book.learns_missing:
             names, mass = [*names, "missing"], np.append(mass, book.missing_mass)
-            values = np.append(values.astype(object) if not plain else values, None if not plain else np.nan)
+            absent = np.array([np.nan]) if plain else np.array([None], dtype=object)
+            values = np.concatenate([values, absent])
         return cls(tuple(names), values, breaks, mass)
 
     def place(self, book: Codebook, column: NDArray[Any]) -> NDArray[np.intp]:
@@ -246,7 +247,7 @@ class _Rows:
             there &= own >= 0
             at = at * len(band.names) + np.maximum(own, 0)
         size = int(np.prod([len(band.names) for band, _ in bands]))
-        return np.bincount(at[there], weights=values[there], minlength=size)
+        return np.asarray(np.bincount(at[there], weights=values[there], minlength=size), dtype=np.float64)
 
 
 def _rows(
@@ -359,8 +360,8 @@ def _pair_exposure(rows: _Rows | None, bands: Sequence[tuple[_Bands, int]], weig
 
 
 def _pairs(model: Model, pairs: int | Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
-    if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
-        if pairs < 0:
+    if isinstance(pairs, int):
+        if isinstance(pairs, bool) or pairs < 0:
             raise ValueError(f"pairs must be a number of at least 0, or pairs of columns, got {pairs!r}")
         if model.order < 2 or pairs == 0:
             return []

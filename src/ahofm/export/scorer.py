@@ -21,7 +21,8 @@ def predict(X: Any, offset: Any = None) -> Array:
     found = mean(X, offset)
     if MODEL["classes"] is None:
         return found
-    return np.asarray(MODEL["classes"])[found.argmax(axis=1) if found.ndim == 2 else (found > 0.5).astype(int)]
+    likely = found.argmax(axis=1) if found.ndim == 2 else (found > 0.5).astype(int)
+    return np.asarray(np.asarray(MODEL["classes"])[likely])
 
 
 def predict_proba(X: Any, offset: Any = None) -> Array:
@@ -36,7 +37,7 @@ def mean(X: Any, offset: Any = None) -> Array:
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         if MODEL["mean"] == "softmax":
             odds = np.exp(eta - eta.max(axis=1, keepdims=True))
-            return odds / odds.sum(axis=1, keepdims=True)
+            return np.asarray(odds / odds.sum(axis=1, keepdims=True))
         first = eta[:, 0]
         if MODEL["mean"] == "log":
             return np.exp(first)
@@ -89,7 +90,7 @@ def _without_each(values: Array) -> Array:
 
 def _symmetric(values: Array, order: int) -> Array:
     """Elementary symmetric polynomial over the first axis."""
-    return _prefixes(values, order)[-1, order]
+    return np.asarray(_prefixes(values, order)[-1, order])
 
 
 def _prefixes(values: Array, degree: int) -> Array:
@@ -104,7 +105,7 @@ def _prefixes(values: Array, degree: int) -> Array:
 def _others(values: Array, order: int) -> Array:
     """Elementary symmetric polynomials, of one order less, of all entries but each: nothing is divided."""
     before, after = _prefixes(values, order - 1), _prefixes(values[::-1], order - 1)[::-1]
-    return np.sum([before[:-1, q] * after[1:, order - 1 - q] for q in range(order)], axis=0)
+    return np.asarray(np.sum([before[:-1, q] * after[1:, order - 1 - q] for q in range(order)], axis=0))
 
 
 def _functions(X: Any) -> Array:
@@ -123,7 +124,7 @@ def _evaluate(curve: dict[str, Any], name: str, column: Array) -> Array:
     if "levels" in curve:
         place = {level: k for k, level in enumerate(curve["levels"])}
         last = len(place)  # missing; the next is neutral
-        codes = [last if value is None or value != value else place.get(value, last + 1) for value in column.tolist()]
+        codes = [last if _absent(value) else place.get(value, last + 1) for value in column.tolist()]
         return _array(curve["values"])[codes]
     numbers = (
         column if column.dtype.kind in "fiub" else [np.nan if value is None else value for value in column.tolist()]
@@ -143,6 +144,10 @@ def _evaluate(curve: dict[str, Any], name: str, column: Array) -> Array:
     if curve["nodes"]:
         phi += _lines(np.array(curve["nodes"]["x"]), _array(curve["nodes"]["values"]), raw)
     return np.where(absent[:, np.newaxis], _array(curve["missing"]), phi)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
 
 
 def _lines(nodes: Array, values: Array, x: Array) -> Array:

@@ -1,39 +1,33 @@
 """A model as one SQL statement.
 
-The functions of every column are a table of constants, joined by the code of a value: its piece, its level, missing, unseen.
-The statement goes from column to column and carries, for every factor, the elementary symmetric polynomials of the
-columns so far. For contributions it goes once more, with those of all columns, and takes each column out again. Every step is
-materialised: databases would otherwise put the expression of one step into the next, and these grow with every column.
+The functions of every column are a table of constants, joined by the code of a value: its piece, its level, missing,
+unseen. The statement goes from column to column and carries, for every factor, the elementary symmetric polynomials of
+the columns so far. For contributions it goes once more, with those of all columns, and takes each column out again.
+Every step is materialised: databases would otherwise put the expression of one step into the next, and these grow with
+every column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from ahofm.explain.arguments import Fitted, model_of
-from ahofm.export.description import Column, Description, Group, LevelColumn, describe
-from ahofm.export.lookups import Lookup, level_lookup, node_lookup, number_lookup
+from ahofm.export.description import Group, describe
 from ahofm.export.packed import base
+from ahofm.export.sql_steps import DOUBLE, Steps
 from ahofm.export.sql_text import (
     DIALECTS,
-    Dialect,
-    code,
     exponential,
     identifier,
-    nonzero,
     number,
     text,
     total,
-    values,
     weighted,
 )
 from ahofm.export.sql_translate import translated
 from ahofm.orders import PRODUCT
-
-_DOUBLE = "DOUBLE PRECISION"
 
 
 def to_sql(
@@ -53,11 +47,11 @@ def to_sql(
     fitted : estimator or model
         Fitted.
     table : str or sequence of str, default "input"
-        Where the rows are: a table, or its schema and its name. It has the columns of training by their names; NULL and NaN
-        are missing.
+        Where the rows are: a table, or its schema and its name. It has the columns of training by their names; NULL and
+        NaN are missing.
     dialect : str, default "postgres"
-        "postgres", "duckdb" and "sqlite" are tested. Other names of sqlglot's dialects are translated by it, which needs
-        the package.
+        "postgres", "duckdb" and "sqlite" are tested. Other names of sqlglot's dialects are translated by it, which
+        needs the package.
     keep : sequence of str, optional
         Columns of the table that the result has too, e.g. a key; by default those of the model. Rows come in any order.
     offset : str, optional
@@ -102,33 +96,8 @@ def to_sql(
     return statement if dialect in DIALECTS else translated(statement, dialect)
 
 
-@dataclass
-class _Writer:
-    """Writes the steps of a statement one after another; ``steps`` are the common table expressions so far."""
-
-    description: Description
-    dialect: Dialect
-    kept: list[str]
-    contributions: bool
-    steps: list[str] = field(default_factory=list)
-
-    @property
-    def carried(self) -> list[str]:
-        """What every step hands on as it is: kept columns, numbers, codes, the offset."""
-        found = [f"k{at}" for at in range(len(self.kept))]
-        for j in self.description.used:
-            column = self.description.columns[j]
-            found += [f"c{j}"] if isinstance(column, LevelColumn) else [f"x{j}", f"c{j}"]
-            found += [f"h{j}"] if getattr(column, "nodes", None) is not None else []
-        return [*found, "shift"]
-
-    @property
-    def etas(self) -> list[str]:
-        return [f"eta{k}" for k in range(len(self.description.labels))]
-
-    @property
-    def shares(self) -> list[str]:
-        return [f"s{k}_{j}" for k in range(len(self.etas)) for j in self.description.used]
+class _Writer(Steps):
+    """Writes a whole statement."""
 
     def check_names(self) -> None:
         """Names of results that are too long, or there twice."""
@@ -141,126 +110,18 @@ class _Writer:
         if long:
             raise ValueError(f"{self.dialect.name} cuts names after {most} bytes, and {long[0]!r} is longer; rename it")
 
-    def step(self, name: str, columns: Sequence[tuple[str, str]], source: str) -> None:
-        """One more common table expression, of columns (name, expression)."""
-        most = self.dialect.most_columns
-        if most is not None and len(columns) > most:
-            raise ValueError(
-                f"{self.dialect.name} has up to {most} columns in a step, and this model needs {len(columns)}: "
-                "export it to duckdb, or fit with fewer factors (rank, n_members=1)"
-            )
-        chosen = ",\n  ".join(own if name_of == own else f"{own} AS {name_of}" for name_of, own in columns)
-        self.steps.append(f"{name} AS MATERIALIZED (SELECT\n  {chosen}\nFROM {source})")
-
-    def read(self, source: str, offset: str | None, exposure: str | None) -> None:
-        """Numbers, then codes."""
-        columns = self.description.columns
-        raw = [(f"k{at}", identifier(name)) for at, name in enumerate(self.kept)]
-        raw += [(f"x{j}", self._cell(columns[j])) for j in self.description.used]
-        raw.append(("shift", self._shift(offset, exposure)))
-        self.step("ahofm_input", raw, source)
-        coded = [(f"k{at}", f"k{at}") for at in range(len(self.kept))]
-        joins = ["ahofm_input"]
-        for j in self.description.used:
-            column = columns[j]
-            if isinstance(column, LevelColumn):
-                joins.append(f"LEFT JOIN ahofm_levels_{j} ON ahofm_levels_{j}.level = ahofm_input.x{j}")
-                last = len(column.levels)
-                coded.append((f"c{j}", f"CASE WHEN x{j} IS NULL THEN {last} ELSE COALESCE(code{j}, {last + 1}) END"))
-                self._put_levels(j, column)
-                self._put(f"ahofm_curves_{j}", level_lookup(column), f"c{j}_", "code")
-                continue
-            lookup, x = number_lookup(column), f"x{j}"
-            coded.append((x, f"COALESCE({x}, 0e0)"))
-            coded.append((f"c{j}", f"CASE WHEN {x} IS NULL THEN {lookup.missing} ELSE {code(x, lookup.breaks)} END"))
-            self._put(f"ahofm_curves_{j}", lookup, f"c{j}_", "code")
-            if column.nodes is not None:
-                lines = node_lookup(column.nodes)
-                coded.append((f"h{j}", f"CASE WHEN {x} IS NULL THEN {lines.missing} ELSE {code(x, lines.breaks)} END"))
-                self._put(f"ahofm_nodes_{j}", lines, f"h{j}_", "code")
-        self.step("ahofm_codes", [*coded, ("shift", "shift")], "\n".join(joins))
-
-    def _cell(self, column: Column) -> str:
-        name = identifier(column.name)
-        if column.text:
-            return f"CAST({name} AS TEXT)"
-        cast = f"CAST({name} AS {_DOUBLE})"
-        cell = f"NULLIF({cast}, CAST('NaN' AS {_DOUBLE}))" if self.dialect.has_nan else cast
-        period = getattr(column, "period", None)
-        return cell if period is None else self._turn(cell, getattr(column, "start", 0.0), period)
-
-    def _shift(self, offset: str | None, exposure: str | None) -> str:
-        given = [] if offset is None else [f"CAST({identifier(offset)} AS {_DOUBLE})"]
-        given += [] if exposure is None else [f"LN(CAST({identifier(exposure)} AS {_DOUBLE}))"]
-        return total(given) if given else f"CAST(0e0 AS {_DOUBLE})"
-
-    @staticmethod
-    def _turn(x: str, start: float, period: float) -> str:
-        """Share of a turn that has passed."""
-        whole = f"{x} - {number(period)} * FLOOR({x} / {number(period)})"
-        share = f"(({whole}) - {number(np.mod(start, period))}) / {number(period)}"
-        return f"{share} - FLOOR({share})"
-
-    def _put_levels(self, j: int, column: LevelColumn) -> None:
-        written = [text(level) if column.text else number(level) for level in column.levels]
-        rows = [[level, str(k)] for k, level in enumerate(written)] or [["NULL", "0"]]
-        names, types = ["level", f"code{j}"], ["TEXT" if column.text else _DOUBLE, None]
-        self.steps.append(values(f"ahofm_levels_{j}", names, rows, types))
-
-    def _put(self, name: str, lookup: Lookup, prefix: str, key: str) -> None:
-        """A table of constants: the code, scale and shift, and coefficients that are not all zero."""
-        which = np.argwhere(nonzero(lookup.powers))
-        names = [f"{prefix}{key}", f"{prefix}scale", f"{prefix}origin", *(f"{prefix}{m}_{f}" for m, f in which)]
-        rows = [
-            [str(k), *map(number, (lookup.scales[k], lookup.shifts[k], *lookup.powers[k][tuple(which.T)]))]
-            for k in range(len(lookup.scales))
-        ]
-        most = self.dialect.most_columns
-        if most is not None and len(names) > most:
-            raise ValueError(f"{self.dialect.name} has up to {most} columns in a table, and {name} needs {len(names)}")
-        self.steps.append(values(name, names, rows, [None, *([_DOUBLE] * (len(names) - 1))]))
-
-    def _joined(self, source: str, j: int) -> tuple[list[tuple[str, str]], str]:
-        """The functions of a column as columns of a step, and what the step reads."""
-        column = self.description.columns[j]
-        joins = f"{source}\nLEFT JOIN ahofm_curves_{j} ON c{j}_code = c{j}"
-        if isinstance(column, LevelColumn):
-            terms = [
-                self._horner(level_lookup(column), f"c{j}_", "0e0", f) for f in range(self.description.n_functions)
-            ]
-            return [(f"p{f}", own) for f, own in enumerate(terms)], joins
-        parts = [(number_lookup(column), f"c{j}_")]
-        if column.nodes is not None:
-            parts.append((node_lookup(column.nodes), f"h{j}_"))
-            joins += f"\nLEFT JOIN ahofm_nodes_{j} ON h{j}_code = h{j}"
-        found = []
-        for f in range(self.description.n_functions):
-            own = [self._horner(lookup, prefix, f"x{j}", f) for lookup, prefix in parts]
-            found.append((f"p{f}", " + ".join(own)))
-        return found, joins
-
-    @staticmethod
-    def _horner(lookup: Lookup, prefix: str, x: str, f: int) -> str:
-        t, found, there = f"({x} * {prefix}scale - {prefix}origin)", "", nonzero(lookup.powers)[:, f]
-        for m in range(len(there) - 1, -1, -1):
-            if found:
-                found = f"({found}) * {t}"
-            if there[m]:
-                found = f"{found} + {prefix}{m}_{f}" if found else f"{prefix}{m}_{f}"
-        return found or "0e0"
-
     # Forward: linear predictors
 
     def _states(self) -> list[tuple[str, str, str]]:
         """Names of states, their values before the first column, and after one more column."""
-        found = [(eta, f"CAST(0e0 AS {_DOUBLE})", f"{eta} + p{k}") for k, eta in enumerate(self.etas)]
+        found = [(eta, f"CAST(0e0 AS {DOUBLE})", f"{eta} + p{k}") for k, eta in enumerate(self.etas)]
         for g, group in enumerate(self.description.groups):
             for f in range(group.rank):
                 found += self._product_states(g, f) if group.order == PRODUCT else self._factor_states(g, f)
         return found
 
     def _factor_states(self, g: int, f: int) -> list[tuple[str, str, str]]:
-        group, zero = self.description.groups[g], f"CAST(0e0 AS {_DOUBLE})"
+        group, zero = self.description.groups[g], f"CAST(0e0 AS {DOUBLE})"
         own, name = f"p{group.first + f}", f"e{g}_{f}_"
         return [
             (f"{name}{q}", zero, f"{name}{q} + {own}" + (f" * {name}{q - 1}" if q > 1 else ""))
@@ -269,7 +130,7 @@ class _Writer:
 
     def _product_states(self, g: int, f: int) -> list[tuple[str, str, str]]:
         """The product; for contributions also, at each node, that of all factors but zeros, and how many zeros."""
-        own, one = f"p{self.description.groups[g].first + f}", f"CAST(1e0 AS {_DOUBLE})"
+        own, one = f"p{self.description.groups[g].first + f}", f"CAST(1e0 AS {DOUBLE})"
         found = [(f"e{g}_{f}", one, f"e{g}_{f} * {own}")]
         for q in range(len(self.description.quadrature()[0]) if self.contributions else 0):
             name, at = f"n{g}_{f}_{q}", f"g{g}_{f}_{q}"
@@ -316,7 +177,7 @@ class _Writer:
 
     def _functions(self, source: str, j: int) -> tuple[list[tuple[str, str]], str]:
         if j in self.description.used:
-            return self._joined(source, j)
+            return self.joined(source, j)
         return [(f"p{f}", "0e0") for f in range(self.description.n_functions)], source
 
     def _eta(self, k: int) -> str:
@@ -336,9 +197,11 @@ class _Writer:
         groups = self.description.groups
         states = [name for name, *_ in self._states() if not name.startswith("eta")]
         names = [(name, name) for name in [*self.carried, *self.etas, *states]]
-        source, done, due = "ahofm_etas", [], []
+        source = "ahofm_etas"
+        done: list[tuple[str, str]] = []
+        due: list[tuple[str, str]] = []
         for j in self.description.used:
-            functions, joined = self._joined(source, j)
+            functions, joined = self.joined(source, j)
             self.step(f"ahofm_again_{j}", [*names, *done, *due, *functions], joined)
             source, done = f"ahofm_again_{j}", [(name, name) for name, _ in [*done, *due]]
             if self._at_nodes(j):

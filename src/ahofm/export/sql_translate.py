@@ -37,7 +37,7 @@ def translated(statement: str, dialect: str) -> str:
     for step in tree.find_all(exp.CTE):
         step.set("materialized", None)  # a hint of PostgreSQL's
     try:
-        return tree.sql(dialect=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
+        return str(tree.sql(dialect=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE))
     except sqlglot.errors.UnsupportedError as error:
         said = str(error).splitlines()[0]
         raise ValueError(f"dialect={dialect!r} lacks what the statement needs: {said}; export to ONNX or C") from error

@@ -57,13 +57,13 @@ def write_workbook(path: Path, scale: str, base_mean: float, tables: Sequence[An
 def _column(table: Any, scale: str) -> list[list[Any]]:
     head = [_text(table.columns[0]), "exposure", "observed", "fitted", scale]
     parts = [table.exposure, table.observed, table.fitted, table.relative]
-    return [head, *([_text(own[0]), *(_number(part, at) for part in parts)] for at, own in enumerate(table.levels))]
+    return [head, *([_text(own[0]), *(_number(part, at) for part in parts)] for at, own in enumerate(table.keys))]
 
 
 def _grids(table: Any, scale: str) -> list[list[Any]]:
     """Rows are levels of the first column; one grid below another."""
-    first = list(dict.fromkeys(a for a, _ in table.levels))
-    second = list(dict.fromkeys(b for _, b in table.levels))
+    first = list(dict.fromkeys(a for a, _ in table.keys))
+    second = list(dict.fromkeys(b for _, b in table.keys))
     rows: list[list[Any]] = []
     parts = {scale: table.relative, "exposure": table.exposure, "observed": table.observed, "fitted": table.fitted}
     for name, part in parts.items():
