@@ -112,5 +112,16 @@ def test_what_is_refused(model, fitted):
         rating_tables(model, base={"=type": "x"})
     with pytest.raises(ValueError, match="X without y"):
         rating_tables(model, claims()[0])
+    with pytest.raises(ValueError, match="pairs must be pairs of different columns"):
+        rating_tables(model, pairs=[("age", "age")])
     with pytest.raises(ValueError, match="pairs must be a number of at least 0"):
         rating_tables(model, pairs=-1)
+
+
+def test_a_pair_without_an_interaction_changes_nothing():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.integers(0, 4, 200), "b": rng.integers(0, 3, 200)})
+    model = AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, X["a"] + X["b"] ** 2)
+    pair = rating_tables(model, pairs=[("a", "b")]).tables[-1]
+    assert np.abs(pair.relative).max() < 1e-12
+    assert pair.exposure.sum() == 200

@@ -20,7 +20,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
 from ahofm.explain import top_interactions
-from ahofm.explain.arguments import Fitted, columns_of, model_of, training_of
+from ahofm.explain.arguments import Fitted, column_of, model_of, training_of
 from ahofm.export.means import mean_name
 from ahofm.export.workbook import write_workbook
 from ahofm.model import Model
@@ -164,7 +164,7 @@ def rating_tables(
     >>> from ahofm.export import rating_tables
     >>> found = rating_tables(model, pairs=1)
     >>> found.scale, [table.columns for table in found.tables]
-    ('difference', [('wind',), ('rain',), ('sun',), ('wind', 'rain')])
+    ('difference', [('wind',), ('rain',), ('sun',), ('rain', 'sun')])
     """
     model = model_of(fitted)
     if model.family.n_eta > 1:
@@ -285,7 +285,7 @@ def _base(
     sizes = {j: len(columns[j].names) - model.encoder.codebooks[j].learns_missing for j in columns}
     chosen = {j: int(np.argmax(weights[j][: sizes[j]])) for j in columns}  # a missing value is no base by itself
     for name, level in given.items():
-        (j,) = columns_of(model, name)
+        j = column_of(model, name)
         if j not in columns:
             raise ValueError(f"base: column {name!r} is constant and has no table")
         band = columns[j]
@@ -368,7 +368,7 @@ def _pairs(model: Model, pairs: int | Sequence[tuple[str, str]]) -> list[tuple[i
         names = list(model.encoder.names)
         found = top_interactions(model, int(pairs), order=2).terms
         return [(names.index(a), names.index(b)) for a, b in found]
-    chosen = [columns_of(model, pair) for pair in pairs]
-    if any(len(pair) != 2 for pair in chosen):
-        raise ValueError(f"pairs must be pairs of columns, got {pairs!r}")
+    chosen = [tuple(column_of(model, name) for name in pair) for pair in pairs]
+    if any(len(pair) != 2 or pair[0] == pair[1] for pair in chosen):
+        raise ValueError(f"pairs must be pairs of different columns, got {pairs!r}")
     return [(pair[0], pair[1]) for pair in chosen]
