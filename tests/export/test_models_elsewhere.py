@@ -12,6 +12,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.explain import contributions, shapley_values
 from ahofm.export import register_skl2onnx, to_c, to_javascript, to_onnx, to_python
@@ -20,6 +21,7 @@ from ahofm.orders import PRODUCT
 from tests.explain.models import random_model
 from tests.export.models import MAKERS, hard_rows
 from tests.export.targets import TARGETS, feeds
+from tests.golden.models import kept, rows_of
 
 ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
 
@@ -50,6 +52,20 @@ def test_pipelines_are_converted(classes):
         return
     assert found[0].tolist() == pipeline.predict(new).tolist()
     np.testing.assert_allclose(found[1], pipeline.predict_proba(new), rtol=1e-9)
+
+
+def test_a_pipeline_with_text_has_an_input_for_each_column(fitted):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    types = skl2onnx.common.data_types
+    register_skl2onnx()
+    model, X = fitted("counts"), hard_rows()
+    number, text = types.DoubleTensorType([None, 1]), types.StringTensorType([None, 1])
+    kinds = [number if pd.api.types.is_numeric_dtype(X[name]) else text for name in X]
+    plain = [(f"input_{at}", kind) for at, kind in enumerate(kinds)]  # names that skl2onnx leaves as they are
+    graph = skl2onnx.to_onnx(model, initial_types=plain)
+    given = dict(zip([name for name, _ in plain], feeds(X).values(), strict=True))
+    (found,) = session_of(graph).run(None, given)
+    np.testing.assert_allclose(found[:, 0], model.predict(X), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["order_1", "order_2", "order_3", "products", "three_classes"])
@@ -146,6 +162,14 @@ def test_mlflow_keeps_predictions(fitted, tmp_path, monkeypatch):
     sklearn.save_model(model, str(tmp_path / "model"), pip_requirements=["ahofm"], serialization_format="cloudpickle")
     again = sklearn.load_model(str(tmp_path / "model"))
     assert (again.predict(hard_rows()) == model.predict(hard_rows())).all()
+
+
+@pytest.mark.parametrize("path", kept(), ids=lambda path: path.stem)
+def test_files_of_every_version_are_exported(path):
+    X, eta = rows_of(path)
+    scorer = {}
+    exec(to_python(ahofm.load(path)), scorer)
+    np.testing.assert_allclose(scorer["linear_predictors"](X)[:, 0], eta, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", MAKERS)
