@@ -11,7 +11,7 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.explain.contributions import MAX_TERMS
-from ahofm.export.description import Description, LevelColumn, NumberColumn
+from ahofm.export.description import Description, LevelColumn
 from ahofm.export.lookups import Lookup, level_lookup, node_lookup, number_lookup
 from ahofm.orders import PRODUCT
 
@@ -277,8 +277,3 @@ def term_sets(description: Description) -> list[tuple[int, ...]]:
             f"{count} terms a row, more than {MAX_TERMS}: contributions='columns' has one number per column"
         )
     return [subset for order in sorted(orders) for subset in combinations(used, order)]
-
-
-def is_number(column: NumberColumn | LevelColumn) -> bool:
-    """Whether cells are numbers."""
-    return not column.text
