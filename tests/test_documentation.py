@@ -73,7 +73,9 @@ def test_what_newcomers_are_told_works(code, newcomer, tmp_path, monkeypatch):
 
 
 COMMANDS = {
-    page.name: re.findall(r"^ahofm (?!demo)(.*?)(?:  #.*)?$", page.read_text(), flags=re.MULTILINE)  # make demo runs it
+    page.relative_to(ROOT).as_posix(): re.findall(
+        r"^ahofm (?!demo)(.*?)(?:  #.*)?$", page.read_text(), flags=re.MULTILINE
+    )  # make demo runs it
     for page in PAGES
 }
 

@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -22,8 +21,10 @@ def programs_of_postgres() -> Path | None:
     return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "pg_ctl").exists()), None)
 
 
-def _owner() -> pwd.struct_passwd | None:
+def _owner() -> Any:
     """PostgreSQL refuses to run as root: another user that is there, or None for this one."""
+    import pwd  # noqa: PLC0415 - Windows has none
+
     if os.getuid() != 0:
         return None
     for name in ("postgres", "nobody"):
