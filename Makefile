@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe test-browser docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -35,6 +35,7 @@ help:
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
 	@echo "make bench-scale                      20,000,000 rows from disk, and Dask workers (a quarter of an hour, 2.4 GB of disk)"
 	@echo "make bench-predict rows per second of predictions, against LightGBM and EBM"
+	@echo "make bench-export DATA=folder         exports against predict: errors, rows per second, sizes (a quarter of an hour)"
 	@echo "make bench-paper-recipe DATA=folder   the paper's recipe on four of its data sets"
 	@echo "make paper DATA=folder                every experiment of the paper, and peers: hours; goes on where it was stopped"
 	@echo "make paper-quick                      a small version of it, in minutes (benchmarks/results/quick/)"
@@ -178,6 +179,11 @@ bench-many-rows: $(VENV)/installed-bench
 bench-scale: $(VENV)/installed-bench
 	$(VENV)/bin/python -m pip install --quiet --editable '.[scale]'
 	$(VENV)/bin/python -m benchmarks.scale
+
+bench-export: $(VENV)/installed-bench $(VENV)/installed-dev
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m pip install --quiet --no-deps ebm2onnx
+	$(VENV)/bin/python -m benchmarks.export $(DATA)
 
 bench-paper-recipe: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where airfoil.csv, concrete.csv, energy.csv and yacht.csv are: DATA=folder"; exit 1; }

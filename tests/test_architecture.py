@@ -32,6 +32,7 @@ FLOW = [
     "estimators",
     "explain",
     "plot",
+    "export",
     "report",
     "cli",
 ]

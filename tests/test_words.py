@@ -12,7 +12,7 @@ import ahofm
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("columns", "estimators", "explain", "families", "fit", "inference", "model", "plot", "report", "rows")
-PACKAGES += ("scale", "backends", "cost", "kernels", "priors", "shared_curves", "training")
+PACKAGES += ("export", "scale", "backends", "cost", "kernels", "priors", "shared_curves", "training")
 MODULES = ["ahofm", *(f"ahofm.{name}" for name in PACKAGES)]
 
 # What is said now is in docs/glossary.md.

@@ -28,7 +28,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of
 def run(arguments: Sequence[str]) -> int:
     """Run a command: 0, or 2 and a line about what is wrong, or 130 and one about what is there after an interrupt."""
     import ahofm.cli.fit_command  # isort: skip # noqa: PLC0415 - commands register themselves, in the order of the help
-    import ahofm.cli.commands  # noqa: F401, PLC0415
+    import ahofm.cli.commands  # noqa: PLC0415
+    import ahofm.cli.export_command  # noqa: F401, PLC0415
 
     debug = "--debug" in arguments
     try:  # not by app(...), which takes an interrupt for an exit code of its own

@@ -114,6 +114,11 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.checkpoint = checkpoint
         self.warm_start = warm_start
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Training rows that a file left out are None."""
+        rows = state.get("training_")
+        super().__setstate__({**state, "training_": None} if isinstance(rows, TrainingRows) and rows.gone else state)
+
     @obeys_n_jobs
     def forecast(
         self,

@@ -66,6 +66,15 @@ class TrainingRows:
         """None in a pickle."""
         return _no_rows, ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing, for files that do not ask ``__reduce__`` (skops): no training rows in them either."""
+        return {}
+
+    @property
+    def gone(self) -> bool:
+        """Whether it came from such a file."""
+        return "table" not in vars(self)
+
 
 def _no_rows() -> None:
     return None

@@ -337,18 +337,18 @@ class Predictor:
 
     def tables(self, books: Sequence[Codebook]) -> Tables:
         """At the codes, as a kernel evaluates them."""
-        return self._whole.functions(books)
+        return self.whole.functions(books)
 
     def curves(self, books: Sequence[Codebook]) -> Curves:
         """At true values."""
-        whole = self._whole
+        whole = self.whole
         columns = (
             column_curves(book, whole.coef[j], whole.centring[j], whole.at_neutral(j)) for j, book in enumerate(books)
         )
         return Curves(whole.intercept, self.orders, tuple(columns), self.loadings, self.product_means)
 
     @property
-    def _whole(self) -> Predictor:
+    def whole(self) -> Predictor:
         """With functions ``m + phi`` in place of phi, less the constant and main effects of the whole products."""
         means = self.product_means
         if means is None:

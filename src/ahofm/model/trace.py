@@ -163,6 +163,14 @@ class Trace:
     seconds: Mapping[str, float] = field(default_factory=dict)
     damped: int = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The reason as its text: members of an enumeration cannot be made anew by readers such as skops."""
+        return {**vars(self), "reason": self.reason.value}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The reason as a text, or as earlier pickles have it."""
+        vars(self).update({**state, "reason": Reason(state["reason"])})
+
     @property
     def n_iter(self) -> int:
         """Iterations made."""

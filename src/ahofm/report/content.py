@@ -16,12 +16,18 @@ from ahofm.estimators import TrainingRows
 from ahofm.explain import effect, summary, top_interactions, variance_shares
 from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.summary import p_text
+from ahofm.export.description import describe
+from ahofm.export.means import mean_name
+from ahofm.export.packed import Packer, packed
+from ahofm.families import Family
 from ahofm.model import Model
 from ahofm.model.scores import pit
 from ahofm.orders import order_name
-from ahofm.report.model import Packer, mean_function, packed_model
 
 _POINTS, _TOP, _ROWS, _DOTS = 60, 30, 12, 600
+
+_MOST_BYTES = 2_500_000
+"""Of numbers in double precision; more of them are kept in single precision."""
 
 NEGLIGIBLE = 1e-6
 """Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
@@ -36,7 +42,8 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
     labels = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     shares = [variance_shares(model, linear_predictor=label) for label in labels]
     packer = Packer()
-    linear_predictors = packed_model(model, packer)
+    evaluated = packed(describe(model, pure=True, mean=_mean(model.family)), packer)
+    linear_predictors = evaluated["linear_predictors"]
     for label, one, own in zip(labels, linear_predictors, shares, strict=True):
         tops = top_interactions(model, _TOP, linear_predictor=label) if model.order > 1 else None
         names = list(model.encoder.names)
@@ -53,7 +60,9 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
         "title": title,
         "target": target,
         "family": repr(model.family),
-        "mean": mean_function(model.family),
+        "mean": evaluated["mean"],
+        "quadrature": evaluated["quadrature"],
+        "curves": [{name: part for name, part in own.items() if name != "levels"} for own in evaluated["curves"]],
         "classes": None if model.classes is None else [str(label) for label in model.classes],
         "facts": _facts(model, told, max(order for own in shares for order in _orders(own.orders))),
         "columns": [_column(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
@@ -71,8 +80,16 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
             "version": version("ahofm"),
         },
         "warnings": list(told.warnings),
-        "numbers": packer.text(),
+        "numbers": packer.text(_MOST_BYTES),
     }
+
+
+def _mean(family: Family) -> str:
+    """Of a family of a user's own with another mean, the page shows the linear predictor."""
+    try:
+        return mean_name(family)
+    except TypeError:
+        return "identity"
 
 
 def _orders(shares: Mapping[int, float]) -> list[int]:

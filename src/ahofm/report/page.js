@@ -4,121 +4,7 @@
   const data = JSON.parse($("data").textContent);
   const columns = data.columns, varying = columns.map((c, j) => j).filter((j) => !columns[j].constant);
 
-  // ---- the model ----
-
-  async function numbers({ bits, data: text }) {
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const buffer = await new Response(stream).arrayBuffer();
-    return bits === 64 ? new Float64Array(buffer) : Float64Array.from(new Float32Array(buffer));
-  }
-
-  function breaksBelow(breaks, x) {
-    let low = 0, high = breaks.length;
-    while (low < high) { const mid = (low + high) >> 1; if (breaks[mid] <= x) low = mid + 1; else high = mid; }
-    return low;
-  }
-
-  // Functions of one column of a linear predictor at a value: a number, the place of a level, or null where it is missing.
-  function evaluate(curve, column, value) {
-    const pack = curve.levels || curve.values, width = pack.shape[pack.shape.length - 1], out = new Float64Array(width);
-    if (curve.levels) {
-      const count = curve.levels.shape[0], missing = column.missing ? count - 2 : count - 1;
-      const code = value === null ? missing : value < 0 ? count - 1 : value;
-      for (let f = 0; f < width; f++) out[f] = packed[curve.levels.at + code * width + f];
-      return out;
-    }
-    if (value === null || Number.isNaN(value)) {
-      for (let f = 0; f < width; f++) out[f] = packed[curve.missing.at + f];
-      return out;
-    }
-    let x = value;
-    if (curve.period !== null) {
-      const share = (x - curve.start) / curve.period;
-      x = share - Math.floor(share);
-      if (x >= 1) x = 0;
-    }
-    const piece = breaksBelow(curve.breaks, x), powers = curve.values.shape[1];
-    const t = x * curve.scales[piece] - curve.shifts[piece];
-    for (let m = powers - 1; m >= 0; m--) {
-      const at = curve.values.at + (piece * powers + m) * width;
-      for (let f = 0; f < width; f++) out[f] = out[f] * t + packed[at + f];
-    }
-    if (curve.nodes) {
-      const xs = curve.nodes.x, last = xs.length - 1;
-      let k = breaksBelow(xs, value) - 1, part = 0;
-      if (k < 0) k = 0; else if (k >= last) { k = Math.max(last - 1, 0); part = last > 0 ? 1 : 0; } else part = (value - xs[k]) / (xs[k + 1] - xs[k]);
-      const a = curve.nodes.values.at + k * width, b = last > 0 ? a + width : a;
-      for (let f = 0; f < width; f++) out[f] += (1 - part) * packed[a + f] + part * packed[b + f];
-    }
-    return out;
-  }
-
-  const phi = (p, j, value) => evaluate(p.columns[j], columns[j], value);
-
-  // The term of some columns, given their functions. Of product factors, other columns count with their constants.
-  function term(p, subset, functions) {
-    if (functions.length === 1) return functions[0][0];
-    let total = 0;
-    for (const group of p.orders) {
-      if (group.order !== functions.length && !group.means) continue;
-      group.loadings.forEach((w, f) => {
-        let product = w;
-        for (const own of functions) product *= own[group.first + f];
-        if (group.means) group.means.forEach((own, j) => { if (!subset.includes(j)) product *= own[f]; });
-        total += product;
-      });
-    }
-    return total;
-  }
-
-  // Shapley values of a product factor's terms of two and more columns: an integral over (0, 1), exact at its nodes.
-  function addProduct(group, f, w, values, shares) {
-    const n = values.length, means = group.means.map((own) => own[f]), after = new Float64Array(n + 1);
-    const add = (t, weight) => {
-      after[n] = 1;
-      for (let j = n - 1; j >= 0; j--) after[j] = after[j + 1] * (means[j] + t * values[j]);
-      for (let j = 0, before = w * weight; j < n; j++) {
-        shares[j] += values[j] * before * after[j + 1];
-        before *= means[j] + t * values[j];
-      }
-    };
-    group.nodes.forEach((t, q) => add(t, group.weights[q]));
-    add(0, -1);
-  }
-
-  // Linear predictor and Shapley values of a row.
-  function explain(p, row) {
-    const functions = row.map((value, j) => phi(p, j, value)), shares = functions.map((own) => own[0]);
-    for (const group of p.orders) {
-      const d = group.order;
-      group.loadings.forEach((w, f) => {
-        const values = functions.map((own) => own[group.first + f]), n = values.length;
-        if (group.means) return addProduct(group, f, w, values, shares);
-        const after = Array.from({ length: n + 1 }, () => new Float64Array(d));
-        after[n][0] = 1;
-        for (let j = n - 1; j >= 0; j--) for (let q = 0; q < d; q++) after[j][q] = after[j + 1][q] + (q ? values[j] * after[j + 1][q - 1] : 0);
-        const before = new Float64Array(d);
-        before[0] = 1;
-        for (let j = 0; j < n; j++) {
-          let others = 0;
-          for (let q = 0; q < d; q++) others += before[q] * after[j + 1][d - 1 - q];
-          shares[j] += w * values[j] * others / d;
-          for (let q = d - 1; q >= 1; q--) before[q] += values[j] * before[q - 1];
-        }
-      });
-    }
-    return { eta: shares.reduce((a, b) => a + b, p.intercept), shares };
-  }
-
-  const means = { identity: (e) => e, log: Math.exp, logit: (e) => 1 / (1 + Math.exp(-e)), inverse: (e) => 1 / e };
-
-  function predict(row) {
-    const etas = data.linear_predictors.map((p) => explain(p, row).eta);
-    if (data.mean !== "softmax") return { etas, mean: (means[data.mean] || means.identity)(etas[0]) };
-    const top = Math.max(...etas), odds = etas.map((e) => Math.exp(e - top)), total = odds.reduce((a, b) => a + b, 0);
-    return { etas, mean: odds.map((o) => o / total) };
-  }
+  const { phi, term, explain, predict } = evaluator(data, await numbers(data.numbers));
 
   // ---- drawing ----
 
@@ -398,7 +284,7 @@
     if (Array.isArray(found.mean)) $("prediction").textContent = `${data.classes[k]}: ${(100 * found.mean[k]).toFixed(1)} %`;
     else if (data.classes) $("prediction").textContent = `${data.classes[1]}: ${(100 * found.mean).toFixed(1)} %`;
     else $("prediction").textContent = show(found.mean);
-    $("prediction-note").textContent = `linear predictor ${show(own.eta)}; the mean row has ${show(p.intercept)}`;
+    $("prediction-note").textContent = `linear predictor ${show(own.eta)}; the mean row has ${show(p.base)}`;
     const order = varying.slice().sort((a, b) => Math.abs(own.shares[b]) - Math.abs(own.shares[a])), shown = order.slice(0, 12);
     const most = 2 * Math.max(...own.shares.map(Math.abs), 1e-12);
     const line = (name, v) => bar(name, [v < 0 ? [most / 2 + v, most / 2, "more"] : [most / 2, most / 2 + v, "main"]], (v > 0 ? "+" : "") + show(v), most);
@@ -455,7 +341,6 @@
 
   // ---- begin ----
 
-  const packed = await numbers(data.numbers);
   $("title").textContent = data.title;
   $("subtitle").textContent = `${data.family}, predicting ${data.target}`;
   $("facts").replaceChildren(...data.facts.map(([value, label]) => { const li = make("li"); li.append(make("b", {}, value), make("span", {}, label)); return li; }));

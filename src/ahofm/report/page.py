@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ahofm.explain.arguments import Fitted
+from ahofm.export.packed import EVALUATOR
 from ahofm.report.content import content
 from ahofm.writing import replacing
 
@@ -37,7 +38,7 @@ def page(fitted: Fitted, *, title: str | None = None, target: str = "the target"
     parts = {
         "title": html.escape(headline),
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
-        "program": (_HERE / "page.js").read_text(encoding="utf-8"),
+        "program": EVALUATOR.read_text(encoding="utf-8") + (_HERE / "page.js").read_text(encoding="utf-8"),
         "data": _embedded(content(fitted, headline, target)),
     }
     text = (_HERE / "page.html").read_text(encoding="utf-8")

@@ -1,0 +1,296 @@
+"""A model as one SQL statement.
+
+The functions of every column are a table of constants, joined by the code of a value: its piece, its level, missing,
+unseen. The statement goes from column to column and carries, for every factor, the elementary symmetric polynomials of
+the columns so far. For contributions it goes once more, with those of all columns, and takes each column out again.
+Every step is materialised: databases would otherwise put the expression of one step into the next, and these grow with
+every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ahofm.explain.arguments import Fitted, model_of
+from ahofm.export.description import Group, describe
+from ahofm.export.packed import base
+from ahofm.export.sql_steps import DOUBLE, Steps
+from ahofm.export.sql_text import (
+    DIALECTS,
+    exponential,
+    identifier,
+    number,
+    text,
+    total,
+    weighted,
+)
+from ahofm.export.sql_translate import translated
+from ahofm.orders import PRODUCT
+
+
+def to_sql(
+    fitted: Fitted,
+    *,
+    table: str | Sequence[str] = "input",
+    dialect: str = "postgres",
+    keep: Sequence[str] | None = None,
+    offset: str | None = None,
+    exposure: str | None = None,
+    contributions: bool = False,
+) -> str:
+    """Write a model as one SQL statement.
+
+    Parameters
+    ----------
+    fitted : estimator or model
+        Fitted.
+    table : str or sequence of str, default "input"
+        Where the rows are: a table, or its schema and its name. It has the columns of training by their names; NULL and
+        NaN are missing.
+    dialect : str, default "postgres"
+        "postgres", "duckdb" and "sqlite" are tested. Other names of sqlglot's dialects are translated by it, which
+        needs the package.
+    keep : sequence of str, optional
+        Columns of the table that the result has too, e.g. a key; by default those of the model. Rows come in any order.
+    offset : str, optional
+        Column of the table that is added to the linear predictor.
+    exposure : str, optional
+        Column of the table whose logarithm is added.
+    contributions : bool, default False
+        Whether the result has the base and a Shapley value for each column, of every linear predictor.
+
+    Returns
+    -------
+    str
+        A statement whose result has "prediction" (a number, or the label of a classifier), "probability ..." for every
+        class, and with contributions "base" and "contribution ...".
+
+    Raises
+    ------
+    ValueError
+        For a dialect that lacks what the statement needs, a model with more functions than a database has columns, or
+        an offset of several classes.
+
+    Examples
+    --------
+    >>> from ahofm.export import to_sql
+    >>> statement = to_sql(model, table="fields", dialect="sqlite", keep=["id"])
+    >>> statement.splitlines()[-1]
+    'FROM ahofm_mean'
+    """
+    description = describe(model_of(fitted), pure=contributions)
+    own = DIALECTS.get(dialect, DIALECTS["postgres"])
+    if (offset or exposure) and description.mean == "softmax":
+        raise ValueError("offset and exposure are those of one linear predictor; a model of several classes has more")
+    kept = list(description.names if keep is None else keep)
+    source = ".".join(map(identifier, [table] if isinstance(table, str) else table))
+    writer = _Writer(description, own, kept, contributions)
+    writer.check_names()
+    writer.read(source, offset, exposure)
+    writer.forward()
+    if contributions:
+        writer.backward()
+    statement = writer.finish()
+    return statement if dialect in DIALECTS else translated(statement, dialect)
+
+
+class _Writer(Steps):
+    """Writes a whole statement."""
+
+    def check_names(self) -> None:
+        """Names of results that are too long, or there twice."""
+        names = [*self.kept, *(name for name, _ in self._results())]
+        twice = [name for at, name in enumerate(names) if name in names[:at]]
+        if twice:
+            raise ValueError(f"keep: the result would have two columns named {twice[0]!r}; keep others, or rename it")
+        most = self.dialect.longest_name
+        long = [name for name in names if most is not None and len(name.encode()) > most]
+        if long:
+            raise ValueError(f"{self.dialect.name} cuts names after {most} bytes, and {long[0]!r} is longer; rename it")
+
+    # Forward: linear predictors
+
+    def _states(self) -> list[tuple[str, str, str]]:
+        """Names of states, their values before the first column, and after one more column."""
+        found = [(eta, f"CAST(0e0 AS {DOUBLE})", f"{eta} + p{k}") for k, eta in enumerate(self.etas)]
+        for g, group in enumerate(self.description.groups):
+            for f in range(group.rank):
+                found += self._product_states(g, f) if group.order == PRODUCT else self._factor_states(g, f)
+        return found
+
+    def _factor_states(self, g: int, f: int) -> list[tuple[str, str, str]]:
+        group, zero = self.description.groups[g], f"CAST(0e0 AS {DOUBLE})"
+        own, name = f"p{group.first + f}", f"e{g}_{f}_"
+        return [
+            (f"{name}{q}", zero, f"{name}{q} + {own}" + (f" * {name}{q - 1}" if q > 1 else ""))
+            for q in range(1, group.order + 1)
+        ]
+
+    def _product_states(self, g: int, f: int) -> list[tuple[str, str, str]]:
+        """The product; for contributions also, at each node, that of all factors but zeros, and how many zeros."""
+        own, one = f"p{self.description.groups[g].first + f}", f"CAST(1e0 AS {DOUBLE})"
+        found = [(f"e{g}_{f}", one, f"e{g}_{f} * {own}")]
+        for q in range(len(self.description.quadrature()[0]) if self.contributions else 0):
+            name, at = f"n{g}_{f}_{q}", f"g{g}_{f}_{q}"
+            found.append((name, one, f"{name} * CASE WHEN {at} = 0e0 THEN 1e0 ELSE {at} END"))
+            found.append((f"z{g}_{f}_{q}", "0", f"z{g}_{f}_{q} + CASE WHEN {at} = 0e0 THEN 1 ELSE 0 END"))
+        return found
+
+    def _at_nodes(self, j: int) -> list[tuple[str, str]]:
+        """Product functions on the way from their means to their values, at each node of the integral."""
+        found = []
+        for g, group in enumerate(self.description.groups):
+            if group.means is None or not self.contributions:
+                continue
+            for f in range(group.rank):
+                own, mean = f"p{group.first + f}", number(group.means[j, f])
+                found += [
+                    (f"g{g}_{f}_{q}", f"{mean} + {number(t)} * ({own} - ({mean}))")
+                    for q, t in enumerate(self.description.quadrature()[0])
+                ]
+        return found
+
+    def forward(self) -> None:
+        """Column by column: functions of this column, and states with those before it."""
+        states, source, names = self._states(), "ahofm_codes", [(name, name) for name in self.carried]
+        before = [(name, start) for name, start, _ in states]
+        for j in self._visited():
+            functions, joined = self._functions(source, j)
+            self.step(f"ahofm_at_{j}", [*names, *before, *functions], joined)
+            source = f"ahofm_at_{j}"
+            if self._at_nodes(j):
+                handed = [(name, name) for name, *_ in [*states, *functions]]
+                self.step(f"ahofm_path_{j}", [*names, *handed, *self._at_nodes(j)], source)
+                source = f"ahofm_path_{j}"
+            before = [(name, after) for name, _, after in states]
+        self.step("ahofm_states", [*names, *before], source)
+        etas = [(eta, self._eta(k)) for k, eta in enumerate(self.etas)]
+        handed = [(name, name) for name, *_ in states[len(etas) :]] if self.contributions else []
+        self.step("ahofm_etas", [*names, *handed, *etas], "ahofm_states")
+
+    def _visited(self) -> Sequence[int]:
+        """Columns with an effect; product factors count all columns."""
+        products = any(group.means is not None for group in self.description.groups)
+        return range(len(self.description.columns)) if products else self.description.used
+
+    def _functions(self, source: str, j: int) -> tuple[list[tuple[str, str]], str]:
+        if j in self.description.used:
+            return self.joined(source, j)
+        return [(f"p{f}", "0e0") for f in range(self.description.n_functions)], source
+
+    def _eta(self, k: int) -> str:
+        description = self.description
+        pairs = [
+            (group.loadings[k, f], f"e{g}_{f}" if group.order == PRODUCT else f"e{g}_{f}_{group.order}")
+            for g, group in enumerate(description.groups)
+            for f in range(group.rank)
+        ]
+        shift = ["shift"] if k == 0 else []
+        return total([number(description.intercepts[k]), f"eta{k}", *weighted(pairs), *shift])
+
+    # Backward: contributions
+
+    def backward(self) -> None:
+        """Column by column: what it has in every linear predictor, from the states of all columns."""
+        groups = self.description.groups
+        states = [name for name, *_ in self._states() if not name.startswith("eta")]
+        names = [(name, name) for name in [*self.carried, *self.etas, *states]]
+        source = "ahofm_etas"
+        done: list[tuple[str, str]] = []
+        due: list[tuple[str, str]] = []
+        for j in self.description.used:
+            functions, joined = self.joined(source, j)
+            self.step(f"ahofm_again_{j}", [*names, *done, *due, *functions], joined)
+            source, done = f"ahofm_again_{j}", [(name, name) for name, _ in [*done, *due]]
+            if self._at_nodes(j):
+                handed = [(name, name) for name, _ in [*done, *functions]]
+                self.step(f"ahofm_again_path_{j}", [*names, *handed, *self._at_nodes(j)], source)
+                source = f"ahofm_again_path_{j}"
+            due = [(f"s{k}_{j}", self._share(k, j, groups)) for k in range(len(self.etas))]
+        self.step("ahofm_shares", [*names, *done, *due], source)
+
+    def _share(self, k: int, j: int, groups: Sequence[Group]) -> str:
+        terms = [f"p{k}"]
+        for g, group in enumerate(groups):
+            for f in np.flatnonzero(group.loadings[k]).tolist():
+                own, loading = f"p{group.first + f}", group.loadings[k, f]
+                if group.means is not None:
+                    mean = number(group.means[j, f])
+                    terms += [
+                        f"{number(weight * loading)} * ({own} - ({mean})) * {self._without(g, f, q)}"
+                        for q, weight in enumerate(self.description.quadrature()[1])
+                    ]
+                    continue
+                others = "1e0"  # of the other columns, by taking this one out of each order in turn
+                for q in range(1, group.order):
+                    others = f"(e{g}_{f}_{q} - {own} * {others})"
+                terms.append(f"{number(loading / group.order)} * {own} * {others}")
+        return total(terms)
+
+    @staticmethod
+    def _without(g: int, f: int, q: int) -> str:
+        """The product of the other columns: divided only by what is not zero."""
+        name, zeros, own = f"n{g}_{f}_{q}", f"z{g}_{f}_{q}", f"g{g}_{f}_{q}"
+        once = f"WHEN {zeros} = 1 AND {own} = 0e0 THEN {name}"
+        return f"CASE WHEN {zeros} = 0 THEN {name} / {own} {once} ELSE 0e0 END"
+
+    # Means
+
+    def finish(self) -> str:
+        """The mean and what the result shows."""
+        source = "ahofm_shares" if self.contributions else "ahofm_etas"
+        shares = self.shares if self.contributions else []
+        names = [(name, name) for name in [*(f"k{at}" for at in range(len(self.kept))), *shares]]
+        if self.description.mean == "softmax":
+            largest = f"{self.dialect.greatest}({', '.join(self.etas)})"
+            self.step("ahofm_top", [*names, *((eta, eta) for eta in self.etas), ("top", largest)], source)
+            odds = [(f"o{k}", exponential(f"({eta} - top)")) for k, eta in enumerate(self.etas)]
+            handed = [(name, name) for name in ("top", *self.etas)]
+            self.step("ahofm_odds", [*names, *handed, *odds], "ahofm_top")
+            whole = total([name for name, _ in odds])
+            means = [(f"mean{k}", f"o{k} / ({whole})") for k in range(len(odds))]
+            self.step("ahofm_mean", [*names, *handed, *means], "ahofm_odds")
+        else:
+            self.step("ahofm_mean", [*names, ("mean0", self._mean("eta0"))], source)
+        shown = [f"k{at} AS {identifier(name)}" for at, name in enumerate(self.kept)]
+        shown += [f"{own} AS {identifier(name)}" for name, own in self._results()]
+        return "WITH " + ",\n".join(self.steps) + "\nSELECT\n  " + ",\n  ".join(shown) + "\nFROM ahofm_mean"
+
+    def _mean(self, eta: str) -> str:
+        small = exponential(f"(-ABS({eta}))")
+        return {
+            "identity": eta,
+            "log": f"CASE WHEN {eta} > 709.78e0 THEN {self.dialect.infinity} ELSE {exponential(eta)} END",
+            "logit": f"CASE WHEN {eta} >= 0e0 THEN 1e0 ELSE {small} END / (1e0 + {small})",
+            "inverse": f"CASE WHEN {eta} > 0e0 THEN 1e0 / {eta} ELSE NULL END",
+        }[self.description.mean]
+
+    def _results(self) -> list[tuple[str, str]]:
+        description = self.description
+        found = [("prediction", self._prediction())]
+        if description.classes is not None:
+            two = description.mean != "softmax"
+            means = ["1e0 - mean0", "mean0"] if two else [f"mean{k}" for k in range(len(self.etas))]
+            found += list(zip(description.outputs(), means, strict=True))
+        if self.contributions:
+            for k, label in enumerate(description.labels):
+                ending = f" ({label})" if len(description.labels) > 1 else ""
+                found.append((f"base{ending}", number(base(description, k))))
+                found += [
+                    (f"contribution {name}{ending}", f"s{k}_{j}" if j in description.used else "0e0")
+                    for j, name in enumerate(description.names)
+                ]
+        return found
+
+    def _prediction(self) -> str:
+        classes = self.description.classes
+        if classes is None:
+            return "mean0"
+        plain = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in classes)
+        labels = [repr(label) if plain else text(str(label)) for label in classes]
+        if self.description.mean != "softmax":
+            return f"CASE WHEN mean0 > 0.5e0 THEN {labels[1]} ELSE {labels[0]} END"
+        cases = " ".join(f"WHEN eta{k} = top THEN {label}" for k, label in enumerate(labels[:-1]))
+        return f"CASE {cases} ELSE {labels[-1]} END"

@@ -1,0 +1,115 @@
+"""Eight small fits of every kind that exports have to write, and rows that are hard on them."""
+
+import numpy as np
+import pandas as pd
+
+from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
+from ahofm.fit import Candidate
+
+NAMES = ["wind", "select", 'o"rder', "it's", "hour", "season", "zone", "same"]
+KINDS = {
+    "wind": Spline(n_basis=6),
+    "select": RandomWalk(outside="linear"),
+    'o"rder': SplineIID(n_basis=6),
+    "it's": Linear(outside="linear"),
+    "hour": Cyclic(period=24, n_basis=6),
+    "zone": Categorical(),
+}
+ONE = {"interactions": "spline", "n_members": 1, "random_state": 0}
+N = 700
+
+
+def rows(n=N, seed=0):
+    """All kinds of columns, with missing numbers and levels."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "wind": rng.normal(size=n),
+            "select": rng.integers(0, 12, n).astype(float),
+            'o"rder': rng.integers(0, 15, n) / 4,
+            "it's": rng.uniform(-1, 1, n),
+            "hour": rng.uniform(0, 24, n),
+            "season": rng.choice(["dry", "wet", 'o\'dd "ä"', "-"], n).astype(object),
+            "zone": rng.choice([1.0, 2.0, 5.5, 7.0], n),
+            "same": 3.0,
+        }
+    )
+    X.loc[rng.random(n) < 0.1, "wind"] = np.nan
+    X.loc[rng.random(n) < 0.1, "season"] = None
+    return X
+
+
+def signal(X):
+    wind, hour = X["wind"].fillna(0.3).to_numpy(), np.cos(X["hour"].to_numpy() / 24 * 2 * np.pi)
+    level = np.where(X["season"] == "wet", 1.0, -0.5) + 0.4 * (X["zone"].to_numpy() > 3)
+    own = X["it's"].to_numpy()
+    return np.sin(wind) + own * hour + 0.2 * X["select"].to_numpy() / 4 * level + 0.5 * wind * own * level
+
+
+def noisy(X, seed=1):
+    return signal(X) + 0.2 * np.random.default_rng(seed).normal(size=len(X))
+
+
+def regressor(**settings):
+    return AHOFMRegressor(**{**ONE, "columns": KINDS, **settings})
+
+
+def order_1():
+    return regressor(order=1).fit(rows(), noisy(rows()))
+
+
+def order_2():
+    """Kinds as they are chosen by default, and a spline beside free effects."""
+    kept = {"zone": Categorical()}
+    return regressor(order=2, columns=kept, interactions="spline_iid").fit(rows(), noisy(rows()))
+
+
+def order_3():
+    """Functions without mean zero: contributions need others."""
+    return regressor(order=3, center=False, rank=2).fit(rows(), noisy(rows()))
+
+
+def order_4():
+    return regressor(order=4, rank=2).fit(rows(), 100 * noisy(rows()))
+
+
+def products():
+    return regressor(interactions=(Candidate("spline", 0.5, 0.5, product=True),)).fit(rows(), noisy(rows()))
+
+
+def two_classes():
+    return AHOFMClassifier(**ONE, order=2, columns=KINDS).fit(rows(), np.where(noisy(rows()) > 0, "yes", "no"))
+
+
+def three_classes():
+    y = np.digitize(noisy(rows()), [-0.5, 0.5]) + 10
+    return AHOFMClassifier(**ONE, order=2, columns=KINDS).fit(rows(), y)
+
+
+def counts():
+    X, rng = rows(), np.random.default_rng(2)
+    exposure = rng.uniform(0.2, 1.0, len(X))
+    y = rng.poisson(exposure * np.exp(signal(X)))
+    return regressor(order=2, family="poisson").fit(X, y, offset=np.log(exposure))
+
+
+MAKERS = {
+    make.__name__: make for make in (order_1, order_2, order_3, order_4, products, two_classes, three_classes, counts)
+}
+
+
+def hard_rows():
+    """New rows: some as in training, some far outside, missing where training had none, unseen levels, borders."""
+    X = rows(60, seed=9)
+    for at, name in enumerate(["wind", "select", 'o"rder', "it's", "hour", "same"]):
+        X.loc[2 * at, name], X.loc[2 * at + 1, name] = -50.0 + at, 40.0 + at
+        X.loc[20 + at, name] = np.nan
+        X.loc[26 + at, name] = 0.0
+    X.loc[30, ["season", "zone"]] = ["never seen", 4.0]
+    X.loc[31, ["season", "zone"]] = [None, np.nan]
+    X.loc[32] = [np.nan, np.nan, np.nan, np.nan, np.nan, None, np.nan, np.nan]
+    learned = rows()
+    for at, name in enumerate(["wind", "select", 'o"rder', "it's", "hour"]):
+        X.loc[33 + 2 * at, name], X.loc[34 + 2 * at, name] = learned[name].min(), learned[name].max()
+    X.loc[44, "hour"], X.loc[45, "hour"] = 24.0, -24.0
+    return X
