@@ -59,7 +59,22 @@ class Date:
     hour: bool | None = None
 
     def takes(self, part: str, days: Floats, values: Floats) -> bool:
-        """Whether a part is taken of dates (n,) in days, with its values (n,)."""
+        """Tell whether a part is taken.
+
+        Parameters
+        ----------
+        part : "trend", "season", "weekday" or "hour"
+            Which one.
+        days : array of shape (n,)
+            The dates, in days.
+        values : array of shape (n,)
+            The part of each.
+
+        Returns
+        -------
+        bool
+            By the wish, or by the dates where there is none.
+        """
         wish = getattr(self, part)
         known = days[np.isfinite(days)]
         if not len(known):
