@@ -45,7 +45,7 @@ class CrossValidation:
         Predictions of validation rows. None when the fit was stopped, or when all targets but one are equal, so that
         a part without that row is constant. Without weighted candidates where rows are equally precise.
     fits : list of lists of Fit
-        Fits of unweighted candidates to the first part of the rows, by candidate and order.
+        Fits of unweighted candidates to the first part of the rows that has any, by candidate and order.
     skipped : bool
         Whether cross-validation was left out for lack of time.
     """
@@ -97,7 +97,8 @@ def _cross_validate(
     plain = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([rest for _, rest in parts])
     race = _Race(problem, parts, problem.response.take(rows), runner)
-    found.fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))[: len(plain)]
+    fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))
+    found.fits = [next(filter(None, fits[k :: len(plain)]), []) for k in range(len(plain))]  # some, if interrupted
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
