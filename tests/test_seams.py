@@ -161,4 +161,4 @@ def test_a_family():
     robust = AHOFMRegressor(family=Pseudohuber(), order=2, random_state=0).fit(X, y)
     plain = AHOFMRegressor(order=2, random_state=0).fit(X, y)
     errors = [np.sqrt(np.mean((model.predict(X) - truth) ** 2)) for model in (robust, plain)]
-    assert errors[0] < 0.7 * errors[1]
+    assert errors[0] < 0.8 * errors[1]

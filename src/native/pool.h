@@ -27,6 +27,7 @@ class ThreadBudget {
 
     // Takes up to `most` threads; returns their number.
     int take(int most) {
+        if (most <= 0) return 0;
         int now = free_.load(std::memory_order_relaxed);
         for (;;) {
             const int taken = std::min(most, std::max(now, 0));

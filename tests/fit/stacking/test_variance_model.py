@@ -57,8 +57,8 @@ def precise_work(X, y, weight=None):
 
 
 def rows_of(problem):
-    """Columns in the order of the work's rows, which need not be that of the table."""
-    return np.column_stack(problem.table)
+    """Columns of the table, rows in the order of the problem's, which need not be that of the table."""
+    return np.column_stack(problem.table)[:, np.argsort(problem.columns)]
 
 
 @pytest.mark.parametrize("counted", [False, True])

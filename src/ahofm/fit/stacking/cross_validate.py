@@ -54,7 +54,7 @@ class CrossValidation:
         Predictions of validation rows. None when the fit was stopped, or when all targets but one are equal, so that
         a part without that row is constant. Without weighted candidates where rows are equally precise.
     fits : list of lists of Fit
-        Fits of unweighted candidates to the first part of the rows, by candidate and order.
+        Fits of unweighted candidates to the first part of the rows that has any, by candidate and order.
     skipped : bool
         Whether cross-validation was left out for lack of time.
     """
@@ -111,7 +111,8 @@ def _cross_validate(
     rows = np.concatenate([rest for _, rest in parts])
     groups = problem.data.rows.groups
     race = _Race(problem, parts, problem.response.take(rows), runner, None if groups is None else groups[rows])
-    found.fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))[: len(plain)]
+    fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))
+    found.fits = [next(filter(None, fits[k :: len(plain)]), []) for k in range(len(plain))]  # some, if interrupted
     precise = None
     if runner.reason is None and len(plain) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
