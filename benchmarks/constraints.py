@@ -41,7 +41,7 @@ def falls(model: AHOFMRegressor, rng: np.random.Generator, count: int) -> tuple[
         low[ends] = rng.choice([-1.0, 1.0], int(ends.sum()))
         high = low.copy()
         high[:, j] = low[:, j] + rng.exponential(0.1, count)
-        steps = sign * (model.predict(high) - model.predict(low))
+        steps = sign * np.subtract(model.predict(high), model.predict(low))
         found += int((steps < -1e-12).sum())
         worst = min(worst, float(steps.min()))
     return found, worst
