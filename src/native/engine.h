@@ -34,7 +34,8 @@ struct EngineColumn {
     std::vector<double> mass;      // (n_codes - 1,)
     std::vector<double> farthest;  // (n_codes - 1,): bounds of factors in units of their root mean square
     bool bounded = false;
-    std::vector<uint8_t> left_out;  // (width - 1,): factors in which the column has no function; empty if there are none
+    std::vector<uint8_t>
+        left_out;  // (width - 1,): factors in which the column has no function; empty if there are none
     Prior main, factors;
 };
 
