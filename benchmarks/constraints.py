@@ -28,7 +28,7 @@ FITS: dict[str, dict[str, Any]] = {
 def truth(X: np.ndarray) -> np.ndarray:
     """Rises with the first two columns, whatever the others are."""
     pairs = X[:, 0] * X[:, 2] + 0.9 * X[:, 1] * X[:, 3] + 0.5 * X[:, 4] * X[:, 5]
-    return 2.0 * X[:, 0] + 1.2 * X[:, 1] + 0.4 * np.tanh(3.0 * X[:, 1]) + pairs + np.sin(3.0 * X[:, 4])
+    return np.asarray(2.0 * X[:, 0] + 1.2 * X[:, 1] + 0.4 * np.tanh(3.0 * X[:, 1]) + pairs + np.sin(3.0 * X[:, 4]))
 
 
 def falls(model: AHOFMRegressor, rng: np.random.Generator, count: int) -> tuple[int, float]:
@@ -41,7 +41,7 @@ def falls(model: AHOFMRegressor, rng: np.random.Generator, count: int) -> tuple[
         low[ends] = rng.choice([-1.0, 1.0], int(ends.sum()))
         high = low.copy()
         high[:, j] = low[:, j] + rng.exponential(0.1, count)
-        steps = sign * (model.predict(high) - model.predict(low))
+        steps = sign * np.subtract(model.predict(high), model.predict(low))
         found += int((steps < -1e-12).sum())
         worst = min(worst, float(steps.min()))
     return found, worst

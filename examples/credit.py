@@ -1,8 +1,8 @@
 """Credit: probabilities of default that fall with income and rise with debt, for every applicant.
 
 Simulated loans. A flexible fit to few rows has applicants for whom more income means more risk, which cannot be
-explained to them. With ``monotonic_cst`` there are none, at any combination of the other columns, and predictions are
-no worse.
+explained to them. With ``monotonic_cst`` there are none, at any combination of the other columns, and predictions
+change little.
 """
 
 from __future__ import annotations
