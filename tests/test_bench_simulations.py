@@ -52,19 +52,14 @@ def test_p_values_are_counted_by_column():
 
 def test_new_rows_are_counted_by_quarter(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(200, 2))
-    table = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=200)])
-    np.savetxt(tmp_path / "airfoil.csv", table, delimiter=",", header="a,b,y", comments="")
-    monkeypatch.setitem(new_rows.SETS, "airfoil", ("airfoil.csv", "gaussian", 2))
-    rows = new_rows.measured("airfoil", "order 2", tmp_path)
-    quarters = [f"airfoil, order 2: quarter {k}" for k in (1, 2, 3, 4)]
-    assert [row.measure for row in rows] == [
-        "airfoil, order 2: all rows",
-        "airfoil, order 2: all rows, standard error",
-        *quarters,
-    ]
-    assert np.mean([row.value for row in rows[2:]]) == pytest.approx(rows[0].value)
-    splits = [new_rows.held("airfoil", 2, split, tmp_path)[0] for split in (0, 1)]
-    assert rows[0].value == pytest.approx(np.mean(splits))
+    X = rng.uniform(size=(308, 6))
+    table = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=308)])
+    header = "a,b,c,d,e,f,Residuary_resistance"
+    np.savetxt(tmp_path / "yacht.csv", table, delimiter=",", header=header, comments="")
+    monkeypatch.setattr(new_rows, "SPLITS", range(2))
+    rows = new_rows.measured("yacht", tmp_path)
+    quarters = [f"yacht: quarter {k}" for k in (1, 2, 3, 4)]
+    assert [row.measure for row in rows] == ["yacht: all rows", *quarters, "yacht: width"]
+    assert np.mean([row.value for row in rows[1:5]]) == pytest.approx(rows[0].value)
     assert rows[0].value > 75.0
-    assert rows[1].value == pytest.approx(abs(splits[0] - splits[1]) / 2)
+    assert 0.5 < rows[5].value < 1.5

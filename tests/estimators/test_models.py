@@ -186,6 +186,12 @@ TARGETS = {
     "laplace": TRUTH,
     "huber": TRUTH,
     "gaussian_location_scale": Y,
+    "ordinal": np.digitize(TRUTH, [0.0, 1.0]).astype(float),
+    "beta": 1.0 / (1.0 + np.exp(-TRUTH)),
+    "zero_inflated_poisson": np.round(np.exp(TRUTH + 1.0)) * (np.arange(300) % 4 > 0),
+    "log_normal": np.exp(TRUTH),
+    "log_logistic": np.exp(TRUTH),
+    "weibull": np.exp(TRUTH),
 }
 
 

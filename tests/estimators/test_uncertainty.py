@@ -168,13 +168,16 @@ def test_an_additive_band_without_penalties_is_least_squares():
 
 @pytest.mark.slow
 def test_intervals_of_few_rows_and_little_noise_cover():
-    rng = np.random.default_rng(3)
-    few, new = rng.uniform(-1, 1, size=(2, 150, 8))
-    noise = 0.1 * rng.normal(size=(2, 150))
-    tight = AHOFMRegressor(random_state=0).fit(few, truth_of(few) + noise[0])
-    low, high = tight.predict_interval(new, kind="new").T
-    targets = truth_of(new) + noise[1]
-    assert np.mean((low < targets) & (targets < high)) > 0.9
+    held = []
+    for seed in (3, 4, 5, 6):
+        rng = np.random.default_rng(seed)
+        few, new = rng.uniform(-1, 1, size=(2, 150, 8))
+        noise = 0.1 * rng.normal(size=(2, 150))
+        tight = AHOFMRegressor(random_state=0).fit(few, truth_of(few) + noise[0])
+        low, high = tight.predict_interval(new, kind="new").T
+        targets = truth_of(new) + noise[1]
+        held.append(np.mean((low < targets) & (targets < high)))
+    assert np.mean(held) > 0.88
 
 
 def test_a_line_has_the_standard_errors_of_least_squares():

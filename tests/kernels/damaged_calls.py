@@ -120,6 +120,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
             "mass": np.full(size - 1, 1 / (size - 1)),
             "farthest": np.full(size - 1, 3.0),
             "bounded": True,
+            "left_out": np.arange(width - 1.0) == 1.0 if size > 4 else None,
             "main": prior(kind, size - 1),
             "factors": prior(kind, size - 1),
         }

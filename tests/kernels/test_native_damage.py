@@ -181,7 +181,7 @@ def test_an_engine_survives_what_it_refused():
     for wrong in ((9, 0.0), (1,), "loss", 3):
         with pytest.raises((ValueError, TypeError)):
             engine.set_loss(wrong)
-    for name, value in (("noise", "one"), ("threads", 2**40), ("use_majorant", "yes"), ("damped", 0.5)):
+    for name, value in (("dispersion", "one"), ("threads", 2**40), ("use_majorant", "yes"), ("damped", 0.5)):
         with pytest.raises(TypeError):
             setattr(engine, name, value)
     with pytest.raises(IndexError):

@@ -185,7 +185,7 @@ def bad_partition(change):
         (lambda t: t.assign(x0="a"), TypeError, "column 'x0' holds numbers in partition 0 and text in partition 1"),
         (lambda t: t.assign(y=np.nan), ValueError, "partition 1: the target is missing in row 0"),
         (lambda t: t.assign(w=-1.0), ValueError, "partition 1: weights must be finite and not negative"),
-        (lambda t: t.assign(x0=pd.Timestamp("2020")), TypeError, "partition 1: column 'x0' has type Datetime"),
+        (lambda t: t.assign(x0=pd.Timedelta("1D")), TypeError, "partition 1: column 'x0' has type Duration"),
     ],
 )
 def test_bad_partitions_are_named(client, change, kind, message):

@@ -44,7 +44,7 @@ class Date:
     >>> import pandas as pd
     >>> from ahofm import Date
     >>> days = pd.DataFrame({"when": pd.date_range("2022-01-01", periods=300, freq="D")})
-    >>> sales = (days.when.dt.weekday >= 5) + 0.01 * np.arange(300)
+    >>> sales = (days.when.dt.day_of_week >= 5) + 0.01 * np.arange(300)
     >>> weekly = AHOFMRegressor(order=1, random_state=0).fit(days, sales)
     >>> weekly.model_.encoder.names
     ('when (trend)', 'when (weekday)')

@@ -110,4 +110,5 @@ def variance_components(stage_result: StageResult, problem: TrainingProblem) -> 
     """Prior variances of the main effects of columns of levels, in the fit that counts most."""
     pairs = zip(problem.books, stage_result.smoothing_parameters, strict=True)
     unit = problem.data.units.factor[0] ** 2
-    return {book.name: unit / float(main[0, 0]) for book, (main, _) in pairs if isinstance(book.kind, Categorical)}
+    found = {book.name: unit / float(main[0, 0]) for book, (main, _) in pairs if isinstance(book.kind, Categorical)}
+    return {name: found[name] for name in problem.data.encoder.names if name in found}
