@@ -13,8 +13,10 @@ from scipy import stats
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
+from ahofm.columns.cyclic import CyclicBasis
 from ahofm.columns.table import is_numeric
 from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predictor_of, model_of
+from ahofm.explain.axis import FEW
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import Framed, frame
 from ahofm.explain.pure import Pure, purify
@@ -212,7 +214,8 @@ def _band(
     """Standard errors, and how far a band reaches that holds everywhere at once."""
     if model.band is None:
         return None
-    codes = {j: model.encoder.codebooks[j].encode(values) for j, values in zip(columns, raw, strict=True)}
+    books = model.encoder.codebooks
+    codes = {j: books[j].encode(_in_first_turn(books[j], values)) for j, values in zip(columns, raw, strict=True)}
     derivatives = sum(
         (model.band.term(term, [codes[j] for j in term], k) for term in terms),
         np.zeros((len(raw[0]), len(model.band.shifts[k]))),
@@ -222,6 +225,14 @@ def _band(
     loose = sum(model.band.loose_variance(term, [codes[j] for j in term], k) for term in terms)
     std = np.hypot(model.band.std(derivatives, k), np.sqrt(loose))
     return std, model.band.reach(derivatives, level, k) * std
+
+
+def _in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers on a circle as those of the turn in which training was: codes are known there."""
+    if not isinstance(book.functions, CyclicBasis):
+        return values
+    start, period = book.functions.start, book.functions.period
+    return np.asarray(np.where((values < start) | (values >= start + period), start + (values - start) % period, values))
 
 
 def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:
@@ -246,9 +257,13 @@ def grid_of(model: Model, j: int, grid: Grid, n_columns: int) -> NDArray[Any]:
     if book.edges is None:
         return np.asarray(values)
     points = int(grid) if isinstance(grid, (int, np.integer)) else _POINTS.get(n_columns, 15)
+    turn = book.functions if isinstance(book.functions, CyclicBasis) else None
     if book.support.exact and len(values) <= points:
-        return np.asarray(values, dtype=np.float64)
-    return np.linspace(book.support.low, book.support.high, points)
+        closed = turn is not None and len(values) > FEW  # a curve, which ends where it began
+        ends = [turn.start + turn.period] if turn is not None and closed else []
+        return np.concatenate([np.asarray(values, dtype=np.float64), ends])
+    high = book.support.high if turn is None else turn.start + turn.period
+    return np.linspace(book.support.low, high, points)
 
 
 def _column(model: Model, j: int, values: Any) -> NDArray[Any]:
@@ -267,6 +282,8 @@ def _column(model: Model, j: int, values: Any) -> NDArray[Any]:
 def _outside(book: Codebook, values: NDArray[Any]) -> NDArray[np.bool_]:
     if book.edges is None or not is_numeric(values):
         return np.asarray(book.encode(values) == book.neutral_code)
+    if isinstance(book.functions, CyclicBasis):  # every number is somewhere on the circle
+        return np.zeros(len(values), dtype=bool)
     return np.asarray((values < book.support.low) | (values > book.support.high))
 
 

@@ -182,7 +182,7 @@ def summary(fitted: Fitted) -> Summary:
     if training is not None:
         explained = model.deviance_explained(training.table, training.y, training.weight, training.offset)
         warnings += [said for k in range(model.family.n_eta) for said in shared_effects(model, k)]
-        warnings += _dependence(model, training.table, sum(sum(own[0].values()) for own in parts))
+        warnings += dependence(model, training.table)
     return Summary(
         family=repr(model.family),
         n_rows=None if training is None else training.n_rows,
@@ -228,8 +228,9 @@ def _pearson(model: Model, training: Any) -> float | None:
     return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
 
-def _dependence(model: Model, table: Table, independent: float) -> list[str]:
-    """How far columns are from independent, which shares of variance take them to be."""
+def dependence(model: Model, table: Table) -> list[str]:
+    """How far columns are from independent, which shares of variance take them to be: a sentence each."""
+    independent = sum(sum(variances(purify(model, k))[0].values()) for k in range(model.family.n_eta))
     rows = np.arange(0, table.n_rows, max(table.n_rows // _ROWS, 1))
     some = table.take(rows)
     found = []

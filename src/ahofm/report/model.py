@@ -74,7 +74,7 @@ def _products(linear_predictor: Predictor) -> dict[str, Any]:
 def _column(pure: Pure, j: int, book: Codebook, packer: Packer) -> dict[str, Any]:
     curve = pure.functions[j]
     if isinstance(curve, LevelCurves):
-        return {"levels": packer.put(curve.values)}
+        return {"levels": packer.put(curve.values), "learns_missing": bool(book.learns_missing)}
     nodes = None
     if isinstance(book.functions, SplineIIDBasis):
         mixed, coef, own = book.functions, pure.linear_predictor.coef[j], pure.linear_predictor
