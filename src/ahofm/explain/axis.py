@@ -14,7 +14,7 @@ from ahofm.columns.cyclic import CyclicBasis
 FEW = 12
 """Up to so many distinct numbers have a point and a tick each."""
 
-_TAIL = 0.005
+_TAIL = 0.01
 """Share of the rows at each end that may lie beyond the axis."""
 
 _WORTH = 0.6
@@ -74,8 +74,8 @@ def axis_of(book: Codebook) -> Axis:
         return Axis("linear", start, support.high if len(points) else start + period, 0.0, points, whole)
     if support.exact and len(values) <= FEW:
         return Axis("linear", support.low, support.high, 0.0, values, whole)
-    rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-    tail, middle, end = np.interp([_TAIL, 0.5, 1.0 - _TAIL], rank, values)
+    below = np.cumsum(mass) / mass.sum()
+    tail, middle, end = values[np.minimum(np.searchsorted(below, [_TAIL, 0.5, 1.0 - _TAIL]), len(values) - 1)]
     full = support.high - support.low
     decades = np.log10(end / tail) if tail > 0.0 else 0.0
     log = support.low > 0.0 and decades > _DECADES and middle - tail < _SKEWED * (end - tail)

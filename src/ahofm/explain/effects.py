@@ -19,6 +19,7 @@ from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predic
 from ahofm.explain.axis import FEW
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import Framed, frame
+from ahofm.explain.html import effect_html
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
@@ -72,6 +73,10 @@ class Effect(Framed):
     alone: bool
     density: tuple[Floats, ...]
     warnings: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        return effect_html(self)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per point of the grid."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
+
+from ahofm.explain.markdown import markdown_table as table
+from ahofm.explain.markdown import markdown_text as text
 
 _LEVELS = 10
 
@@ -60,15 +62,3 @@ def _effect(column: dict[str, Any], found: dict[str, Any]) -> list[str]:
         band = "" if found["low"] is None else f"{found['low'][k]:.4g} to {found['high'][k]:.4g}"
         rows.append([name, f"{found['value'][k]:.4g}", band])
     return [*table(rows), ""]
-
-
-def table(rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A table whose first row is its head."""
-    lines = ["| " + " | ".join(text(cell) for cell in row) + " |" for row in rows]
-    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
-
-
-def text(value: Any) -> str:
-    """On one line, and never markup: names may have any signs."""
-    plain = " ".join(str(value).split())
-    return "".join("\\" + sign if sign in r"\`*_[]<>|#" else "&amp;" if sign == "&" else sign for sign in plain)

@@ -18,8 +18,8 @@ const WIDTH = 330;
 let clips = 0;
 
 // A frame: `x` and `y` have ends { low, high } in places; `x.place` puts numbers there. Marks outside are clipped.
-function frame({ x, y, label, title, height = 200, zero = null, left = 44 }) {
-  const W = WIDTH, H = height, bottom = label ? 34 : 22, top = 8, right = 8, id = `clip-${clips++}`;
+function frame({ x, y, label, title, height = 200, zero = null, left = 44, width = WIDTH }) {
+  const W = width, H = height, bottom = label ? 34 : 22, top = 8, right = 8, id = `clip-${clips++}`;
   const px = (place) => left + (W - left - right) * (x.high > x.low ? (place - x.low) / (x.high - x.low) : 0.5);
   const sx = (v) => px(x.place ? x.place(v) : v);
   const sy = (v) => H - bottom - (H - bottom - top) * (y.high > y.low ? (v - y.low) / (y.high - y.low) : 0.5);

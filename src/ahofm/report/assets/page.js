@@ -105,8 +105,8 @@ async function report(root, data) {
     $("surface").hidden = lines;
     $("readout").hidden = lines;
     const shown = everything || scale !== "response" ? transform : (v) => v, note = (everything ? scales.find(([name]) => name === scale) : scales.find(([name]) => name === (scale === "response" ? "link" : scale)) || ["", "linear predictor"])[1];
-    $("pair-note").textContent = `${everything ? "Everything that depends on these columns alone" : "What the columns add together beyond their own effects"}: ${note}.${lines ? "" : " Pale: hardly any rows."}`;
-    if (lines) { $("lines").replaceChildren(pairLines(data, across, up, up.values.map((_, k) => across.values.map((__, i) => shown(value(i, k)))), "")); return; }
+    $("pair-note").textContent = `${everything ? "Everything that depends on these columns alone" : "What the columns add together beyond their own effects"}: ${note}.${lines ? "" : " Faded: hardly any rows."}`;
+    if (lines) { $("lines").replaceChildren(pairLines(data, across, up, up.values.map((_, k) => across.values.map((__, i) => shown(value(i, k)))), Math.max(Math.min($("pairs").clientWidth, 760) - 20, 300))); return; }
     const values = across.values.map((_, i) => up.values.map((__, k) => value(i, k))), canvas = $("heat"), seen = occupancy(data, a, b);
     surface = { across, up, values, shown, ...heatMap(canvas, data, across, up, values, seen, style().getPropertyValue("--ink"), style().getPropertyValue("--card")) };
     const stops = Array.from({ length: 11 }, (_, k) => `rgb(${heatColour(1 - k / 5).join(",")})`), box = make("div", { style: `background:linear-gradient(${stops.join(",")})` });
@@ -196,7 +196,7 @@ async function report(root, data) {
     const found = model.predict(row, start.offset), why = model.explain(linear(), row), ends = interval(found), name = data.classes ? data.classes[data.predictors.length > 1 ? at : 1] : "";
     handle.last = { ...found, interval: ends };
     $("prediction").textContent = `${name ? shortened(name, 40) + ": " : ""}${shownMean(meanOf(found))}`;
-    const notes = [ends ? `95 % interval of the mean: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band ? "" : "no interval: the model has no band, or one too large for a page"];
+    const notes = [ends ? `95 % interval of the mean: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band ? "" : "no interval: this page has no band of the model"];
     if (start.actual !== null) notes.push(`${start.name}: actual ${typeof start.actual === "number" ? show(start.actual) : start.actual}`);
     if (start.offset.length) notes.push(`with the row's offset ${start.offset.map((v) => show(v)).join(", ")}`);
     $("prediction-note").textContent = notes.filter(Boolean).join(" · ");

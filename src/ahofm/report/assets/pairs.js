@@ -45,15 +45,15 @@ function occupancy(data, a, b) {
 }
 
 // A line per value of the column with few of them.
-function pairLines(data, across, by, values, unit) {
+function pairLines(data, across, by, values, width) {
   const c = data.columns[across.j], d = data.columns[by.j], xs = across.values, ends = range(...values);
   const x = across.numbers ? across.axis : { low: -0.5, high: xs.length - 0.5, marks: xs.map((_, k) => k), name: (k) => shortened(across.named(xs[k]), 10) };
-  const at = across.numbers ? xs : xs.map((_, k) => k), f = frame({ x, y: ends, title: `${c.name} by ${d.name}`, height: 240, label: c.name }), points = [];
+  const at = across.numbers ? xs : xs.map((_, k) => k), f = frame({ x, y: ends, title: `${c.name} by ${d.name}`, height: Math.round(0.55 * width), label: c.name, width }), points = [];
   by.values.forEach((v, k) => {
     const colour = COLOURS[k];
     line(f, at, values[k], { stroke: colour });
     if (!across.numbers || xs.length <= 12) at.forEach((place, i) => dot(f, place, values[k][i], { fill: colour }));
-    xs.forEach((value, i) => points.push({ x: f.sx(at[i]), y: f.sy(values[k][i]), text: `${c.name} = ${across.named(value)}, ${d.name} = ${by.named(v)}: ${show(values[k][i])}${unit}` }));
+    xs.forEach((value, i) => points.push({ x: f.sx(at[i]), y: f.sy(values[k][i]), text: `${c.name} = ${across.named(value)}, ${d.name} = ${by.named(v)}: ${show(values[k][i])}` }));
   });
   points.sort((a, b) => a.x - b.x);
   const box = figure(`${c.name} by ${d.name}`, f.root, { reading: { points } }), key = make("p", { class: "legend" });
@@ -71,7 +71,7 @@ function heatMap(canvas, data, across, up, values, seen, ink, card) {
   canvas.height = H * ratio;
   const context = canvas.getContext("2d"), w = (W - left - 8) / xs.length, h = (H - bottom - 8) / ys.length;
   context.scale(ratio, ratio);
-  const cell = (i, k, colour) => { context.fillStyle = colour; context.fillRect(left + i * w, H - bottom - (k + 1) * h, w + 0.6, h + 0.6); };
+  const cell = (i, k, colour, more = 0.6) => { context.fillStyle = colour; context.fillRect(left + i * w, H - bottom - (k + 1) * h, w + more, h + more); };  // more: no seams
   values.forEach((row, i) => row.forEach((v, k) => cell(i, k, `rgb(${heatColour(v / most).join(",")})`)));
   if (across.numbers && up.numbers) {
     context.strokeStyle = "rgba(0, 0, 0, .55)";
@@ -84,7 +84,7 @@ function heatMap(canvas, data, across, up, values, seen, ink, card) {
     context.stroke();
   }
   context.globalAlpha = 0.8;
-  if (seen) values.forEach((row, i) => row.forEach((_, k) => { if (!seen(i, xs.length, k, ys.length)) cell(i, k, card); }));
+  if (seen) values.forEach((row, i) => row.forEach((_, k) => { if (!seen(i, xs.length, k, ys.length)) cell(i, k, card, 0); }));
   context.globalAlpha = 1;
   context.fillStyle = ink;
   context.font = `${W < 420 ? 11 : 13}px system-ui, sans-serif`;
