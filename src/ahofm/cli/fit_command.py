@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,10 +16,12 @@ from typing import Annotated, Any
 import typer
 
 from ahofm.backends import backend_of
-from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.app import AsJson, Decimal, Missing, Sep, app, cell, err, out, show
 from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.outputs import check_outputs
+from ahofm.cli.tables import Dialect
+from ahofm.cli.words import in_words
 from ahofm.cost import Forecast
 from ahofm.explain import summary
 from ahofm.training.settings import EFFORTS
@@ -38,17 +42,19 @@ def fit(
     ] = "auto",
     order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = "3",
     categorical: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers that are levels. May be repeated.")
+        list[str] | None, typer.Option(help="Columns of numbers that are levels: a,b.")
     ] = None,
-    cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24. May be repeated.")] = None,
-    linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
+    cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24,month=12.")] = None,
+    linear: Annotated[list[str] | None, typer.Option(help="Columns with straight effects: a,b.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out: a,b.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
     offset: Annotated[str | None, typer.Option(help="A column that is added to the linear predictor.")] = None,
     exposure: Annotated[
         str | None, typer.Option(help="The column whose logarithm is added: counts per unit of it.")
     ] = None,
     missing: Missing = None,
+    sep: Sep = None,
+    decimal: Decimal = ".",
     holdout: Annotated[
         float | None,
         typer.Option(
@@ -83,7 +89,9 @@ def fit(
     _check(holdout, effort, time_budget)
     backend_of(device)  # before a long file is read
     levels, begun = list(categorical or []), time.perf_counter()
-    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [])
+    dialect = Dialect(sep, decimal)
+    dialect.check()
+    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [], dialect)
     quiet = as_json or not err.is_terminal
     if out_of_core and dry_run:
         raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
@@ -110,7 +118,7 @@ def fit(
     told = _fit(model, job, roles, out_path, fast=fast)
     if report is not None:
         with _saved(out_path, f"{report} was not written"):
-            model.report(report, target=target)
+            model.report(report, target=target, command=shlex.join(["ahofm", *sys.argv[1:]]))
     found: dict[str, float] = {}
     validated = model.model_.validated
     if holdout is None:
@@ -201,12 +209,14 @@ def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
     """Columns, summary, score and what went wrong."""
     names = ("column", "kind", "codes", "functions", "missing")
     show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
-    out.print(str(summary(model)), soft_wrap=True)
-    if result["cross-validated"] is not None:
-        out.print(f"\nBy {model.model_.validated}", soft_wrap=True)
+    told = summary(model)
+    out.print(str(told), soft_wrap=True)
+    out.print("\nIn short", soft_wrap=True)
+    for line in in_words(told, result["rows"]):
+        out.print(f"- {line}", soft_wrap=True)
     if result["held out"]:
         said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
-        out.print(f"\nOn {holdout:.0%} of the rows, validation rows of a fit to the others: {said}", soft_wrap=True)
+        out.print(f"- On {holdout:.0%} of the rows, which a second fit had not seen: {said}", soft_wrap=True)
     for text in result["warnings"]:
         out.print(f"warning: {text}", soft_wrap=True)
     report = "" if result["report"] is None else f"  Report: {result['report']}"
