@@ -48,19 +48,19 @@ class Shown(Fitted):
         return summary(self)
 
     @obeys_n_jobs
-    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 12, **options: Any) -> Any:
+    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 30, **options: Any) -> Any:
         """Draw effects: a curve for each column, a surface for each pair of columns. Needs matplotlib.
 
         Parameters
         ----------
         terms : list of column names and pairs of them, or a single name, optional
-            E.g. ``["wind", ("rain", "sun")]``; columns may be given by number. By default the main effects and pairs
-            with the largest shares of the variance.
+            E.g. ``["wind", ("rain", "sun")]``; columns may be given by number. By default all main effects, with their
+            effective degrees of freedom, and pairs that carry half a percent of the variance, strongest first.
         ax : matplotlib axes, or an array of as many as there are terms, optional
             Where to draw; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        most : int, default 12
+        most : int, default 30
             Terms at most, where ``terms`` is not given.
         **options
             Settings of ``ahofm.explain.effect``, e.g. ``scale``, ``level`` or ``linear_predictor``.

@@ -2,6 +2,7 @@
 
 from ahofm.explain.assessment import Groups, observed_and_fitted
 from ahofm.explain.checks import Check, checks
+from ahofm.explain.comparisons import derivative, difference
 from ahofm.explain.contributions import Contributions, Shapley, contributions, shapley_values
 from ahofm.explain.effects import Effect, effect
 from ahofm.explain.pure import Pure, purify
@@ -23,6 +24,8 @@ __all__ = [
     "VarianceShares",
     "checks",
     "contributions",
+    "derivative",
+    "difference",
     "effect",
     "factors",
     "marginals",

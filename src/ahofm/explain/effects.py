@@ -57,6 +57,10 @@ class Effect(Framed):
         Share of the training weight near each grid value.
     warnings : tuple of str
         Which columns share the effect with others, so that rows cannot tell whose it is (concurvity).
+    edf : float or None
+        Effective degrees of freedom of a main effect, where there is a band.
+    name : str
+        What ``value`` is: an effect, a difference of levels, or a derivative.
     """
 
     columns: tuple[str, ...]
@@ -73,6 +77,8 @@ class Effect(Framed):
     alone: bool
     density: tuple[Floats, ...]
     warnings: tuple[str, ...] = ()
+    edf: float | None = None
+    name: str = "effect"
 
     def _repr_html_(self) -> str:
         """A small picture, for notebooks."""
@@ -153,10 +159,10 @@ def effect(
     shape = tuple(len(values) for values in grids)
     places = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij")
     raw = [values[place.ravel()] for values, place in zip(grids, places, strict=True)]
-    raw += [_column(model, j, [value] * int(np.prod(shape))) for j, value in held.items()]
+    raw += [column_values(model, j, [value] * int(np.prod(shape))) for j, value in held.items()]
     pure = purify(model, k)
     terms = [everything] if alone else _subsets(everything)
-    value = _value(pure, everything, raw, terms)
+    value = value_of(pure, everything, raw, terms)
     outside = np.any([_outside(model.encoder.codebooks[j], v) for j, v in zip(everything, raw, strict=True)], axis=0)
     band = _band(model, k, everything, raw, terms, level, with_intercept=scale == "response")
 
@@ -166,8 +172,8 @@ def effect(
     low = high = all_low = all_high = std = None
     if band is not None:
         std, all_reach = band
-        low, high = _ends(shown, value, std * float(stats.norm.ppf(0.5 + 0.5 * level)))
-        all_low, all_high = _ends(shown, value, all_reach)
+        low, high = ends_of(shown, value, std * float(stats.norm.ppf(0.5 + 0.5 * level)))
+        all_low, all_high = ends_of(shown, value, all_reach)
         std = std.reshape(shape)
     return Effect(
         columns=tuple(model.encoder.names[j] for j in free),
@@ -182,18 +188,19 @@ def effect(
         level=level,
         scale=scale,
         alone=alone,
-        density=tuple(_density(model.encoder.codebooks[j], values) for j, values in zip(free, grids, strict=True)),
+        density=tuple(density_of(model.encoder.codebooks[j], values) for j, values in zip(free, grids, strict=True)),
         warnings=tuple(shared_effects(model, k, everything)),
+        edf=float(model.band.edf[k][1][free[0]]) if model.band is not None and len(everything) == 1 else None,
     )
 
 
-def _ends(shown: Callable[[Floats], Floats], value: Floats, reach: Floats) -> tuple[Floats, Floats]:
+def ends_of(shown: Callable[[Floats], Floats], value: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Ends of a band around the fit; a link may turn them round."""
     ends = shown(value - reach), shown(value + reach)
     return np.minimum(*ends), np.maximum(*ends)
 
 
-def _value(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:
+def value_of(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:
     """Sum of the terms of some sets of columns."""
     functions = {j: pure.of_column(j, values) for j, values in zip(columns, raw, strict=True)}
     total = np.zeros(len(raw[0]))
@@ -220,7 +227,7 @@ def _band(
     if model.band is None:
         return None
     books = model.encoder.codebooks
-    codes = {j: books[j].encode(_in_first_turn(books[j], values)) for j, values in zip(columns, raw, strict=True)}
+    codes = {j: books[j].encode(in_first_turn(books[j], values)) for j, values in zip(columns, raw, strict=True)}
     derivatives = sum(
         (model.band.term(term, [codes[j] for j in term], k) for term in terms),
         np.zeros((len(raw[0]), len(model.band.shifts[k]))),
@@ -232,7 +239,7 @@ def _band(
     return std, model.band.reach(derivatives, level, k) * std
 
 
-def _in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:
+def in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:
     """Numbers on a circle as those of the turn in which training was: codes are known there."""
     if not isinstance(book.functions, CyclicBasis):
         return values
@@ -255,7 +262,7 @@ def grid_of(model: Model, j: int, grid: Grid, n_columns: int) -> NDArray[Any]:
     if isinstance(grid, Mapping):
         named = {column_of(model, name): values for name, values in grid.items()}
         if j in named:
-            return _column(model, j, named[j])
+            return column_values(model, j, named[j])
     elif grid is not None and (isinstance(grid, bool) or not isinstance(grid, (int, np.integer)) or grid < 2):
         raise ValueError(f"grid must be an integer of at least 2 or a dict of values by column, got {grid!r}")
     values = book.support.values
@@ -271,7 +278,7 @@ def grid_of(model: Model, j: int, grid: Grid, n_columns: int) -> NDArray[Any]:
     return np.linspace(book.support.low, high, points)
 
 
-def _column(model: Model, j: int, values: Any) -> NDArray[Any]:
+def column_values(model: Model, j: int, values: Any) -> NDArray[Any]:
     """Values of a column as a table would hold them."""
     book = model.encoder.codebooks[j]
     if book.support.size and not is_numeric(book.support.values):
@@ -292,7 +299,7 @@ def _outside(book: Codebook, values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((values < book.support.low) | (values > book.support.high))
 
 
-def _density(book: Codebook, values: NDArray[Any]) -> Floats:
+def density_of(book: Codebook, values: NDArray[Any]) -> Floats:
     """Share of the training weight that is nearest to each grid value."""
     total = max(float(book.mass.sum()), np.finfo(float).tiny)
     if book.edges is None or not is_numeric(values):
