@@ -15,7 +15,13 @@ FAST = {"order": 1, "effort": "fast", "random_state": 0}
 
 def claims(n=800):
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({"age": rng.integers(18, 90, n), "area": rng.choice(["town", "land", None], n), "value": rng.lognormal(8, 1.2, n)})
+    X = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "area": rng.choice(["town", "land", None], n),
+            "value": rng.lognormal(8, 1.2, n),
+        }
+    )
     e = rng.uniform(0.2, 1.0, n)
     y = rng.poisson(e * np.exp(0.02 * (X["age"] - 40)))
     return X, y, e
@@ -67,7 +73,9 @@ def test_axes_show_where_the_rows_are(counts):
     assert axis_of(age).scale == "linear"
     assert axis_of(age).whole
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({"tail": np.r_[rng.uniform(0, 1, 995), [50.0, 60, 70, 80, 90]], "month": np.tile(range(1, 11), 100)})
+    X = pd.DataFrame(
+        {"tail": np.r_[rng.uniform(0, 1, 995), [50.0, 60, 70, 80, 90]], "month": np.tile(range(1, 11), 100)}
+    )
     books = AHOFMRegressor(**FAST).fit(X, X["month"] + rng.normal(size=1000)).model_.encoder.codebooks
     assert axis_of(books[0]).high < 1.01
     assert axis_of(books[0]).beyond == pytest.approx(0.005, abs=0.006)

@@ -11,7 +11,9 @@ from ahofm.explain import derivative, difference, effect
 @pytest.fixture(scope="module")
 def fitted():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({"x": rng.uniform(0, 10, 600), "g": rng.choice(["a", "b", "c"], 600), "h": rng.uniform(0, 24, 600)})
+    X = pd.DataFrame(
+        {"x": rng.uniform(0, 10, 600), "g": rng.choice(["a", "b", "c"], 600), "h": rng.uniform(0, 24, 600)}
+    )
     y = np.sin(X["x"]) * (X["g"] == "a") + 0.3 * X["x"] + 0.5 * (X["g"] == "b") + np.cos(X["h"] / 24 * 2 * np.pi)
     model = AHOFMRegressor(order=2, columns={"h": Cyclic(period=24)}, effort="fast", random_state=0)
     return model.fit(X, y + 0.2 * rng.normal(size=600))

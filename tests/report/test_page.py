@@ -269,7 +269,8 @@ def test_numbers_and_ticks_are_those_that_people_read():
 @pytest.mark.skipif(NODE is None, reason="needs node")
 def test_contours_lie_where_the_level_is():
     asked = f"""{script("pairs")}
-    const values = Array.from({{ length: 9 }}, (_, i) => Array.from({{ length: 7 }}, (_, k) => 2 * i - 3 * k)), found = [];
+    const found = [], row = (i) => Array.from({{ length: 7 }}, (_, k) => 2 * i - 3 * k);
+    const values = Array.from({{ length: 9 }}, (_, i) => row(i));
     contours(values, 1.5, (a, b) => found.push(a, b));
     console.log(JSON.stringify(found));"""
     found = np.array(run_node(asked))
@@ -287,13 +288,17 @@ def test_the_page_has_the_intervals_of_python(fitted, name):
     X.loc[0, "season"] = "never seen"
     X.loc[1, "wind"] = 3.0
     places = [
-        [None if pd.isna(v) else float(v) if column["numbers"] else _place(column["levels"], v) for column, v in zip(data["columns"], X.iloc[i], strict=True)]
+        [
+            None if pd.isna(v) else float(v) if column["numbers"] else _place(column["levels"], v)
+            for column, v in zip(data["columns"], X.iloc[i], strict=True)
+        ]
         for i in range(len(X))
     ]
     asked = f"""{script("evaluator", "interval")}
     (async () => {{
       const data = {json.dumps(data)}, std = await intervals(data.band, await numbers(data.numbers));
-      console.log(JSON.stringify({json.dumps(places)}.map((row) => data.predictors.map((_, k) => std(k, row, data.columns)))));
+      const found = {json.dumps(places)}.map((row) => data.predictors.map((_, k) => std(k, row, data.columns)));
+      console.log(JSON.stringify(found));
     }})();"""
     expected = model.band_.eta(model.model_.encoder.encode(model._read(X)))
     np.testing.assert_allclose(run_node(asked), expected, rtol=2e-3)

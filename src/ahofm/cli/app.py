@@ -58,21 +58,21 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"ahofm {version('ahofm')}")
         raise typer.Exit
 
 
 @app.callback()
 def about(
-    asked: Annotated[
+    wanted: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Generalised additive models with all interactions: fit, predict, explain.
 
-    Tables are CSV (also .gz), Excel, Parquet, Feather or Arrow, by their extension. `--debug` shows where an error came from.
+    Tables are CSV (also .gz), Excel, Parquet, Feather or Arrow, by their extension. `--debug` shows where an error is from.
     """
 
 

@@ -27,9 +27,7 @@ def predict(
     out_path: Annotated[
         Path | None, typer.Option("--out", help="Where predictions go; otherwise CSV on the screen.")
     ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="Columns to copy, e.g. an identifier: a,b.")
-    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Columns to copy, e.g. an identifier: a,b.")] = None,
     interval: Annotated[float | None, typer.Option(help="Add low and high, e.g. 0.95.")] = None,
     kind: Annotated[str, typer.Option(help="Of intervals: mean, or new observations.")] = "mean",
     shapley: Annotated[bool, typer.Option("--shapley", help="Add Shapley values, a column each.")] = False,
@@ -117,7 +115,9 @@ def explain(
 @app.command("report")
 def write_report(
     model: Annotated[Path, typer.Argument(help="A model that fit has written.")],
-    out_path: Annotated[Path, typer.Option("--out", help="A page; .json and .md are data and text.")] = Path("report.html"),
+    out_path: Annotated[Path, typer.Option("--out", help="A page; .json and .md are data and text.")] = Path(
+        "report.html"
+    ),
     target: Annotated[str, typer.Option(help="What is predicted, for headings.")] = "the target",
 ) -> None:
     """Write a page that shows a model. It has no diagnostics: those need the rows (fit --report)."""

@@ -41,9 +41,7 @@ def fit(
         typer.Option(help="auto is classes for text and 0/1, else gaussian; poisson, gamma, ..."),
     ] = "auto",
     order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = "3",
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="Columns of numbers that are levels: a,b.")
-    ] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Columns of numbers that are levels: a,b.")] = None,
     cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24,month=12.")] = None,
     linear: Annotated[list[str] | None, typer.Option(help="Columns with straight effects: a,b.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out: a,b.")] = None,

@@ -1,4 +1,4 @@
-"""Tables in files: CSV (also compressed), Parquet, Feather, Arrow and Excel, by extension. Arrow reads and writes them."""
+"""Tables in files: CSV (also compressed), Parquet, Feather, Arrow and Excel, by extension, read and written by Arrow."""
 
 from __future__ import annotations
 

@@ -95,6 +95,8 @@ def assess(
         table, target, weight, shift = training.table, training.y, training.weight, training.offset
     else:
         table, weight, shift = model.encoder.check(X), sample_weight, offset
+        if y is None:
+            raise ValueError("y is None: with X its targets are needed")
         target = fitted._target(y) if hasattr(fitted, "_target") else y
     found = np.asarray(target, dtype=np.float64)
     rows = np.arange(table.n_rows)
@@ -145,7 +147,7 @@ class Groups(Framed):
 def grouped(rows: Assessment, places: NDArray[np.intp], names: tuple[Any, ...], k: int = 0) -> Groups:
     """Means of the rows by their group number."""
     count = len(names)
-    size = np.bincount(places, rows.size, minlength=count)
+    size = np.asarray(np.bincount(places, rows.size, minlength=count), dtype=np.float64)
     total = np.maximum(size, np.finfo(float).tiny)
     observed = np.bincount(places, rows.size * rows.observed[:, k], minlength=count) / total
     fitted = np.bincount(places, rows.size * rows.fitted[:, k], minlength=count) / total
@@ -212,8 +214,8 @@ def column_places(rows: Assessment, j: int) -> tuple[NDArray[np.intp], tuple[Any
     if len(axis.points):
         cuts = 0.5 * (axis.points[1:] + axis.points[:-1])
     else:
-        spread = axis.spread(_BINS + 1)
-        cuts = (spread[1:] - 0.5 * axis.whole)[:-1] if len(spread) > 2 else np.empty(0)
+        ends = axis.even(_BINS + 1)
+        cuts = (ends[1:] - 0.5 * axis.whole)[:-1] if len(ends) > 2 else np.empty(0)
     places = np.where(missing, len(cuts) + 1, np.searchsorted(cuts, numbers, side="right"))
     present, places = np.unique(places, return_inverse=True)
     size = np.bincount(places, rows.size)

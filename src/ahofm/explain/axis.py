@@ -52,7 +52,7 @@ class Axis:
         """Where numbers stand: themselves, or their logarithms."""
         return np.log(values) if self.scale == "log" else np.asarray(values, dtype=np.float64)
 
-    def spread(self, count: int) -> Floats:
+    def even(self, count: int) -> Floats:
         """Evenly spaced places from end to end, as numbers; whole ones where the column has no others."""
         ends = self.place(np.array([self.low, self.high]))
         places = np.linspace(ends[0], ends[1], count)

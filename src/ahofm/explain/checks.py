@@ -103,10 +103,10 @@ def _dispersion(model: Model) -> Check:
         "overdispersion",
         "Targets vary as the family says",
         tuple(f"{one.value}: {one.reason}" for one in said),
-        "The family fixes how much targets vary around their mean. Where they vary more, predictions of means are still "
+        "The family fixes how much targets vary around their mean. Where they vary more, predicted means are still "
         "right, but intervals and p-values are too narrow.",
-        "Take a family that estimates its dispersion: quasi_poisson or negative_binomial for counts, quasi_binomial for "
-        "shares.",
+        "Take a family that estimates its dispersion: quasi_poisson or negative_binomial for counts, quasi_binomial "
+        "for shares.",
     )
 
 
@@ -151,7 +151,7 @@ def _identifiers(model: Model, table: Table) -> Check:
         "identifiers",
         "No column looks like an identifier",
         tuple(found),
-        "A column with a value of its own for nearly every row names the rows. What is learned of it says nothing about "
+        "A column with a value of its own for nearly every row names the rows. What is learned of it says nothing of "
         "new rows, and a number that counts the rows may carry the order in which they were collected.",
         "Drop the column, unless its values come back in the rows to predict.",
     )
@@ -180,8 +180,8 @@ def _extrapolation(model: Model) -> Check:
         "extrapolation",
         "Curves do not run away where there are hardly any rows",
         tuple(dict.fromkeys(found)),
-        "Beyond the numbers that most rows have, a curve rests on a handful of rows, and beyond the last of them on none "
-        "at all: it stays where it was, or goes on as a straight line if that was asked for.",
+        "Beyond the numbers that most rows have, a curve rests on a handful of rows, and beyond the last of them on "
+        "none at all: it stays where it was, or goes on as a straight line if that was asked for.",
         "Trust predictions there as far as their bands say; clip the column at a value that has rows, or fit with "
         "columns={...: Linear()}.",
     )

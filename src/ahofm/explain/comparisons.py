@@ -25,12 +25,12 @@ _STEP = 1.0 / 40.0
 def difference(
     fitted: Fitted,
     column: Any,
-    level: Any,
+    value: Any,
     other: Any,
     *,
     along: Any = None,
     grid: Grid = None,
-    coverage: float = 0.95,
+    level: float = 0.95,
     linear_predictor: Any = None,
 ) -> Effect:
     """Compute how much the linear predictor differs between two values of a column.
@@ -41,14 +41,14 @@ def difference(
         Fitted.
     column : str or int
         Name or number.
-    level, other
+    value, other
         Two values of the column; the result is the first less the second.
     along : str or int, optional
         A column along which the difference is a curve, with the interaction of the two columns; by default the
         difference of main effects alone.
     grid : int or dict, optional
         As for ``effect``, of ``along``.
-    coverage : float, default 0.95
+    level : float, default 0.95
         Of the bands.
     linear_predictor : int or class, optional
         Which linear predictor, for families with several.
@@ -73,8 +73,8 @@ def difference(
     places = np.zeros(1) if along is None else grid_of(model, columns[1], grid, 1)
     terms = [columns[:1]] if along is None else [columns[:1], columns]
     sides = []
-    for value in (level, other):
-        given = column_values(model, own, [value] * len(places))
+    for one in (value, other):
+        given = column_values(model, own, [one] * len(places))
         sides.append([given] if along is None else [given, places])
     found = value_of(pure, columns, sides[0], terms) - value_of(pure, columns, sides[1], terms)
     std = reach = None
@@ -83,22 +83,23 @@ def difference(
         jacobians, loose = [], np.zeros(len(places))
         for side in sides:
             codes = {j: books[j].encode(in_first_turn(books[j], v)) for j, v in zip(columns, side, strict=True)}
-            jacobians.append(sum(band.term(term, [codes[j] for j in term], k) for term in terms))
+            parts = [band.term(term, [codes[j] for j in term], k) for term in terms]
+            jacobians.append(np.sum(parts, axis=0))
             loose += sum(band.loose_variance(term, [codes[j] for j in term], k) for term in terms)
         derivatives = jacobians[0] - jacobians[1]
         std = np.hypot(band.std(derivatives, k), np.sqrt(loose))
-        reach = band.reach(derivatives, coverage, k) * std
+        reach = band.reach(derivatives, level, k) * std
     name = model.encoder.names[own]
-    shown = (np.array([f"{level} - {other}"], dtype=object),) if along is None else (places,)
+    shown = (np.array([f"{value} - {other}"], dtype=object),) if along is None else (places,)
     label = (name,) if along is None else (model.encoder.names[columns[1]],)
     rows = np.ones(1) if along is None else density_of(model.encoder.codebooks[columns[1]], places)
-    return _banded(label, shown, found, std, reach, coverage, f"{name}: {level} less {other}", rows)
+    return _banded(label, shown, found, std, reach, level, f"{name}: {value} less {other}", rows)
 
 
 @obeys_n_jobs
 @one_blas_thread()
 def derivative(
-    fitted: Fitted, column: Any, grid: Grid = None, *, coverage: float = 0.95, linear_predictor: Any = None
+    fitted: Fitted, column: Any, grid: Grid = None, *, level: float = 0.95, linear_predictor: Any = None
 ) -> Effect:
     """Compute the slope of a column's main effect, with bands: where they leave zero, the curve rises or falls.
 
@@ -112,7 +113,7 @@ def derivative(
         Name or number of a column of numbers.
     grid : int or dict, optional
         As for ``effect``.
-    coverage : float, default 0.95
+    level : float, default 0.95
         Of the bands.
     linear_predictor : int or class, optional
         Which linear predictor, for families with several.
@@ -143,9 +144,9 @@ def derivative(
         parts = [model.band.term((j,), [side], k) for side in codes]
         slopes = (parts[1] - parts[0]) / wide[:, np.newaxis]
         std = model.band.std(slopes, k)
-        reach = model.band.reach(slopes, coverage, k) * std
-    value, name = (curve[1] - curve[0]) / wide, "derivative of the effect"
-    return _banded((book.name,), (at,), value, std, reach, coverage, name, density_of(book, at))
+        reach = model.band.reach(slopes, level, k) * std
+    slope, name = (curve[1] - curve[0]) / wide, "derivative of the effect"
+    return _banded((book.name,), (at,), slope, std, reach, level, name, density_of(book, at))
 
 
 def _either_side(model: Model, j: int, at: Floats) -> tuple[Floats, Floats]:
@@ -167,11 +168,11 @@ def _banded(
     value: Floats,
     std: Floats | None,
     reach: Floats | None,
-    coverage: float,
+    level: float,
     name: str,
     density: Floats,
 ) -> Effect:
-    half = None if std is None else std * float(stats.norm.ppf(0.5 + 0.5 * coverage))
+    half = None if std is None else std * float(stats.norm.ppf(0.5 + 0.5 * level))
     return Effect(
         columns=columns,
         grid=grid,
@@ -182,7 +183,7 @@ def _banded(
         all_high=None if reach is None else value + reach,
         std=std,
         outside=np.zeros(len(value), dtype=bool),
-        level=coverage,
+        level=level,
         scale="link",
         alone=True,
         density=(density,),

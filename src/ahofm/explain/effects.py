@@ -244,7 +244,9 @@ def in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:
     if not isinstance(book.functions, CyclicBasis):
         return values
     start, period = book.functions.start, book.functions.period
-    return np.asarray(np.where((values < start) | (values >= start + period), start + (values - start) % period, values))
+    return np.asarray(
+        np.where((values < start) | (values >= start + period), start + (values - start) % period, values)
+    )
 
 
 def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:

@@ -121,7 +121,13 @@ class Summary(Framed):
         return "\n".join(lines) + "\n"
 
     def column_table(self) -> list[list[str]]:
-        """A row of texts per column, the largest share first, below a row of names."""
+        """List the columns as texts, the largest share first.
+
+        Returns
+        -------
+        list of lists of str
+            A row per column, below a row of names.
+        """
         orders = list(self.edf or {})
         head = ["column", "kind", "share", "main", *(f"edf {order_name(order)}" for order in orders)]
         rows = [head + ([] if self.p_main is None else ["p main"])]
@@ -157,7 +163,9 @@ class Summary(Framed):
         wide = [max(len(row[0]) for row in rows) + 2, 12, 8, 8, *(8 for _ in self.edf or {}), 10]
         left = "".join
         return [
-            left(f"{text:<{n}}" if k < 2 else f"{text:>{n}}" for k, (text, n) in enumerate(zip(row, wide, strict=False)))
+            left(
+                f"{text:<{n}}" if k < 2 else f"{text:>{n}}" for k, (text, n) in enumerate(zip(row, wide, strict=False))
+            )
             for row in rows
         ]
 

@@ -16,7 +16,6 @@ from ahofm.explain.assessment import assess
 from ahofm.model import Record, Trace
 from ahofm.plot.canvas import BLUE, GREY, ORANGE, axes, many_axes, tidy
 
-
 _FEW_RUNS = 8
 
 
@@ -203,7 +202,7 @@ class DiagnosticsDisplay:
         )
         against.axhline(0.0, color=GREY, linewidth=0.8)
         against.set(xlabel="fitted mean", ylabel="quantile residual")
-        histogram.hist(np.clip(self.residuals, -4.0, 4.0), 40, (-4.0, 4.0), density=True, color=BLUE, alpha=0.45)
+        histogram.hist(np.clip(self.residuals, -4.0, 4.0), 40, range=(-4.0, 4.0), density=True, color=BLUE, alpha=0.45)
         x = np.linspace(-4.0, 4.0, 101)
         histogram.plot(x, stats.norm.pdf(x), color=ORANGE, linewidth=1.2)
         histogram.set(xlabel="quantile residual", ylabel="density")

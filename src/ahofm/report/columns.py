@@ -93,7 +93,7 @@ def grid(book: Codebook) -> NDArray[Any]:
     axis = axis_of(book)
     if len(axis.points):
         return axis.points
-    parts = [axis.spread(POINTS)]
+    parts = [axis.even(POINTS)]
     if support.low < axis.low:
         parts.insert(0, np.linspace(support.low, axis.low, _BEYOND))
     if support.high > axis.high:

@@ -64,7 +64,7 @@ def _order(rows: Assessment, k: int) -> dict[str, Any] | None:
 
 
 def _column(rows: Assessment, j: int, k: int, label: Any, steps: Floats) -> dict[str, Any]:
-    """Bins of a column, with the step on the linear predictor's scale that would fit each: its mean partial residual."""
+    """Bins of a column, with the step of the linear predictor that would fit each: its mean partial residual."""
     places, names = column_places(rows, j)
     found = _bins(grouped(rows, places, names, k))
     slope, curvature = (np.bincount(places, part[:, k], minlength=len(names)) for part in steps)

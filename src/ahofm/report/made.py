@@ -50,7 +50,9 @@ def facts(model: Model, told: Summary, order: int) -> list[dict[str, str]]:
     """Numbers for the top of the page: the score on rows that were not fitted first, that of training second."""
     found = []
     if told.validated is not None:
-        whose = "all" if told.validated.rows == told.validated.of else f"{told.validated.rows:,} of {told.validated.of:,}"
+        whose = (
+            "all" if told.validated.rows == told.validated.of else f"{told.validated.rows:,} of {told.validated.of:,}"
+        )
         for name, value in list(told.validated.scores.items())[:2]:
             found.append([f"{value:.4g}", f"{_SCORES.get(name, name)}, cross-validated on {whose} rows"])
     if told.deviance_explained is not None:
@@ -119,5 +121,5 @@ def documentation() -> str | None:
     for line in metadata("ahofm").get_all("Project-URL") or []:
         name, _, address = line.partition(", ")
         if name.lower() == "documentation":
-            return address
+            return str(address)
     return None

@@ -85,7 +85,9 @@ class Report:
         return f"<Report {self.content['title']!r}: a notebook shows it; report(path) writes it to a file>"
 
 
-def report(fitted: Fitted, *, title: str | None = None, target: str = "the target", command: str | None = None) -> Report:
+def report(
+    fitted: Fitted, *, title: str | None = None, target: str = "the target", command: str | None = None
+) -> Report:
     """Make a report of a model.
 
     Parameters
