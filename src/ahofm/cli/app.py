@@ -72,7 +72,7 @@ def about(
 ) -> None:
     """Generalised additive models with all interactions: fit, predict, explain.
 
-    Tables are CSV (also .gz), Excel, Parquet, Feather or Arrow, by their extension. `--debug` shows where an error is from.
+    Tables are CSV (also .gz), Excel, Parquet, Feather or Arrow, by their extension. `--debug` traces errors.
     """
 
 

@@ -1,4 +1,4 @@
-"""Tables in files: CSV (also compressed), Parquet, Feather, Arrow and Excel, by extension, read and written by Arrow."""
+"""Tables in files: CSV (also compressed), Parquet, Feather, Arrow and Excel, by extension. Arrow reads and writes."""
 
 from __future__ import annotations
 
