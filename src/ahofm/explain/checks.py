@@ -217,7 +217,7 @@ def _degrees(model: Model, n_rows: int) -> Check:
         "degrees_of_freedom",
         "There are enough rows for what was fitted",
         (f"{used:,.0f} effective degrees of freedom for {n_rows:,} rows",) if many else (),
-        "With fewer than five rows per effective degree of freedom the fit follows its rows closely, and scores in "
+        "With fewer than five rows for each of them the fit follows its rows closely, and scores in "
         "training say little about new rows.",
         "Read the cross-validated score, not that of training; a lower order, or fewer columns, needs fewer rows.",
     )
