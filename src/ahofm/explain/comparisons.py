@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from ahofm.columns.basis import Floats
-from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predictor_of, model_of
+from ahofm.explain.arguments import Fitted, column_of, linear_predictor_of, model_of
 from ahofm.explain.effects import Effect, Grid, column_values, density_of, grid_of, in_first_turn, value_of
 from ahofm.explain.pure import purify
 from ahofm.kernels.blas import one_blas_thread
@@ -68,10 +68,12 @@ def difference(
     model = model_of(fitted, band=True)
     k = linear_predictor_of(model, linear_predictor)
     own = column_of(model, column)
-    columns = columns_of(model, [own] if along is None else [own, along])
+    columns = (own,) if along is None else (own, column_of(model, along))
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"along={along!r} is the column itself; name another one")
     pure = purify(model, k)
     places = np.zeros(1) if along is None else grid_of(model, columns[1], grid, 1)
-    terms = [columns[:1]] if along is None else [columns[:1], columns]
+    terms = [columns[:1]] if along is None or model.order < 2 else [columns[:1], columns]
     sides = []
     for one in (value, other):
         given = column_values(model, own, [one] * len(places))
