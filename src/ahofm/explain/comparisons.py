@@ -68,7 +68,7 @@ def difference(
     model = model_of(fitted, band=True)
     k = linear_predictor_of(model, linear_predictor)
     own = column_of(model, column)
-    columns = (own,) if along is None else (own, column_of(model, along))
+    columns: tuple[int, ...] = (own,) if along is None else (own, column_of(model, along))
     if len(set(columns)) < len(columns):
         raise ValueError(f"along={along!r} is the column itself; name another one")
     pure = purify(model, k)
