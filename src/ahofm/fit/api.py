@@ -19,13 +19,13 @@ from ahofm.columns.shaped import Shape
 from ahofm.columns.table import Table, read_table
 from ahofm.families import Family, Gaussian, GaussianLocationScale, Multinomial
 from ahofm.fit.location_scale import fit_location_scale
-from ahofm.fit.shapes import constrained
 from ahofm.fit.solvers.penalised import fit_penalised
 from ahofm.fit.stacking.ensemble import fit_variational
 from ahofm.fit.stacking.problem import fold_count, uses_subsample
 from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Model, Reason, Trace
+from ahofm.model.shapes import constrained
 from ahofm.rows import Dataset
 from ahofm.shared_curves.ensemble import fit_classes
 from ahofm.training.checkpoint import Checkpoint, fingerprint_of

@@ -26,6 +26,7 @@ from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
+from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.splits import given_parts
@@ -38,7 +39,6 @@ from ahofm.tuning import (
     RACED_ORDER,
     VARIANCE_ROWS,
 )
-from ahofm.tuning.classes import CALIBRATION_BINS
 from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
 
 
@@ -341,63 +341,6 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
             some = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
             found = {"concordance": concordance(y[some], eta[some, 0], weight[some])}
             return Validated(response.n_rows, problem.response.n_rows, found)
-        found = _of_numbers(y, mean, weight) if numbers else _of_classes(y, mean, weight)
+        found = scores_of_numbers(y, mean, weight) if numbers else scores_of_classes(y, mean, weight)
     finite = {name: value for name, value in found.items() if np.isfinite(value)}
     return Validated(response.n_rows, problem.response.n_rows, finite)
-
-
-def _of_numbers(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
-    """Fraction of the variance explained, and the root of the mean squared error."""
-    total = weight.sum()
-    square = float(weight @ (y - mean) ** 2 / total)
-    variance = float(weight @ (y - weight @ y / total) ** 2 / total)
-    return {"R2": 1.0 - square / max(variance, np.finfo(float).tiny), "RMSE": float(np.sqrt(square))}
-
-
-def _of_classes(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:
-    """Accuracy, log-loss, expected calibration error, and the area under the ROC curve.
-
-    The expected calibration error of several classes is the mean of that of each class; the area is for two.
-    """
-    p = np.column_stack([1.0 - mean, mean]) if mean.ndim == 1 else mean
-    own = np.clip(p[np.arange(len(y)), y.astype(int)], np.finfo(float).eps, 1.0)
-    found = {
-        "accuracy": float(np.average(p.argmax(axis=1) == y, weights=weight)),
-        "log-loss": float(np.average(-np.log(own), weights=weight)),
-    }
-    judged = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
-    found["ECE"] = float(np.mean([calibration_error(y == k, p[:, k], weight) for k in judged]))
-    return found | ({"AUROC": _area(y == 1.0, p[:, 1], weight)} if p.shape[1] == 2 else {})
-
-
-def _area(positive: np.ndarray, score: Floats, weight: Floats) -> float:
-    """Probability that a row of the second class has the higher score, ties counting half."""
-    _, place = np.unique(score, return_inverse=True)
-    ones = np.bincount(place, weights=weight * positive)
-    zeros = np.bincount(place, weights=weight * ~positive)
-    below = np.cumsum(zeros) - 0.5 * zeros
-    return float(ones @ below / (ones.sum() * zeros.sum()))
-
-
-def calibration_error(happened: NDArray[np.bool_], probability: Floats, weight: Floats) -> float:
-    """Expected calibration error: mean distance of predicted probabilities from observed frequencies, bin by bin.
-
-    Parameters
-    ----------
-    happened : array of shape (n,)
-        Whether the event was observed.
-    probability, weight : arrays of shape (n,)
-        Predicted probabilities and weights of the rows.
-
-    Returns
-    -------
-    float
-        With bins of equal weight, ``CALIBRATION_BINS`` of them; rows of equal probabilities share a bin.
-    """
-    values, place = np.unique(probability, return_inverse=True)
-    mass = np.bincount(place, weights=weight)
-    below = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-    bins = np.minimum((CALIBRATION_BINS * below).astype(int), CALIBRATION_BINS - 1)
-    predicted = np.bincount(bins, weights=mass * values)
-    observed = np.bincount(bins[place], weights=weight * happened, minlength=len(predicted))
-    return float(np.abs(predicted - observed).sum() / mass.sum())

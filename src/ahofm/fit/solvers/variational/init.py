@@ -1,5 +1,7 @@
 """Initial values of new factors: leading eigenvectors of residual covariances for pairs, random for higher orders.
 
+Product factors start with nearly constant functions, and loadings by a regression of the residual on the products.
+
 Coordinate ascent finds a local optimum; which one depends on the start.
 """
 
@@ -18,10 +20,17 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model.coordinates import canonical_rotation
-from ahofm.orders import factors_of
+from ahofm.orders import PRODUCT, factors_of
 from ahofm.priors.column import ColumnPriors, relative_stiffness
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
 from ahofm.tuning import IDLE_FACTOR
+from ahofm.tuning.numerics import LEAST_PRODUCT_VARIANCE
+from ahofm.tuning.products import (
+    LEAST_START_LOADING,
+    PRODUCT_START_COLUMNS,
+    PRODUCT_START_RIDGE,
+    PRODUCT_START_STD,
+)
 from ahofm.tuning.starts import (
     COVARIANCE_ROWS,
     RANDOM_PART,
@@ -238,3 +247,89 @@ def initial_std(state: VariationalState, k: int) -> float:
     if state.response.quadratic:
         return float(np.sqrt(2.0 * state.rows.loss()))
     return float(np.clip(state.rows.eta_std(k), *START_ETA_STD))
+
+
+def add_products(
+    state: VariationalState,
+    columns: Sequence[ColumnPriors],
+    codes: Codes,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    reweighted: bool,
+    groups: FactorGroups,
+) -> None:
+    """Add product factors to all linear predictors of a state.
+
+    Parameters
+    ----------
+    state : VariationalState
+    columns : sequence of p ColumnPriors
+    codes : Codes
+        Codes of the rows.
+    rank : int
+        Number of product factors.
+    rng : Generator
+    reweighted : bool
+        Whether rows are randomly reweighted in the regression for the loadings.
+    groups : FactorGroups
+        Columns of each factor; the functions of the others are the constant one.
+    """
+    state.end()
+    response = state.response
+    for k, linear_predictor in enumerate(state.linear_predictors):
+        functions, constants = _product_functions(columns, rank, rng)
+        left_out = groups.left_out(PRODUCT, rank)
+        if left_out is not None:
+            functions = [np.where(out, 0.0, own) for own, out in zip(functions, left_out, strict=True)]
+            constants = np.where(left_out, 1.0, constants)
+        gradient = state.rows.gradient(k)
+        if reweighted:
+            gradient = gradient * rng.exponential(size=len(gradient))
+        products = np.ones((response.n_rows, rank))
+        for own, constant, column in zip(functions, constants, codes.columns, strict=True):
+            products *= (own + constant)[column]
+        std = initial_std(state, k)
+        loadings = _product_loadings(products, gradient, response.weight / response.total, LEAST_START_LOADING * std)
+        if not response.quadratic:
+            loadings = _limited_loadings(state, k, functions, constants, loadings)
+        linear_predictor.widen_products(functions, constants, loadings, left_out)
+
+
+def _product_functions(
+    columns: Sequence[ColumnPriors], rank: int, rng: np.random.Generator
+) -> tuple[list[Floats], Floats]:
+    """Smooth random functions (codes, rank) of each column and constants (p, rank); sums have root mean square 1."""
+    std = PRODUCT_START_STD * min(1.0, np.sqrt(PRODUCT_START_COLUMNS / len(columns)))
+    functions, constants = [], []
+    for column, start in zip(columns, random_factors(columns, rank, 1.0 / START_STD, rng), strict=True):
+        size = np.sqrt(column.mass @ start**2)
+        own = np.divide(std * start, size, out=np.zeros_like(start), where=size > 0.0)
+        scale = np.sqrt(1.0 + 2.0 * (column.mass @ own) + column.mass @ own**2)
+        functions.append(own / scale)
+        constants.append(1.0 / scale)
+    return functions, np.array(constants)
+
+
+def _product_loadings(products: Floats, gradient: Floats, weight: Floats, least: float) -> Floats:
+    """Loadings (rank,): ridge regression of the residual on products (n, rank), absolute values at least ``least``."""
+    centred = products - weight @ products
+    gram = centred.T @ (weight[:, np.newaxis] * centred)
+    variance = np.diag(gram) + np.finfo(float).tiny
+    ridge = PRODUCT_START_RIDGE * np.diag(variance + LEAST_PRODUCT_VARIANCE)
+    loadings = np.linalg.solve(gram + ridge, centred.T @ gradient)
+    return np.asarray(np.where(loadings < 0.0, -1.0, 1.0) * np.maximum(np.abs(loadings), least))
+
+
+def _limited_loadings(
+    state: VariationalState, k: int, functions: Sequence[Floats], constants: Floats, loadings: Floats
+) -> Floats:
+    """Loadings, halved until the relative loss rises by at most ``START_LOSS_RISE``."""
+    values = [own + constant for own, constant in zip(functions, constants, strict=True)]
+    values[0] = values[0] * loadings
+    loss, response, scale = state.rows.loss_along(k, PRODUCT, values), state.response, 1.0
+    for _ in range(START_HALVINGS):
+        if response.remaining(loss(scale)) <= response.remaining(state.rows.loss()) + START_LOSS_RISE:
+            break
+        scale *= 0.5
+    return scale * loadings

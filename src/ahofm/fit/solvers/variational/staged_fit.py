@@ -28,10 +28,9 @@ from ahofm.backends import (
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
-from ahofm.fit.solvers.variational.init import Spectrum, add_factors, has_idle_factors
+from ahofm.fit.solvers.variational.init import Spectrum, add_factors, add_products, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
-from ahofm.fit.solvers.variational.product_start import add_products
 from ahofm.fit.solvers.variational.schedule import Job, Schedule
 from ahofm.fit.solvers.variational.stage import Report, Stage, Tempering
 from ahofm.kernels import BlockSums

@@ -29,8 +29,10 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.random_walk import RandomWalkBasis
 from ahofm.columns.shaped import Shape, Shaped
 from ahofm.kernels.symmetric import symmetric
-from ahofm.model import Choice, Lower, Model, Predictor
 from ahofm.model.bounds import Falls
+from ahofm.model.model import Model
+from ahofm.model.predictor import Lower, Predictor
+from ahofm.model.trace import Choice
 from ahofm.orders import FACTORS, MAIN, PRODUCT
 from ahofm.tuning.constraints import FEWEST_SHAPE_BLOCKS, MOST_SHAPE_GROUPS, SHAPE_BLOCKS, SHAPE_PASSES, SHAPE_ROWS
 
@@ -71,8 +73,17 @@ def constrained(model: Model, shapes: Mapping[int, Shape], codes: Codes, weight:
     text = ", ".join(f"{books[j].name} {shape}" for j, shape in sorted(shapes.items()))
     choice = Choice("monotonic_cst", text, "guaranteed for all values of the other columns")
     lower = tuple(Lower(own.order, all_of(own.linear_predictors)) for own in model.lower)
-    found = all_of(model.linear_predictors)
-    return replace(model, encoder=encoder, linear_predictors=found, lower=lower, choices=(*model.choices, choice))
+    variances = model.variance_model
+    if variances is not None:
+        variances = replace(variances, effects=_converted(variances.effects, before, books))
+    return replace(
+        model,
+        encoder=encoder,
+        linear_predictors=all_of(model.linear_predictors),
+        lower=lower,
+        choices=(*model.choices, choice),
+        variance_model=variances,
+    )
 
 
 def _shaped_book(book: Codebook, shape: Shape | None) -> Codebook:
