@@ -9,8 +9,8 @@ from ahofm.columns import Encoder, SplineIID
 from ahofm.families import Bernoulli
 from ahofm.fit import Candidate
 from ahofm.fit.stacking.candidates import BERNOULLI_CANDIDATES, CANDIDATES
-from ahofm.model.prediction_scores import calibration_error
 from ahofm.fit.stacking.weights import Scores, stacking_weights
+from ahofm.model.prediction_scores import calibration_error
 from ahofm.priors.column import column_priors, rank_coordinates
 
 WALKS = Candidate("spline", 0.7, 0.7, joint=False)
