@@ -76,7 +76,7 @@ def checks(fitted: Fitted) -> tuple[Check, ...]:
     --------
     >>> from ahofm.explain import checks
     >>> sorted(check.code for check in checks(model) if check.code.startswith("d"))
-    ['dependent_columns']
+    ['degrees_of_freedom', 'dependent_columns']
     """
     model = model_of(fitted, band=True)
     training = training_of(fitted)

@@ -128,8 +128,8 @@ def derivative(
     Examples
     --------
     >>> from ahofm.explain import derivative
-    >>> slope = derivative(model, "wind")
-    >>> bool(abs(slope.value.mean() - 2.0) < 0.3)
+    >>> slope = derivative(model, "wind", {"wind": [0.0]})  # of sin(3 wind)
+    >>> bool(abs(slope.value[0] - 3.0) < 0.3)
     True
     """
     model = model_of(fitted, band=True)

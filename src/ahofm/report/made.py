@@ -86,6 +86,7 @@ def facts(model: Model, told: Summary, order: int) -> list[dict[str, str]]:
         found.append([f"{told.dispersion:.4g}", "dispersion"])
     if told.pearson_dispersion is not None:
         found.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 where the family's variance is right"])
+    found += [["edited", f"by hand: {edit}"] for edit in told.edits]
     return [{"value": value, "label": label} for value, label in found]
 
 
@@ -104,7 +105,7 @@ def made(
         "family_words": family_words(model.family, link, exposed=exposed),
         "settings": " ".join(settings.split()) if settings else None,
         "command": command,
-        "edits": [str(edit) for edit in model.edits],
+        "edits": [str(edit) for edit in told.edits],
         "choices": [{"name": one.name, "value": one.value, "reason": one.reason} for one in told.choices],
         "validated": "" if told.validated is None else str(told.validated),
         "gains": [str(gain) for gain in told.gains],
