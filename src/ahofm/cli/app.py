@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,8 @@ out, err = (Console(stderr=stderr, markup=False, emoji=False, highlight=False) f
 Missing = Annotated[
     list[str] | None, typer.Option("--missing", help="A cell that means missing, e.g. '?'. May be repeated.")
 ]
+Sep = Annotated[str | None, typer.Option("--sep", help="What separates cells of text files, e.g. ';'.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="The decimal sign of text files: . or ,")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 
 
@@ -56,12 +59,30 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ahofm {version('ahofm')}")
+        raise typer.Exit
+
+
 @app.callback()
-def about() -> None:
+def about(
+    wanted: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
     """Generalised additive models with all interactions: fit, predict, explain.
 
-    Tables are CSV (also .gz), Parquet, Feather or Arrow, by their extension. `--debug` shows where an error came from.
+    Tables are CSV (also .gz), Excel, Parquet, Feather or Arrow, by their extension. `--debug` traces errors.
     """
+
+
+def names_in(given: Sequence[str] | None, known: Sequence[str] = ()) -> list[str]:
+    """Names of an option that may be repeated, or list several after commas; a known name may have commas itself."""
+    found: list[str] = []
+    for text in given or ():
+        found += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
+    return list(dict.fromkeys(found))
 
 
 def cell(value: Any) -> str:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.app import AsJson, Decimal, Missing, Sep, app, cell, err, names_in, out, show
 from ahofm.cli.demo import run_demo
 from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.outputs import check_outputs
 from ahofm.cli.predicting import Wanted, predict_file
-from ahofm.cli.tables import Writer, existing, format_of
+from ahofm.cli.tables import Dialect, Writer, existing, format_of
 from ahofm.explain import effect, summary, top_interactions, variance_shares
 from ahofm.model import Model, load
 from ahofm.writing import replacing
@@ -27,9 +27,7 @@ def predict(
     out_path: Annotated[
         Path | None, typer.Option("--out", help="Where predictions go; otherwise CSV on the screen.")
     ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="A column to copy, e.g. an identifier. May be repeated.")
-    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Columns to copy, e.g. an identifier: a,b.")] = None,
     interval: Annotated[float | None, typer.Option(help="Add low and high, e.g. 0.95.")] = None,
     kind: Annotated[str, typer.Option(help="Of intervals: mean, or new observations.")] = "mean",
     shapley: Annotated[bool, typer.Option("--shapley", help="Add Shapley values, a column each.")] = False,
@@ -37,6 +35,8 @@ def predict(
     offset: Annotated[str | None, typer.Option(help="As in fit.")] = None,
     exposure: Annotated[str | None, typer.Option(help="As in fit.")] = None,
     missing: Missing = None,
+    sep: Sep = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Predict a file of any length, piece by piece."""
     if kind not in ("mean", "new"):
@@ -47,7 +47,9 @@ def predict(
         raise CommandError("--shapley and --contributions: give one of them")
     parts = "shapley" if shapley else "terms" if contributions else None
     check_outputs({"--out": out_path}, [model, rows])
-    wanted = Wanted(missing or [], keep or [], interval, kind, parts, offset, exposure)
+    dialect = Dialect(sep, decimal)
+    dialect.check()
+    wanted = Wanted(missing or [], names_in(keep), interval, kind, parts, offset, exposure, dialect)
     try:
         count, unseen = predict_file(_model(model), rows, out_path, wanted)
     except KeyboardInterrupt:
@@ -113,7 +115,9 @@ def explain(
 @app.command("report")
 def write_report(
     model: Annotated[Path, typer.Argument(help="A model that fit has written.")],
-    out_path: Annotated[Path, typer.Option("--out", help="The page.")] = Path("report.html"),
+    out_path: Annotated[Path, typer.Option("--out", help="A page; .json and .md are data and text.")] = Path(
+        "report.html"
+    ),
     target: Annotated[str, typer.Option(help="What is predicted, for headings.")] = "the target",
 ) -> None:
     """Write a page that shows a model. It has no diagnostics: those need the rows (fit --report)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,11 +16,13 @@ from typing import Annotated, Any
 import typer
 
 from ahofm.backends import backend_of
-from ahofm.cli.app import AsJson, Missing, app, cell, err, out, show
+from ahofm.cli.app import AsJson, Decimal, Missing, Sep, app, cell, err, out, show
 from ahofm.cli.constraints import constraints
 from ahofm.cli.errors import CommandError, Interrupted
 from ahofm.cli.fitting import Job, Roles, estimator, held_out, job_of, kinds, stored_job
 from ahofm.cli.outputs import check_outputs
+from ahofm.cli.tables import Dialect
+from ahofm.cli.words import in_words
 from ahofm.cost import Forecast
 from ahofm.explain import summary
 from ahofm.training.settings import EFFORTS
@@ -41,11 +45,9 @@ def fit(
         typer.Option(help="auto is classes for text and 0/1, else gaussian; poisson, gamma, ..."),
     ] = "auto",
     order: Annotated[str, typer.Option(help="Highest order of interactions, or auto.")] = DEFAULT_ORDER,
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers that are levels. May be repeated.")
-    ] = None,
-    cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24. May be repeated.")] = None,
-    linear: Annotated[list[str] | None, typer.Option(help="A column with straight effects. May be repeated.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Columns of numbers that are levels: a,b.")] = None,
+    cyclic: Annotated[list[str] | None, typer.Option(help="NAME=PERIOD, e.g. hour=24,month=12.")] = None,
+    linear: Annotated[list[str] | None, typer.Option(help="Columns with straight effects: a,b.")] = None,
     interaction_cst: Annotated[
         list[str] | None,
         typer.Option(help="Columns that may interact, as A,B,C, repeated; or no_interactions, or pairwise."),
@@ -57,7 +59,7 @@ def fit(
     monotonic_cst: Annotated[
         list[str] | None, typer.Option(help="NAME=1, -1, convex or concave, e.g. income=1. May be repeated.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out: a,b.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of weights.")] = None,
     offset: Annotated[str | None, typer.Option(help="A column that is added to the linear predictor.")] = None,
     exposure: Annotated[
@@ -78,6 +80,8 @@ def fit(
         typer.Option(help="The column of events, 1, or 0 where the time (--target) is censored: --family weibull, ..."),
     ] = None,
     missing: Missing = None,
+    sep: Sep = None,
+    decimal: Decimal = ".",
     holdout: Annotated[
         float | None,
         typer.Option(
@@ -112,12 +116,15 @@ def fit(
     _check(holdout, effort, time_budget)
     if group and time_column:
         raise CommandError("--group and --time are two ways to choose validation rows; give one of them")
-    backend_of(device)  # before a long file is read
-    levels, begun = list(categorical or []), time.perf_counter()
-    roles = Roles(target, weight, offset, exposure, drop or [], levels, missing or [], group, time_column, event)
-    quiet = as_json or not err.is_terminal
     if out_of_core and dry_run:
         raise CommandError("--dry-run reads the table: leave out --out-of-core, or try it on a part of the rows")
+    backend_of(device)  # before a long file is read
+    levels, begun = list(categorical or []), time.perf_counter()
+    dialect = Dialect(sep, decimal)
+    dialect.check()
+    given = (weight, offset, exposure, drop or [], levels, missing or [])
+    roles = Roles(target, *given, group, time_column, event, dialect)
+    quiet = as_json or not err.is_terminal
     if out_of_core:
         job = stored_job(train, roles, folder=store, memory_limit=memory_limit, threads=threads, quiet=quiet)
     else:
@@ -125,7 +132,6 @@ def fit(
     holdout = 0.0 if out_of_core else holdout
     columns = kinds(levels, cyclic or [], linear or [], job.names)
     settings = {
-        "order": "auto" if order == "auto" else _integer(order, "--order"),
         "random_state": seed,
         "n_jobs": threads,
         "device": device,
@@ -135,8 +141,7 @@ def fit(
         "cv": None if out_of_core else job.splits,
         **constraints(interaction_cst or [], exclude or [], monotonic_cst or []),
     }
-    if isinstance(settings["interaction_cst"], str) and order == DEFAULT_ORDER:
-        settings["order"] = None  # as far as it allows
+    settings["order"] = _order(order, settings["interaction_cst"])
     if dry_run:
         cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
         _say_cost(cost, bool(holdout) or (holdout is None and not cost.parts["search"]), as_json)
@@ -145,7 +150,7 @@ def fit(
     told = _fit(model, job, roles, out_path, fast=fast)
     if report is not None:
         with _saved(out_path, f"{report} was not written"):
-            model.report(report, target=target)
+            model.report(report, target=target, command=shlex.join(["ahofm", *sys.argv[1:]]))
     found: dict[str, float] = {}
     validated = model.model_.validated
     if holdout is None:
@@ -236,12 +241,14 @@ def _say_fit(model: Any, result: dict[str, Any], holdout: float) -> None:
     """Columns, summary, score and what went wrong."""
     names = ("column", "kind", "codes", "functions", "missing")
     show("What each column became", names, [[cell(book[name]) for name in names] for book in result["columns"]])
-    out.print(str(summary(model)), soft_wrap=True)
-    if result["cross-validated"] is not None:
-        out.print(f"\nBy {model.model_.validated}", soft_wrap=True)
+    told = summary(model)
+    out.print(str(told), soft_wrap=True)
+    out.print("\nIn short", soft_wrap=True)
+    for line in in_words(told, result["rows"]):
+        out.print(f"- {line}", soft_wrap=True)
     if result["held out"]:
         said = ", ".join(f"{name} {value:.4g}" for name, value in result["held out"].items())
-        out.print(f"\nOn {holdout:.0%} of the rows, validation rows of a fit to the others: {said}", soft_wrap=True)
+        out.print(f"- On {holdout:.0%} of the rows, which a second fit had not seen: {said}", soft_wrap=True)
     for text in result["warnings"]:
         out.print(f"warning: {text}", soft_wrap=True)
     report = "" if result["report"] is None else f"  Report: {result['report']}"
@@ -258,8 +265,13 @@ def _say_cost(cost: Forecast, again: bool, as_json: bool) -> None:
         out.print("The score on validation rows takes as long again (--holdout 0 leaves it out).", soft_wrap=True)
 
 
-def _integer(text: str, option: str) -> int:
+def _order(text: str, interaction_cst: Any) -> int | str | None:
+    """The order that was asked for; by default as far as a constraint by name allows."""
+    if text == "auto":
+        return "auto"
+    if isinstance(interaction_cst, str) and text == DEFAULT_ORDER:
+        return None
     try:
         return int(text)
     except ValueError as error:
-        raise CommandError(f"{option} must be a whole number or auto, got {text}") from error
+        raise CommandError(f"--order must be a whole number or auto, got {text}") from error

@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
+from ahofm.cli.app import names_in
 from ahofm.cli.errors import CommandError
-from ahofm.cli.tables import mixed, read, refuse_mixed
+from ahofm.cli.tables import PLAIN, Dialect, mixed, read, refuse_mixed
 from ahofm.columns import Categorical, ColumnKind, Cyclic, Linear
 from ahofm.columns.basis import Floats
 from ahofm.estimators import AHOFMClassifier, AHOFMRegressor
@@ -44,6 +45,11 @@ class Roles:
     group: str | None = None
     time: str | None = None
     event: str | None = None
+    dialect: Dialect = PLAIN
+
+    def among(self, names: Sequence[str]) -> Roles:
+        """The same with lists after commas taken apart, given the columns that there are."""
+        return replace(self, drop=names_in(self.drop, names), categorical=names_in(self.categorical, names))
 
     def named(self) -> dict[str, list[str]]:
         """Columns by the option that names them."""
@@ -107,7 +113,9 @@ class Job:
 
 def job_of(path: Path, roles: Roles) -> Job:
     """Read a file and find its parts."""
-    table, aim = read(path, roles.missing, roles.categorical), roles.target
+    maybe = [*roles.categorical, *names_in(roles.categorical)]  # what is text has to be known before names are
+    table, aim = read(path, roles.missing, maybe, roles.dialect), roles.target
+    roles = roles.among(table.column_names)
     named = roles.named()
     for option, names in named.items():
         for name in names:
@@ -153,6 +161,9 @@ def stored_job(path: Path, roles: Roles, *, folder: Path | None, memory_limit: s
         raise CommandError("--group, --time and --event are for tables in memory: leave them out with --out-of-core")
     if roles.exposure:
         raise CommandError("--exposure takes logarithms of tables in memory: with --out-of-core, give them as --offset")
+    if roles.dialect != PLAIN:
+        raise CommandError("--sep and --decimal are for tables in memory: leave out --out-of-core, or convert the file")
+    roles = replace(roles, drop=names_in(roles.drop), categorical=names_in(roles.categorical))
     files, offset = Files.of(path, roles.missing), (roles.offset,) if roles.offset else ()
     files.features(Special(roles.target, roles.weight, offset, tuple(roles.drop)))
     for name, (where, row, cell) in files.odd.items():
@@ -207,14 +218,14 @@ def kinds(
     categorical: Sequence[str], cyclic: Sequence[str], linear: Sequence[str], names: Sequence[str]
 ) -> dict[str | int, ColumnKind]:
     """Kinds of columns that were asked for; ``--cyclic hour=24``."""
-    found: dict[str | int, ColumnKind] = {name: Categorical() for name in categorical}
-    for text in cyclic:
+    found: dict[str | int, ColumnKind] = {name: Categorical() for name in names_in(categorical, names)}
+    for text in names_in(cyclic):
         name, _, period = text.partition("=")
         try:
             found[name] = Cyclic(period=float(period))
         except ValueError as error:
             raise CommandError(f"--cyclic {text}: say it as NAME=PERIOD, e.g. --cyclic hour=24") from error
-    found |= {name: Linear() for name in linear}
+    found |= {name: Linear() for name in names_in(linear, names)}
     unknown = [name for name in found if name not in names]
     if unknown:
         raise CommandError(f"no column '{unknown[0]}'; there are {', '.join(names)}")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ahofm.cli.errors import CommandError
-from ahofm.cli.tables import Writer, batches, format_of
+from ahofm.cli.tables import PLAIN, Dialect, Writer, batches, format_of
 from ahofm.cli.unseen import Unseen
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric, source_of_part
@@ -36,6 +36,7 @@ class Wanted:
     parts: str | None = None
     offset: str | None = None
     exposure: str | None = None
+    dialect: Dialect = PLAIN
 
     @property
     def shifts(self) -> list[str]:
@@ -60,7 +61,7 @@ def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[in
     types = {name: pa.float64() if name in numbers else pa.string() for name in names}
     types |= {name: pa.float64() for name in wanted.shifts}
     count, unseen = 0, Unseen(model.encoder.codebooks)
-    for piece in batches(path, [*model.missing, *wanted.missing], types, ROWS):
+    for piece in batches(path, [*model.missing, *wanted.missing], types, ROWS, wanted.dialect):
         given = columns_of(names, piece.column_names)
         absent = [name for name in (*given, *wanted.keep, *wanted.shifts) if name not in piece.column_names]
         if absent:

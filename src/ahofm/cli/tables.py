@@ -1,9 +1,10 @@
-"""Tables in files: CSV (also compressed), Parquet, Feather and Arrow, by extension. Arrow reads and writes them."""
+"""Tables in files: CSV (also compressed), Parquet, Feather, Arrow and Excel, by extension. Arrow reads and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.feather
 import pyarrow.parquet
 
 from ahofm.cli.errors import CommandError
+from ahofm.cli.sheets import read_sheet
 from ahofm.scale.cells import MISSING, as_numbers, is_text, not_utf8, odd_cell, refuse_repeated, told
 
 _FORMATS = {
@@ -23,8 +25,29 @@ _FORMATS = {
     ".pq": "parquet",
     ".feather": "feather",
     ".arrow": "feather",
+    ".xlsx": "excel",
 }
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file separates its cells, and writes its numbers."""
+
+    sep: str | None = None
+    decimal: str = "."
+
+    def check(self) -> None:
+        """Refuse what cannot be read."""
+        if self.sep is not None and len(self.sep) != 1:
+            raise CommandError(f"--sep must be one character, got {self.sep!r}")
+        if self.decimal not in (".", ","):
+            raise CommandError(f"--decimal must be . or , got {self.decimal!r}")
+        if self.decimal == "," and self.sep in (None, ","):
+            raise CommandError("--decimal , needs another separator than the comma: say --sep ';'")
+
+
+PLAIN = Dialect()
 
 
 def format_of(path: Path) -> str:
@@ -48,12 +71,14 @@ def existing(path: Path) -> Path:
     return path
 
 
-def read(path: Path, missing: Sequence[str], text: Sequence[str] = ()) -> Any:
+def read(path: Path, missing: Sequence[str], text: Sequence[str] = (), dialect: Dialect = PLAIN) -> Any:
     """A whole table; the columns named in ``text`` stay text."""
     kind = format_of(existing(path))
     with _reading(path):
         if kind in ("csv", "tsv"):
-            table = pa.csv.read_csv(path, **_csv(kind, missing, dict.fromkeys(text, pa.string())))
+            table = pa.csv.read_csv(path, **_csv(kind, missing, dict.fromkeys(text, pa.string()), dialect))
+        elif kind == "excel":
+            table = read_sheet(path, missing, text)
         else:
             refuse_repeated(pa.dataset.dataset(path, format=kind).schema.names, path)
             table = pa.parquet.read_table(path) if kind == "parquet" else pa.feather.read_table(path)
@@ -63,16 +88,22 @@ def read(path: Path, missing: Sequence[str], text: Sequence[str] = ()) -> Any:
     return table
 
 
-def batches(path: Path, missing: Sequence[str], types: Mapping[str, Any], size: int) -> Iterator[Any]:
+def batches(
+    path: Path, missing: Sequence[str], types: Mapping[str, Any], size: int, dialect: Dialect = PLAIN
+) -> Iterator[Any]:
     """A table piece by piece, with given types of columns in text files; memory stays that of a few pieces."""
     kind = format_of(existing(path))
     with _reading(path):
+        if kind == "excel":
+            text = [name for name, own in types.items() if own == pa.string()]
+            yield read_sheet(path, missing, text)
+            return
         if kind in ("csv", "tsv"):
-            with pa.csv.open_csv(path, **_csv(kind, missing, {})) as reader:  # by its beginning
+            with pa.csv.open_csv(path, **_csv(kind, missing, {}, dialect)) as reader:  # by its beginning
                 _check_columns(reader.schema, path)
                 truth = [item.name for item in reader.schema if pa.types.is_boolean(item.type) and item.name in types]
             given = dict(types) | dict.fromkeys(truth, pa.string())  # words, which are no numbers to Arrow
-            pieces: Iterator[Any] = iter(pa.csv.open_csv(path, **_csv(kind, missing, given)))
+            pieces: Iterator[Any] = iter(pa.csv.open_csv(path, **_csv(kind, missing, given, dialect)))
         else:
             truth, source = [], pa.dataset.dataset(path, format="parquet" if kind == "parquet" else "feather")
             _check_columns(source.schema, path)
@@ -100,17 +131,18 @@ def _check_columns(schema: Any, path: Path) -> None:
         raise CommandError(not_utf8(path))
 
 
-def _csv(kind: str, missing: Sequence[str], types: Mapping[str, Any]) -> dict[str, Any]:
+def _csv(kind: str, missing: Sequence[str], types: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
     return {
         "read_options": pa.csv.ReadOptions(
             use_threads=False, block_size=8 << 20
         ),  # one thread names the row of an error
-        "parse_options": pa.csv.ParseOptions(delimiter="\t" if kind == "tsv" else ","),
+        "parse_options": pa.csv.ParseOptions(delimiter=dialect.sep or ("\t" if kind == "tsv" else ",")),
         "convert_options": pa.csv.ConvertOptions(
             null_values=[*MISSING, *missing],
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
             column_types=dict(types),
+            decimal_point=dialect.decimal,
         ),
     }
 
@@ -140,6 +172,8 @@ class Writer:
 
     def write(self, piece: Any) -> None:
         """One more piece."""
+        if self._kind == "excel":
+            raise CommandError("tables are written as .csv, .parquet, .feather or .arrow, not as .xlsx")
         if self._writer is None:
             if self._kind in ("csv", "tsv"):
                 options = pa.csv.WriteOptions(delimiter="\t" if self._kind == "tsv" else ",", quoting_style="needed")

@@ -39,7 +39,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, where: TracebackType | None
     ) -> None:
-        """Leave the last state on the screen."""
+        """Leave the last state on the screen; a fit that ended by itself is done, whatever was foreseen."""
+        if kind is None:
+            total = self._bar.tasks[0].total or 1.0
+            self._bar.update(self._task, total=total, completed=total, left="done")
         self._bar.stop()
 
     def __call__(self, record: Record) -> None:

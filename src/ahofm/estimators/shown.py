@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
+from sklearn import get_config
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from ahofm.columns.basis import Floats
@@ -45,19 +48,19 @@ class Shown(Edited):
         return summary(self)
 
     @obeys_n_jobs
-    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 12, **options: Any) -> Any:
+    def plot(self, terms: Any = None, *, ax: Any = None, labels: Any = None, most: int = 30, **options: Any) -> Any:
         """Draw effects: a curve for each column, a surface for each pair of columns. Needs matplotlib.
 
         Parameters
         ----------
         terms : list of column names and pairs of them, or a single name, optional
-            E.g. ``["wind", ("rain", "sun")]``; columns may be given by number. By default the main effects and pairs
-            with the largest shares of the variance.
+            E.g. ``["wind", ("rain", "sun")]``; columns may be given by number. By default all main effects, with their
+            effective degrees of freedom, and pairs that carry half a percent of the variance, strongest first.
         ax : matplotlib axes, or an array of as many as there are terms, optional
             Where to draw; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        most : int, default 12
+        most : int, default 30
             Terms at most, where ``terms`` is not given.
         **options
             Settings of ``ahofm.explain.effect``, e.g. ``scale``, ``level`` or ``linear_predictor``.
@@ -74,27 +77,92 @@ class Shown(Edited):
 
     @obeys_n_jobs
     @one_blas_thread()
-    def report(self, path: str | os.PathLike[str], *, title: str | None = None, target: str = "the target") -> Path:
-        """Write an HTML page that shows the model; it is self-contained and evaluates the model in the browser.
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str = "the target",
+        command: str | None = None,
+    ) -> Any:
+        """Make a page that shows the model; it is self-contained and evaluates the model in the browser.
 
         Parameters
         ----------
-        path : str or path
-            Of the HTML file.
+        path : str or path, optional
+            Of an HTML file; .json is everything that the page shows as data, .md a text with tables. Without a path
+            a notebook shows the page inline.
         title : str, optional
             Headline of the page.
         target : str, default "the target"
             What is predicted, for headings.
+        command : str, optional
+            With which the model was made, to be shown.
 
         Returns
         -------
-        Path
-            Where the page is.
+        Path or ahofm.report.Report
+            Where the file is; without a path the report, which has ``to_html``, ``to_json`` and ``to_markdown``.
         """
-        from ahofm.report import write  # noqa: PLC0415 - as for importances
+        from ahofm.report import report, write  # noqa: PLC0415 - as for importances
 
         check_is_fitted(self, "model_")
-        return write(self, path, title=title, target=target)
+        if path is None:
+            return report(self, title=title, target=target, command=command)
+        return write(self, path, title=title, target=target, command=command)
+
+    def appraise(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw four pictures of how well the fitted distributions hold. Needs matplotlib.
+
+        Quantile residuals against the normal distribution with a band, against predictions, and as a histogram; and
+        observed against fitted means.
+
+        Parameters
+        ----------
+        X : table of n rows, optional
+            Best rows that were not fitted; by default those of training.
+        y : array of shape (n,), optional
+            Their targets; needed with ``X``.
+        sample_weight : array of shape (n,), optional
+            Weights in the means.
+        offset : array of shape (n,), optional
+            As in ``fit``.
+        ax : array of 4 matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        ahofm.plot.DiagnosticsDisplay
+            With ``figure_`` and ``axes_``.
+        """
+        from ahofm.plot import DiagnosticsDisplay  # noqa: PLC0415 - as for importances
+
+        check_is_fitted(self, "model_")
+        return DiagnosticsDisplay.from_estimator(self, X, y, sample_weight=sample_weight, offset=offset, ax=ax)
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: scikit-learn's diagram and, of a fitted estimator, what each column carries."""
+        drawn: str = estimator_html_repr(self)
+        if not hasattr(self, "model_"):
+            return drawn
+        from ahofm.explain.html import fitted_html  # noqa: PLC0415 - as for importances
+
+        return drawn + fitted_html(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """The same, for notebooks that ask for every form."""
+        found = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            found["text/html"] = self._repr_html_inner()
+        return found
 
     @obeys_n_jobs
     def save(self, path: str | os.PathLike[str], *, uncertainty: bool = True) -> None:

@@ -13,11 +13,14 @@ from scipy import stats
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
+from ahofm.columns.cyclic import CyclicBasis
 from ahofm.columns.shaped import Shaped
 from ahofm.columns.table import is_numeric
 from ahofm.explain.arguments import Fitted, column_of, columns_of, linear_predictor_of, model_of
+from ahofm.explain.axis import FEW
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import Framed, frame
+from ahofm.explain.html import effect_html
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
@@ -55,6 +58,10 @@ class Effect(Framed):
         Share of the training weight near each grid value.
     warnings : tuple of str
         Which columns share the effect with others, so that rows cannot tell whose it is (concurvity).
+    edf : float or None
+        Effective degrees of freedom of a main effect, where there is a band.
+    name : str
+        What ``value`` is: an effect, a difference of levels, or a derivative.
     """
 
     columns: tuple[str, ...]
@@ -71,6 +78,12 @@ class Effect(Framed):
     alone: bool
     density: tuple[Floats, ...]
     warnings: tuple[str, ...] = ()
+    edf: float | None = None
+    name: str = "effect"
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        return effect_html(self)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per point of the grid."""
@@ -147,10 +160,10 @@ def effect(
     shape = tuple(len(values) for values in grids)
     places = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij")
     raw = [values[place.ravel()] for values, place in zip(grids, places, strict=True)]
-    raw += [_column(model, j, [value] * int(np.prod(shape))) for j, value in held.items()]
+    raw += [column_values(model, j, [value] * int(np.prod(shape))) for j, value in held.items()]
     pure = purify(model, k)
     terms = [everything] if alone else _subsets(everything)
-    value = _value(pure, everything, raw, terms)
+    value = value_of(pure, everything, raw, terms)
     outside = np.any([_outside(model.encoder.codebooks[j], v) for j, v in zip(everything, raw, strict=True)], axis=0)
     band = _band(model, k, everything, raw, terms, level, with_intercept=scale == "response")
 
@@ -160,8 +173,8 @@ def effect(
     low = high = all_low = all_high = std = None
     if band is not None:
         std, all_reach = band
-        low, high = _ends(shown, value, std * float(stats.norm.ppf(0.5 + 0.5 * level)))
-        all_low, all_high = _ends(shown, value, all_reach)
+        low, high = ends_of(shown, value, std * float(stats.norm.ppf(0.5 + 0.5 * level)))
+        all_low, all_high = ends_of(shown, value, all_reach)
         std = std.reshape(shape)
         if len(everything) == 1:
             book, order = model.encoder.codebooks[free[0]], np.argsort(grids[0])
@@ -180,12 +193,13 @@ def effect(
         level=level,
         scale=scale,
         alone=alone,
-        density=tuple(_density(model.encoder.codebooks[j], values) for j, values in zip(free, grids, strict=True)),
+        density=tuple(density_of(model.encoder.codebooks[j], values) for j, values in zip(free, grids, strict=True)),
         warnings=tuple(shared_effects(model, k, everything)),
+        edf=float(model.band.edf[k][1][free[0]]) if model.band is not None and len(everything) == 1 else None,
     )
 
 
-def _ends(shown: Callable[[Floats], Floats], value: Floats, reach: Floats) -> tuple[Floats, Floats]:
+def ends_of(shown: Callable[[Floats], Floats], value: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Ends of a band around the fit; a link may turn them round."""
     ends = shown(value - reach), shown(value + reach)
     return np.minimum(*ends), np.maximum(*ends)
@@ -211,7 +225,7 @@ def _monotone(
     return new_low, new_high
 
 
-def _value(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:
+def value_of(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:
     """Sum of the terms of some sets of columns."""
     functions = {j: pure.of_column(j, values) for j, values in zip(columns, raw, strict=True)}
     total = np.zeros(len(raw[0]))
@@ -237,7 +251,8 @@ def _band(
     """Standard errors, and how far a band reaches that holds everywhere at once."""
     if model.band is None:
         return None
-    codes = {j: model.encoder.codebooks[j].encode(values) for j, values in zip(columns, raw, strict=True)}
+    books = model.encoder.codebooks
+    codes = {j: books[j].encode(in_first_turn(books[j], values)) for j, values in zip(columns, raw, strict=True)}
     derivatives = sum(
         (model.band.term(term, [codes[j] for j in term], k) for term in terms),
         np.zeros((len(raw[0]), len(model.band.shifts[k]))),
@@ -247,6 +262,16 @@ def _band(
     loose = sum(model.band.loose_variance(term, [codes[j] for j in term], k) for term in terms)
     std = np.hypot(model.band.std(derivatives, k), np.sqrt(loose))
     return std, model.band.reach(derivatives, level, k) * std
+
+
+def in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers on a circle as those of the turn in which training was: codes are known there."""
+    if not isinstance(book.functions, CyclicBasis):
+        return values
+    start, period = book.functions.start, book.functions.period
+    return np.asarray(
+        np.where((values < start) | (values >= start + period), start + (values - start) % period, values)
+    )
 
 
 def _response(model: Model, pure: Pure, value: Floats, k: int) -> Floats:
@@ -264,19 +289,23 @@ def grid_of(model: Model, j: int, grid: Grid, n_columns: int) -> NDArray[Any]:
     if isinstance(grid, Mapping):
         named = {column_of(model, name): values for name, values in grid.items()}
         if j in named:
-            return _column(model, j, named[j])
+            return column_values(model, j, named[j])
     elif grid is not None and (isinstance(grid, bool) or not isinstance(grid, (int, np.integer)) or grid < 2):
         raise ValueError(f"grid must be an integer of at least 2 or a dict of values by column, got {grid!r}")
     values = book.support.values
     if book.edges is None:
         return np.asarray(values)
     points = int(grid) if isinstance(grid, (int, np.integer)) else _POINTS.get(n_columns, 15)
+    turn = book.functions if isinstance(book.functions, CyclicBasis) else None
     if book.support.exact and len(values) <= points:
-        return np.asarray(values, dtype=np.float64)
-    return np.linspace(book.support.low, book.support.high, points)
+        closed = turn is not None and len(values) > FEW  # a curve, which ends where it began
+        ends = [turn.start + turn.period] if turn is not None and closed else []
+        return np.concatenate([np.asarray(values, dtype=np.float64), ends])
+    high = book.support.high if turn is None else turn.start + turn.period
+    return np.linspace(book.support.low, high, points)
 
 
-def _column(model: Model, j: int, values: Any) -> NDArray[Any]:
+def column_values(model: Model, j: int, values: Any) -> NDArray[Any]:
     """Values of a column as a table would hold them."""
     book = model.encoder.codebooks[j]
     if book.support.size and not is_numeric(book.support.values):
@@ -292,10 +321,12 @@ def _column(model: Model, j: int, values: Any) -> NDArray[Any]:
 def _outside(book: Codebook, values: NDArray[Any]) -> NDArray[np.bool_]:
     if book.edges is None or not is_numeric(values):
         return np.asarray(book.encode(values) == book.neutral_code)
+    if isinstance(book.functions, CyclicBasis):  # every number is somewhere on the circle
+        return np.zeros(len(values), dtype=bool)
     return np.asarray((values < book.support.low) | (values > book.support.high))
 
 
-def _density(book: Codebook, values: NDArray[Any]) -> Floats:
+def density_of(book: Codebook, values: NDArray[Any]) -> Floats:
     """Share of the training weight that is nearest to each grid value."""
     total = max(float(book.mass.sum()), np.finfo(float).tiny)
     if book.edges is None or not is_numeric(values):

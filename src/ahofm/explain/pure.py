@@ -218,5 +218,11 @@ def purify(model: Model, k: int) -> Pure:
     >>> bool(np.allclose([mass @ values for mass, values in zip(pure.masses, pure.at_codes)], 0.0))
     True
     """
-    books = model.encoder.codebooks
-    return Pure(model.linear_predictors[k].pure(books), tuple(books))
+    kept = model.__dict__.setdefault(
+        "_pure", {}
+    )  # as a cached property: not a field, so copies and pickles are without it
+    if k not in kept:
+        books = model.encoder.codebooks
+        kept[k] = Pure(model.linear_predictors[k].pure(books), tuple(books))
+    found: Pure = kept[k]
+    return found

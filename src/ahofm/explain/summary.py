@@ -15,6 +15,8 @@ from ahofm.columns.table import Table
 from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.frames import Framed, frame
+from ahofm.explain.html import summary_html
+from ahofm.explain.markdown import markdown_table, markdown_text
 from ahofm.explain.pure import purify
 from ahofm.explain.shares import variances
 from ahofm.families import Bernoulli
@@ -106,8 +108,53 @@ class Summary(Framed):
             data["p_main"] = self.p_main
         return frame(data, backend)
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return summary_html(self)
+
+    def to_markdown(self) -> str:
+        """Make a text with tables.
+
+        Returns
+        -------
+        str
+            Markdown.
+        """
+        lines = [f"- {markdown_text(line)}" for line in self._head_lines()]
+        lines += ["", *markdown_table(self.column_table()), ""]
+        lines += [f"- {markdown_text(line)}" for line in self._order_lines()[1:]]
+        lines += [f"- edited by hand: {markdown_text(str(edit))}" for edit in self.edits]
+        lines += [f"- warning: {markdown_text(text)}" for text in self.warnings]
+        return "\n".join(lines) + "\n"
+
+    def column_table(self) -> list[list[str]]:
+        """List the columns as texts, the largest share first.
+
+        Returns
+        -------
+        list of lists of str
+            A row per column, below a row of names.
+        """
+        orders = list(self.edf or {})
+        head = ["column", "kind", "share", "main", *(f"edf {order_name(order)}" for order in orders)]
+        rows = [head + ([] if self.p_main is None else ["p main"])]
+        for j in np.argsort(-self.shares, kind="stable"):
+            row = [self.columns[j], self.kinds[j], f"{self.shares[j]:.1%}", f"{self.main_shares[j]:.1%}"]
+            row += [f"{(self.edf or {})[order][j]:.1f}" for order in orders]
+            rows.append(row + ([] if self.p_main is None else [p_text(float(self.p_main[j]))]))
+        return rows
+
     def __str__(self) -> str:
         """For people."""
+        lines = [*self._head_lines(), "", *self._column_lines(), "", *self._order_lines()]
+        if self.p_main is not None:
+            lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
+        lines += [f"edited by hand: {edit}" for edit in self.edits]
+        lines += [f"warning: {text}" for text in self.warnings]
+        lines.append("terms: docs/glossary.md")
+        return "\n".join(lines)
+
+    def _head_lines(self) -> list[str]:
         rows = "" if self.n_rows is None else f", {self.n_rows} rows"
         lines = [f"{self.family}, order {self.order}{rows}; solver {self.solver}: {self.ended}"]
         if self.deviance_explained is not None:
@@ -121,27 +168,18 @@ class Summary(Framed):
             f"random effect of {name}: standard deviation {np.sqrt(variance):.4g}"
             for name, variance in self.variance_components.items()
         ]
-        lines += ["", *self._column_lines(), "", *self._order_lines()]
-        if self.p_main is not None:
-            lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
-        lines += [f"edited by hand: {edit}" for edit in self.edits]
-        lines += [f"warning: {text}" for text in self.warnings]
-        lines.append("terms: docs/glossary.md")
-        return "\n".join(lines)
+        return lines
 
     def _column_lines(self) -> list[str]:
-        wide = max(len("column"), *map(len, self.columns))
-        orders = list(self.edf or {})
-        head = f"{'column':<{wide}}  {'kind':<12}{'share':>8}{'main':>8}"
-        head += "".join(f"{f'edf {order_name(order)}':>8}" for order in orders) + (
-            "" if self.p_main is None else f"{'p main':>10}"
-        )
-        lines = [head]
-        for j in np.argsort(-self.shares, kind="stable"):
-            line = f"{self.columns[j]:<{wide}}  {self.kinds[j]:<12}{self.shares[j]:>8.1%}{self.main_shares[j]:>8.1%}"
-            line += "".join(f"{(self.edf or {})[order][j]:>8.1f}" for order in orders)
-            lines.append(line + ("" if self.p_main is None else f"{p_text(float(self.p_main[j])):>10}"))
-        return lines
+        rows = self.column_table()
+        wide = [max(len(row[0]) for row in rows) + 2, 12, 8, 8, *(8 for _ in self.edf or {}), 10]
+        left = "".join
+        return [
+            left(
+                f"{text:<{n}}" if k < 2 else f"{text:>{n}}" for k, (text, n) in enumerate(zip(row, wide, strict=False))
+            )
+            for row in rows
+        ]
 
     def _order_lines(self) -> list[str]:
         lines = ["order   share    rank"]
@@ -193,7 +231,7 @@ def summary(fitted: Fitted) -> Summary:
     if training is not None:
         explained = model.deviance_explained(training.table, training.y, training.weight, training.offset)
         warnings += [said for k in range(model.family.n_eta) for said in shared_effects(model, k)]
-        warnings += _dependence(model, training.table, sum(sum(own[0].values()) for own in parts))
+        warnings += dependence(model, training.table)
     return Summary(
         family=repr(model.family),
         n_rows=None if training is None else training.n_rows,
@@ -241,8 +279,9 @@ def _pearson(model: Model, training: Any) -> float | None:
     return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
 
-def _dependence(model: Model, table: Table, independent: float) -> list[str]:
-    """How far columns are from independent, which shares of variance take them to be."""
+def dependence(model: Model, table: Table) -> list[str]:
+    """How far columns are from independent, which shares of variance take them to be: a sentence each."""
+    independent = sum(sum(variances(purify(model, k))[0].values()) for k in range(model.family.n_eta))
     rows = np.arange(0, table.n_rows, max(table.n_rows // _ROWS, 1))
     some = table.take(rows)
     found = []

@@ -1,9 +1,25 @@
 // The arrays of a model that come as one text: gzip in base 64.
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
+
 async function numbers({ bits, data }) {
-  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const buffer = await new Response(stream).arrayBuffer();
+  const buffer = await unpacked(data);
   return bits === 64 ? new Float64Array(buffer) : Float64Array.from(new Float32Array(buffer));
+}
+
+// For every number the elementary symmetric polynomial of a degree of all others.
+function withoutEach(values, degree) {
+  const n = values.length, d = degree + 1, found = new Float64Array(n), before = new Float64Array(d);
+  const after = Array.from({ length: n + 1 }, () => new Float64Array(d));
+  after[n][0] = before[0] = 1;
+  for (let j = n - 1; j >= 0; j--) for (let q = 0; q < d; q++) after[j][q] = after[j + 1][q] + (q ? values[j] * after[j + 1][q - 1] : 0);
+  for (let j = 0; j < n; j++) {
+    for (let q = 0; q < d; q++) found[j] += before[q] * after[j + 1][degree - q];
+    for (let q = degree; q >= 1; q--) before[q] += values[j] * before[q - 1];
+  }
+  return found;
 }
 
 // Evaluates a model, given its description and its numbers. A row has a value per column: a number, the place of a level
@@ -116,19 +132,6 @@ function evaluator(model, packed) {
     });
   }
 
-  // Shapley values of a factor of order d: its function times e_{d-1} of the other columns, over d.
-  function addFactor(d, values, loading, shares) {
-    const n = values.length, after = Array.from({ length: n + 1 }, () => new Float64Array(d)), before = new Float64Array(d);
-    after[n][0] = before[0] = 1;
-    for (let j = n - 1; j >= 0; j--) for (let q = 0; q < d; q++) after[j][q] = after[j + 1][q] + (q ? values[j] * after[j + 1][q - 1] : 0);
-    for (let j = 0; j < n; j++) {
-      let others = 0;
-      for (let q = 0; q < d; q++) others += before[q] * after[j + 1][d - 1 - q];
-      shares[j] += loading * values[j] * others / d;
-      for (let q = d - 1; q >= 1; q--) before[q] += values[j] * before[q - 1];
-    }
-  }
-
   // Linear predictor and Shapley values of a row.
   function explain(p, row) {
     const all = row.map((value, j) => functions(j, value)), shares = all.map((own) => own[p.at]);
@@ -136,7 +139,7 @@ function evaluator(model, packed) {
       which.forEach((at, f) => {
         const values = all.map((own) => own[at]);
         if (means) addProduct(means.map((own) => own[f]), values, loadings[f], shares);
-        else addFactor(order, values, loadings[f], shares);
+        else withoutEach(values, order - 1).forEach((others, j) => { shares[j] += loadings[f] * values[j] * others / order; });
       });
     }
     return { eta: shares.reduce((a, b) => a + b, p.base), shares };
@@ -144,14 +147,19 @@ function evaluator(model, packed) {
 
   const links = { identity: (e) => e, log: Math.exp, logit: (e) => 1 / (1 + Math.exp(-e)), inverse: (e) => (e > 0 ? 1 / e : NaN) };
 
+  // The mean, or the probabilities of several classes, of linear predictors.
+  function mean(etas) {
+    if (model.mean !== "softmax") return links[model.mean](etas[0]);
+    const top = Math.max(...etas), odds = etas.map((e) => Math.exp(e - top)), total = odds.reduce((a, b) => a + b, 0);
+    return odds.map((o) => o / total);
+  }
+
   // Linear predictors and the mean of a row, or the probabilities of several classes; offsets are added to linear predictors.
   function predict(row, offsets = []) {
     const all = row.map((value, j) => functions(j, value));
     const etas = model.linear_predictors.map((p, k) => linearPredictor(p, all) + (offsets[k] ?? 0));
-    if (model.mean !== "softmax") return { etas, mean: links[model.mean](etas[0]) };
-    const top = Math.max(...etas), odds = etas.map((e) => Math.exp(e - top)), total = odds.reduce((a, b) => a + b, 0);
-    return { etas, mean: odds.map((o) => o / total) };
+    return { etas, mean: mean(etas) };
   }
 
-  return { phi, term, explain, predict };
+  return { phi, term, explain, predict, mean };
 }

@@ -15,7 +15,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 
 CYCLE = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-DIVERGING = "RdBu_r"
+DIVERGING, SEQUENTIAL = "RdBu_r", "YlGnBu"
 
 _THIN = 0.05
 """Of the density of an even spread: less data than that is little."""
@@ -94,8 +94,15 @@ def thin(density: Sequence[Floats]) -> NDArray[np.bool_]:
     """Where there is hardly any data, over the product of grids."""
     together = np.ones(())
     for own in density:
-        together = np.multiply.outer(together, own * len(own))
+        together = np.multiply.outer(together, _nearby(own) * len(own))
     return np.asarray(together < _THIN)
+
+
+def _nearby(density: Floats) -> Floats:
+    """The largest density within a fifteenth of the grid: between whole numbers there are rows, too."""
+    reach = len(density) // 15
+    padded = np.pad(density, reach)
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1).max(axis=1))
 
 
 def tidy(ax: Any) -> None:

@@ -14,6 +14,7 @@ from ahofm.plot.canvas import (
     BLUE,
     DIVERGING,
     GREY,
+    SEQUENTIAL,
     axes,
     is_discrete,
     name_axis,
@@ -114,7 +115,8 @@ class EffectDisplay:
                     ax.plot(np.where(part, x, np.nan), found.value, style, color=color, linewidth=1.8)
             rug(ax, grid, found.density[0])
         name_axis(ax.xaxis, grid, found.columns[0], labels)
-        ax.set_ylabel("effect" if found.scale == "link" else "mean")
+        label = found.name if found.scale == "link" else "mean"
+        ax.set_ylabel(label if found.edf is None else f"{label} (edf {found.edf:.1f})")
         tidy(ax)
         return self
 
@@ -196,16 +198,18 @@ class SurfaceDisplay:
         self.ax_ = ax = axes(ax, (5.2, 4.2))
         self.figure_ = ax.figure
         x, y = (places(grid) for grid in found.grid)
-        middle = 0.0 if found.scale == "link" else float(np.median(found.value))
-        reach = max(float(np.abs(found.value - middle).max()), np.finfo(float).tiny)
+        low, high = float(found.value.min()), float(found.value.max())  # means have no colours for what cannot be
+        if found.scale == "link":
+            high = max(abs(low), abs(high), np.finfo(float).tiny)
+            low = -high
         smooth = not any(is_discrete(grid) for grid in found.grid)
         mesh = ax.pcolormesh(
             _edges(x),
             _edges(y),
             found.value.T,
-            cmap=DIVERGING,
-            vmin=middle - reach,
-            vmax=middle + reach,
+            cmap=DIVERGING if found.scale == "link" else SEQUENTIAL,
+            vmin=low,
+            vmax=high,
             rasterized=True,
         )
         if smooth:
@@ -217,7 +221,7 @@ class SurfaceDisplay:
         name_axis(ax.xaxis, found.grid[0], found.columns[0], labels)
         name_axis(ax.yaxis, found.grid[1], found.columns[1], labels)
         if colorbar:
-            self.figure_.colorbar(mesh, ax=ax, label="effect" if found.scale == "link" else "mean")
+            self.figure_.colorbar(mesh, ax=ax, label=found.name if found.scale == "link" else "mean")
         return self
 
 

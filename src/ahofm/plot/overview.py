@@ -10,11 +10,12 @@ import numpy as np
 
 from ahofm.explain import Effect, effect, top_interactions, variance_shares
 from ahofm.explain.arguments import column_of, model_of
+from ahofm.model import Model
 from ahofm.plot.canvas import many_axes
 from ahofm.plot.effects import EffectDisplay, Labels, SurfaceDisplay
 
 _LEAST_SHARE = 5e-3
-"""Of the variance: terms with less are not drawn unless they are asked for."""
+"""Of the variance: pairs with less are not drawn unless they are asked for."""
 
 
 @dataclass
@@ -51,7 +52,7 @@ class EffectsDisplay:
         *,
         ax: Any = None,
         labels: Labels = None,
-        most: int = 12,
+        most: int = 30,
         **options: Any,
     ) -> EffectsDisplay:
         """Compute effects and draw them.
@@ -61,13 +62,13 @@ class EffectsDisplay:
         estimator : fitted estimator or model
             Whose effects are drawn.
         terms : list of column names and pairs of them, or a single name, optional
-            Columns may be given by number. By default the main effects and pairs that carry the largest shares of the
-            variance, and at least half a percent each.
+            Columns may be given by number. By default all main effects, and pairs that carry at least half a percent of
+            the variance, the strongest first.
         ax : matplotlib axes, or an array of them, optional
             As many as there are terms; by default a new figure.
         labels : dict of column name to text, optional
             For axes, e.g. with units.
-        most : int, default 12
+        most : int, default 30
             Terms at most, where ``terms`` is not given.
         **options
             Settings of ``ahofm.explain.effect``, e.g. ``scale``, ``level`` or ``linear_predictor``.
@@ -107,7 +108,7 @@ class EffectsDisplay:
 
 
 def _strongest(estimator: Any, most: int, linear_predictor: Any) -> list[Any]:
-    """Columns, then pairs, of those terms that carry most; the column that carries most where all are constant."""
+    """Main effects of columns that vary, and pairs above the least share, by their shares."""
     model = model_of(estimator)
     shares = variance_shares(model, linear_predictor=linear_predictor)
     terms: list[tuple[float, Any]] = [
@@ -116,6 +117,11 @@ def _strongest(estimator: Any, most: int, linear_predictor: Any) -> list[Any]:
     if model.order > 1:
         pairs = top_interactions(model, most, 2, linear_predictor=linear_predictor)
         terms += [(float(share), pair) for pair, share in zip(pairs.terms, pairs.shares, strict=True)]
+    terms = [(share, term) for share, term in terms if share >= _LEAST_SHARE or not isinstance(term, tuple)]
     terms.sort(key=lambda item: -item[0])
-    kept = [term for share, term in terms[:most] if share >= _LEAST_SHARE] or [terms[0][1]]
-    return sorted(kept, key=lambda term: isinstance(term, tuple))
+    varying = [(share, term) for share, term in terms if isinstance(term, tuple) or _varies(model, term)]
+    return [term for _, term in (varying or terms)[:most]]
+
+
+def _varies(model: Model, j: int) -> bool:
+    return bool(model.encoder.codebooks[j].size)

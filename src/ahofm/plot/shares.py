@@ -96,7 +96,8 @@ class SharesDisplay:
         self.axes_[1].set_title("interactions", fontsize=10)
         for panel in self.axes_:
             panel.set_xlabel("share of the variance")
-            panel.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}" if value < 0.01 else f"{value:.0%}")
+            panel.locator_params(axis="x", nbins=5)
+            panel.xaxis.set_major_formatter(lambda value, _: f"{100.0 * value:.3g} %")
             tidy(panel)
         return self
 

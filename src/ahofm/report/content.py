@@ -1,39 +1,46 @@
-"""What the page says, as plain numbers and text: facts, shares, effects, rows, diagnostics, how it was fitted."""
+"""Everything that the page shows, as plain numbers and text; ``schema.json`` says what each part is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.table import Table, is_numeric
-from ahofm.estimators import TrainingRows
-from ahofm.explain import effect, summary, top_interactions, variance_shares
+from ahofm.columns.table import Table
+from ahofm.explain import VarianceShares, checks, effect, summary, top_interactions, variance_shares
 from ahofm.explain.arguments import Fitted, model_of, training_of
-from ahofm.explain.summary import p_text
+from ahofm.explain.assessment import assess
 from ahofm.export.description import describe
 from ahofm.export.means import mean_name
 from ahofm.export.packed import Packer, packed
 from ahofm.families import Family
 from ahofm.model import Model
-from ahofm.model.scores import pit
-from ahofm.orders import order_name
+from ahofm.report.columns import described, grid, occupied
+from ahofm.report.diagnostics import diagnostics
+from ahofm.report.interval import packed_band
+from ahofm.report.made import documentation, facts, fit_columns, fit_orders, made
+from ahofm.report.numbers import cell, listed, short
 
-_POINTS, _TOP, _ROWS, _DOTS = 60, 30, 12, 600
-
-_MOST_BYTES = 2_500_000
-"""Of numbers in double precision; more of them are kept in single precision."""
+FORMAT, VERSION = "ahofm-report", 1
+EVALUATED = ("model", "band", "numbers")
+"""Parts with which the page evaluates the model; the others are what it shows."""
 
 NEGLIGIBLE = 1e-6
 """Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
 
+OTHER = "other"
+"""The link of a family whose mean exports do not know: its page evaluates linear predictors."""
 
-def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
+_TOP, _ROWS, _PAIRS = 30, 12, 150
+
+_MOST_BYTES = 2_500_000
+"""Of numbers in double precision; more of them are kept in single precision."""
+
+
+def content(fitted: Fitted, title: str, target: str, command: str | None = None) -> dict[str, Any]:
     """Everything that the page shows; a model without rows of training shows less."""
     model = model_of(fitted, band=True)
     training = training_of(fitted)
@@ -41,55 +48,64 @@ def content(fitted: Fitted, title: str, target: str) -> dict[str, Any]:
     told = summary(fitted)
     labels = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     shares = [variance_shares(model, linear_predictor=label) for label in labels]
-    packer = Packer()
-    evaluated = packed(describe(model, pure=True, mean=_mean(model.family)), packer)
-    linear_predictors = evaluated["linear_predictors"]
-    for label, one, own in zip(labels, linear_predictors, shares, strict=True):
-        tops = top_interactions(model, _TOP, linear_predictor=label) if model.order > 1 else None
-        names = list(model.encoder.names)
-        one["name"] = "" if label is None else str(label)
-        one["orders_share"] = {str(order): _short(share) for order, share in own.orders.items()}
-        one["main"], one["each"] = _list(own.main), _list(own.each)
-        one["top"] = [
-            {"columns": [names.index(name) for name in term], "share": _short(share)}
-            for term, share in zip(*((tops.terms, tops.shares) if tops else ((), ())), strict=True)
-            if share > NEGLIGIBLE
-        ]
-        one["effects"] = [_effect(model, j, label) for j in range(len(names))]
+    packer, link = Packer(), _link(model.family)
+    predictors = [_predictor(model, label, own) for label, own in zip(labels, shares, strict=True)]
+    strongest = np.argsort(-sum((own.each * own.total for own in shares), np.zeros(1)), kind="stable").tolist()
+    varying = [j for j in strongest if model.encoder.codebooks[j].size]
+    assessed = None if training is None or model.family.censored else assess(fitted)
+    exposed = assessed is not None and assessed.exposed
+    classes = model.family.n_eta > 1 and model.classes is not None
     return {
+        "format": FORMAT,
+        "version": VERSION,
         "title": title,
         "target": target,
-        "family": repr(model.family),
-        "mean": evaluated["mean"],
-        "quadrature": evaluated["quadrature"],
-        "curves": [{name: part for name, part in own.items() if name != "levels"} for own in evaluated["curves"]],
+        "link": link,
+        "exposed": exposed,
+        "documentation": documentation(),
         "classes": None if model.classes is None else [str(label) for label in model.classes],
-        "facts": _facts(model, told, max(order for own in shares for order in _orders(own.orders))),
-        "columns": [_column(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
-        "linear_predictors": linear_predictors,
-        "rows": [] if table is None else _rows(model, table),
-        "diagnostics": None if training is None else _diagnostics(model, training),
+        "facts": facts(model, told, max(order for own in shares for order in _orders(own.orders))),
+        "checks": [
+            {"code": one.code, "title": one.title, "passed": one.passed, "found": list(one.found)}
+            | {"meaning": one.meaning, "remedy": one.remedy}
+            for one in checks(fitted)
+        ],
+        "columns": [described(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
+        "predictors": predictors,
+        "occupied": {} if table is None else occupied(model, table, _pairs(varying, predictors)),
+        "rows": [] if training is None else _rows(model, training, classes),
+        "diagnostics": None if assessed is None else diagnostics(assessed, varying, labels),
+        "made": made(fitted, model, told, link, command, exposed=exposed),
         "fit": {
-            "choices": [[choice.name, choice.value, choice.reason] for choice in model.choices],
-            "columns": _fit_columns(told),
-            "orders": _fit_orders(told),
-            "validated": "" if told.validated is None else str(told.validated),
-            "ended": f"{model.trace.solver}: {model.trace.reason.value}",
-            "seconds": {name: _short(value) for name, value in model.trace.seconds.items()},
-            "trace": [[record.iteration, _short(record.objective)] for record in model.trace.records],
-            "version": version("ahofm"),
+            "columns": fit_columns(told),
+            "orders": fit_orders(told),
+            "trace": [[record.iteration, short(record.objective)] for record in model.trace.records],
         },
-        "warnings": list(told.warnings),
+        "model": _evaluated(model, link, packer),
+        "band": packed_band(model, packer),
         "numbers": packer.text(_MOST_BYTES),
     }
 
 
-def _mean(family: Family) -> str:
-    """Of a family of a user's own with another mean, the page shows the linear predictor."""
+def shown(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of the content that are shown: without the model itself."""
+    return {name: part for name, part in found.items() if name not in EVALUATED}
+
+
+def _link(family: Family) -> str:
     try:
         return mean_name(family)
     except TypeError:
-        return "identity"
+        return OTHER
+
+
+def _evaluated(model: Model, link: str, packer: Packer) -> dict[str, Any]:
+    """What the evaluator takes; names and levels are with the columns."""
+    found = packed(describe(model, pure=True, mean="identity" if link == OTHER else link), packer)
+    curves = [{name: part for name, part in own.items() if name != "levels"} for own in found["curves"]]
+    return {"mean": found["mean"], "quadrature": found["quadrature"], "curves": curves} | {
+        "linear_predictors": found["linear_predictors"]
+    }
 
 
 def _orders(shares: Mapping[int, float]) -> list[int]:
@@ -97,147 +113,77 @@ def _orders(shares: Mapping[int, float]) -> list[int]:
     return [order for order, share in shares.items() if order == 1 or share > NEGLIGIBLE]
 
 
-def _facts(model: Model, told: Any, order: int) -> list[list[str]]:
-    facts = []
-    if told.deviance_explained is not None:
-        facts.append([f"{told.deviance_explained:.1%}", "deviance explained in training"])
-    if told.n_rows is not None:
-        facts.append([f"{told.n_rows:,}", "rows"])
-    facts.append([str(sum(book.size > 0 for book in model.encoder.codebooks)), "columns that vary"])
-    facts.append([str(order), "highest order of interactions"] if order > 1 else ["no", "interactions"])
-    if told.edf is not None:
-        facts.append(
-            [f"{1.0 + sum(float(own.sum()) for own in told.edf.values()):.0f}", "effective degrees of freedom"]
-        )
-    if told.dispersion is not None:
-        facts.append([f"{told.dispersion:.4g}", "dispersion"])
-    if told.pearson_dispersion is not None:
-        facts.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 where the family's variance is right"])
-    facts += [["edited", f"by hand: {edit}"] for edit in told.edits]
-    return facts
-
-
-def _column(book: Codebook, table: Table | None, j: int) -> dict[str, Any]:
-    numbers = book.edges is not None
-    values = book.support.values
-    found: dict[str, Any] = {
-        "name": book.name,
-        "constant": book.size == 0,
-        "numbers": numbers,
-        "missing": bool(book.learns_missing),
+def _predictor(model: Model, label: Any, own: VarianceShares) -> dict[str, Any]:
+    """One linear predictor: shares, standard deviations, strongest interactions, effects."""
+    tops = top_interactions(model, _TOP, linear_predictor=label) if model.order > 1 else None
+    names = list(model.encoder.names)
+    ranked = [] if tops is None else zip(tops.terms, tops.shares, tops.std, strict=True)
+    return {
+        "name": "" if label is None else str(label),
+        "orders": {str(order): short(share) for order, share in own.orders.items()},
+        "main": listed(own.main),
+        "each": listed(own.each),
+        "std": listed(np.sqrt(np.maximum(own.each * own.total, 0.0))),
+        "top": [
+            {"columns": [names.index(name) for name in term], "share": short(share), "std": short(std)}
+            for term, share, std in ranked
+            if share > NEGLIGIBLE
+        ],
+        "effects": [_effect(model, j, label) for j in range(len(names))],
     }
-    if numbers:
-        mass = book.support.mass / max(float(book.support.mass.sum()), np.finfo(float).tiny)
-        middle = float(values[np.searchsorted(np.cumsum(mass), 0.5)]) if len(values) else 0.0
-        whole = bool(book.support.exact and len(values) and (values == np.round(values)).all())
-        found |= {"low": book.support.low, "high": book.support.high, "typical": middle, "whole": whole}
-        if table is not None and book.size:
-            column = table.columns[j][~np.isnan(table.columns[j])]
-            few = whole and book.support.high - book.support.low < _POINTS  # a bar per number
-            bins = int(book.support.high - book.support.low) + 1 if few else 40
-            found["density"] = _list(np.histogram(column, bins, range=(book.support.low, book.support.high))[0])
-    else:
-        plain = is_numeric(values)
-        found["levels"] = [f"{value:.10g}" if plain else str(value) for value in values.tolist()]
-        if plain:
-            found["values"] = values.tolist()
-        found["typical"] = int(np.argmax(book.support.mass)) if len(values) else -1
-        found["mass"] = _list(book.support.mass)
-    return found
 
 
 def _effect(model: Model, j: int, label: Any) -> dict[str, Any] | None:
-    if model.encoder.codebooks[j].size == 0:
+    book = model.encoder.codebooks[j]
+    if book.size == 0:
         return None
-    found = effect(model, j, _POINTS, linear_predictor=label)
-    parts = {
+    values = grid(book)
+    found = effect(model, j, {j: values}, linear_predictor=label)
+    parts: dict[str, Floats | None] = {
         "value": found.value,
         "low": found.low,
         "high": found.high,
-        "allLow": found.all_low,
-        "allHigh": found.all_high,
+        "all_low": found.all_low,
+        "all_high": found.all_high,
     }
-    return {"x": found.grid[0].tolist()} | {name: None if part is None else _list(part) for name, part in parts.items()}
+    k = 0 if label is None else list(model.classes or range(model.family.n_eta)).index(label)
+    edf = None if model.band is None else short(model.band.edf[k][1][j])
+    found_parts = {name: None if part is None else listed(part) for name, part in parts.items()}
+    return {"x": values.tolist(), "rows": listed(found.density[0]), "edf": edf} | found_parts
 
 
-def _rows(model: Model, table: Table) -> list[list[Any]]:
-    """A few rows of training, spread over the predictions."""
-    few = table.take(np.random.default_rng(0).permutation(table.n_rows)[:2_000])
-    order = np.argsort(model.eta(few)[:, 0], kind="stable")
-    some = few.take(order[np.unique(np.linspace(0, len(order) - 1, _ROWS).astype(int))])
-    return [[_cell(column[i]) for column in some.columns] for i in range(some.n_rows)]
+def _pairs(varying: list[int], predictors: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """All pairs where they are few, otherwise those of the strongest interactions."""
+    top = {pair for own in predictors for term in own["top"] for pair in combinations(sorted(term["columns"]), 2)}
+    if not top:
+        return []
+    everything = list(combinations(sorted(varying), 2))
+    return everything if len(everything) <= _PAIRS else sorted(top)
 
 
-def _cell(value: Any) -> Any:
-    if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
-        return None
-    return float(value) if isinstance(value, (float, np.floating)) else str(value)
+def _rows(model: Model, training: Any, classes: bool) -> list[dict[str, Any]]:
+    """A few rows of training, spread over the predictions, with their targets."""
+    table: Table = training.table
+    some = np.random.default_rng(0).permutation(table.n_rows)[:2_000]
+    offset = None if training.offset is None else np.asarray(training.offset, dtype=np.float64)
+    eta = model.eta(table.take(some), None if offset is None else offset[some])
+    order = np.argsort(eta[:, 0], kind="stable")
+    chosen = some[order[np.unique(np.linspace(0, len(order) - 1, _ROWS).astype(int))]]
+    found = []
+    for i in chosen.tolist():
+        target = float(np.asarray(training.y, dtype=np.float64)[i])
+        label = model.classes is not None and (classes or target in (0.0, 1.0))
+        found.append(
+            {
+                "number": i + 1,
+                "cells": [cell(column[i]) for column in table.columns],
+                "actual": str((model.classes or ())[int(target)]) if label else _actual(model, target),
+                "offset": None if offset is None else listed(np.atleast_1d(offset[i])),
+            }
+        )
+    return found
 
 
-def _diagnostics(model: Model, training: TrainingRows) -> dict[str, Any] | None:
-    """Of training rows; families without a distribution, and several classes, have none."""
-    table, y, offset = training.table, training.y, training.offset
-    rows = np.sort(np.random.default_rng(0).permutation(table.n_rows)[:20_000])
-    some, target = table.take(rows), np.asarray(y, dtype=np.float64)[rows]
-    shift = None if offset is None else np.asarray(offset)[rows]
-    mean = model.mean(some, shift)
-    if mean.ndim == 2:
-        return None
-    try:
-        place = pit(model, some, target, 0, shift)
-    except (NotImplementedError, ValueError):
-        return None
-    residual = stats.norm.ppf(np.clip(place, 1e-9, 1.0 - 1e-9))
-    groups = np.array_split(np.argsort(mean, kind="stable"), min(12, len(mean)))
-    dots = np.arange(0, len(rows), max(len(rows) // _DOTS, 1))
-    ordered = np.sort(residual)[np.unique(np.linspace(0, len(residual) - 1, 200).astype(int))]
-    at = (np.unique(np.linspace(0, len(residual) - 1, 200).astype(int)) + 0.5) / len(residual)
-    return {
-        "predicted": _list(mean[dots]),
-        "residual": _list(residual[dots]),
-        "normal": _list(stats.norm.ppf(at)),
-        "ordered": _list(ordered),
-        "calibration": [
-            [
-                _short(mean[group].mean()),
-                _short(target[group].mean()),
-                _short(1.96 * target[group].std() / np.sqrt(len(group))),
-            ]
-            for group in groups
-        ],
-    }
-
-
-def _fit_columns(told: Any) -> list[list[str]]:
-    head = ["column", "kind", "share", "main effect"]
-    orders = list(told.edf or {})
-    rows = [
-        head
-        + [f"edf, order {order_name(order)}" for order in orders]
-        + (["p, main effect"] if told.p_main is not None else [])
-    ]
-    for j in np.argsort(-told.shares, kind="stable"):
-        row = [told.columns[j], told.kinds[j], f"{told.shares[j]:.1%}", f"{told.main_shares[j]:.1%}"]
-        row += [f"{told.edf[order][j]:.1f}" for order in orders]
-        if told.p_main is not None:
-            row.append(p_text(float(told.p_main[j])))
-        rows.append(row)
-    return rows
-
-
-def _fit_orders(told: Any) -> list[list[str]]:
-    gains = {gain.order: gain for gain in told.gains}
-    rows = [["order", "share", "factors", *(["on validation rows"] if gains else [])]]
-    for order, share in told.orders.items():
-        rank = "" if order == 1 else str(told.ranks.get(order, 0))
-        said = [str(gains[order]) if order in gains else ""] if gains else []
-        rows.append([str(order), f"{share:.1%}", rank, *said])
-    return rows
-
-
-def _short(value: Any) -> float:
-    return float(f"{float(value):.5g}")
-
-
-def _list(values: Floats) -> list[float]:
-    return [_short(value) for value in np.asarray(values).ravel()]
+def _actual(model: Model, target: float) -> float | str:
+    """A target as it is shown: a censored time is negative."""
+    return f"more than {-target:.4g}" if model.family.censored and target < 0.0 else target

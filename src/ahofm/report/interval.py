@@ -1,0 +1,93 @@
+"""The band of a model as the page evaluates it: standard errors of the linear predictors of any row.
+
+The page needs derivatives J of a linear predictor by the band's coordinates, from their values at the codes of a row,
+and the variance ``J V J' = |M J'|^2`` with M the inverse of the band's root. Tables and M are kept in 16 bits with a
+scale per row, a relative error of 2^-16 of the largest entry: multiplying by M loses no more than that.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ahofm.columns.basis import Floats
+from ahofm.export.packed import Packer
+from ahofm.model import Band, Model
+from ahofm.orders import PRODUCT, Orders
+
+_MOST = 600_000
+"""Entries of a band that a page carries, 1.2 MB; a page of a larger one has no interval in its what-if."""
+
+_LARGEST = 32_767
+
+
+@dataclass
+class ShortPacker:
+    """Rows of numbers one after another, 16 bits each, with a scale per row."""
+
+    parts: list[NDArray[np.int16]] = field(default_factory=list)
+    size: int = 0
+
+    def put(self, rows: list[Floats]) -> dict[str, Any]:
+        """Where rows of any lengths begin, and the number that one unit of each is."""
+        scales = [float(np.abs(row).max(initial=0.0)) / _LARGEST for row in rows]
+        found = {"at": self.size, "scales": scales}
+        for row, scale in zip(rows, scales, strict=True):
+            self.parts.append(np.round(row / (scale or 1.0)).astype("<i2"))
+            self.size += len(row)
+        return found
+
+    def text(self) -> str:
+        """All of it, compressed, in base 64."""
+        packed = gzip.compress(np.concatenate([np.zeros(0, dtype="<i2"), *self.parts]).tobytes(), mtime=0)
+        return base64.b64encode(packed).decode("ascii")
+
+
+def packed_band(model: Model, packer: Packer) -> dict[str, Any] | None:
+    """What standard errors of a row take; None without a band, and for one that is too large for a page."""
+    band = model.band
+    if band is None or _entries(band) > _MOST:
+        return None
+    short = ShortPacker()
+    columns = [
+        {
+            "edges": None if book.edges is None else packer.put(book.edges),
+            "codes": book.n_codes,
+            "mains": short.put(list(main.T)),
+            "factors": short.put(list(factor.T)),
+        }
+        for book, main, factor in zip(model.encoder.codebooks, band.mains, band.factors, strict=True)
+    ]
+    predictors = [_predictor(band, k, packer, short) for k in range(len(band.thetas))]
+    return {"columns": columns, "predictors": predictors, "numbers": short.text()}
+
+
+def _entries(band: Band) -> int:
+    tables = sum(main.size + factor.size for main, factor in zip(band.mains, band.factors, strict=True))
+    return int(tables + sum(len(root) * (len(root) + 1) // 2 for root in band.roots))
+
+
+def _predictor(band: Band, k: int, packer: Packer, short: ShortPacker) -> dict[str, Any]:
+    root = band.roots[k]
+    inverse = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    loadings, means = band.loadings_of(k), band.means_of(k)
+    orders = Orders(band.ranks)
+    return {
+        "inverse": short.put([row[: i + 1] for i, row in enumerate(inverse)]),
+        "shift": packer.put((band.row_shifts or band.shifts)[k]),
+        "theta": packer.put(band.thetas[k]),
+        "loose": packer.put(band.loose[k]) if band.loose and len(band.loose[k]) else None,
+        "correlated": list(band.correlated[k]) if band.correlated else None,
+        "width": float(band.widths[k]) if band.widths else 1.0,
+        "groups": [
+            {"order": order, "first": part.start, "loadings": loadings[order].tolist()}
+            | ({"means": means.tolist()} if order == PRODUCT and means is not None else {})
+            for order, part in orders.factor_slices.items()
+        ],
+    }

@@ -1,0 +1,146 @@
+"""How a model was made, in words: the family, the score, the order that was kept, the settings, the versions."""
+
+from __future__ import annotations
+
+import platform
+from datetime import datetime, timezone
+from importlib.metadata import metadata, version
+from typing import Any
+
+import numpy as np
+
+from ahofm.explain import Summary
+from ahofm.explain.arguments import Fitted
+from ahofm.explain.summary import p_text
+from ahofm.families import Family
+from ahofm.model import Model
+from ahofm.orders import order_name
+from ahofm.report.numbers import short
+
+_WORDS = {
+    "Gaussian": "numbers with normal noise of constant variance",
+    "GaussianLocationScale": "numbers with normal noise whose standard deviation varies with the columns",
+    "Poisson": "counts (Poisson)",
+    "NegativeBinomial": "counts that vary more than Poisson counts (negative binomial)",
+    "Bernoulli": "two classes, or shares of successes (binomial)",
+    "Multinomial": "one of several classes (multinomial)",
+    "Gamma": "positive numbers whose standard deviation grows with their mean (gamma)",
+    "Tweedie": "numbers that are zero or positive, such as claim amounts (Tweedie)",
+    "Quantile": "a quantile of the target",
+    "Laplace": "the median of the target",
+    "Huber": "numbers with outliers, which count for less (Huber)",
+    "Ordinal": "ordered levels (proportional odds)",
+    "Beta": "shares strictly between 0 and 1 (beta)",
+    "ZeroInflatedPoisson": "counts with more zeros than Poisson counts have (zero-inflated Poisson)",
+    "LogNormal": "times until an event, which may be censored (log-normal)",
+    "LogLogistic": "times until an event, which may be censored (log-logistic)",
+    "Weibull": "times until an event, which may be censored (Weibull)",
+}
+_LINKS = {
+    "identity": "effects add up to the mean",
+    "log": "effects multiply the mean",
+    "logit": "effects multiply the odds",
+    "inverse": "effects add up to the reciprocal of the mean",
+}
+_MEANINGS = {
+    "Ordinal": "effects multiply the odds of higher levels",
+    "ZeroInflatedPoisson": "effects multiply the mean count, and the odds of a zero that is no count",
+    "LogNormal": "effects multiply the median time",
+    "LogLogistic": "effects multiply the median time",
+    "Weibull": "effects multiply the median time",
+    "Multinomial": "effects multiply the odds of a class",
+}
+"""Of families whose effects are not those of their link on a mean."""
+
+_SCORES = {"R2": "R²", "RMSE": "RMSE", "log-loss": "log-loss", "accuracy": "accuracy", "AUROC": "AUROC", "ECE": "ECE"}
+
+
+def family_words(family: Family, link: str, *, exposed: bool = False) -> str:
+    """What the family is for, and what effects do."""
+    name = next((own.__name__ for own in type(family).__mro__ if own.__name__ in _WORDS), "")
+    kind = _WORDS.get(name, family.name)
+    kind += " per unit of exposure: rates, or hazards" if exposed else ""
+    extra = "; the dispersion is estimated" if getattr(family, "quasi", False) else ""
+    return f"{kind}{extra}; {_MEANINGS.get(name) or _LINKS.get(link, 'effects add up to the linear predictor')}"
+
+
+def facts(model: Model, told: Summary, order: int) -> list[dict[str, str]]:
+    """Numbers for the top of the page: the score on rows that were not fitted first, that of training second."""
+    found = []
+    if told.validated is not None:
+        whose = (
+            "all" if told.validated.rows == told.validated.of else f"{told.validated.rows:,} of {told.validated.of:,}"
+        )
+        for name, value in list(told.validated.scores.items())[:2]:
+            found.append([f"{value:.4g}", f"{_SCORES.get(name, name)}, cross-validated on {whose} rows"])
+    if told.deviance_explained is not None:
+        found.append([f"{told.deviance_explained:.1%}", "deviance explained in training"])
+    if told.n_rows is not None:
+        found.append([f"{told.n_rows:,}", "rows"])
+    found.append([str(sum(book.size > 0 for book in model.encoder.codebooks)), "columns that vary"])
+    found.append([str(order), "highest order of interactions"] if order > 1 else ["no", "interactions"])
+    if told.edf is not None:
+        used = 1.0 + sum(float(own.sum()) for own in told.edf.values())
+        found.append([f"{used:.0f}", "effective degrees of freedom"])
+    if told.dispersion is not None:
+        found.append([f"{told.dispersion:.4g}", "dispersion"])
+    if told.pearson_dispersion is not None:
+        found.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 where the family's variance is right"])
+    found += [["edited", f"by hand: {edit}"] for edit in told.edits]
+    return [{"value": value, "label": label} for value, label in found]
+
+
+def made(
+    fitted: Fitted, model: Model, told: Summary, link: str, command: str | None, *, exposed: bool
+) -> dict[str, Any]:
+    """When, of what, with what."""
+    settings = repr(fitted) if not isinstance(fitted, Model) else None
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": version("ahofm"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "rows": told.n_rows,
+        "family": repr(model.family),
+        "family_words": family_words(model.family, link, exposed=exposed),
+        "settings": " ".join(settings.split()) if settings else None,
+        "command": command,
+        "edits": [str(edit) for edit in told.edits],
+        "choices": [{"name": one.name, "value": one.value, "reason": one.reason} for one in told.choices],
+        "validated": "" if told.validated is None else str(told.validated),
+        "gains": [str(gain) for gain in told.gains],
+        "ended": f"{model.trace.solver}: {model.trace.reason.value}",
+        "seconds": {name: short(value) for name, value in model.trace.seconds.items()},
+    }
+
+
+def fit_columns(told: Summary) -> list[list[str]]:
+    """A table: every column with its shares, degrees of freedom and test."""
+    orders = list(told.edf or {})
+    head = ["column", "kind", "share", "main effect", *(f"edf, order {order_name(order)}" for order in orders)]
+    rows = [head + (["p, main effect"] if told.p_main is not None else [])]
+    for j in np.argsort(-told.shares, kind="stable"):
+        row = [told.columns[j], told.kinds[j], f"{told.shares[j]:.1%}", f"{told.main_shares[j]:.1%}"]
+        row += [f"{(told.edf or {})[order][j]:.1f}" for order in orders]
+        rows.append(row + ([p_text(float(told.p_main[j]))] if told.p_main is not None else []))
+    return rows
+
+
+def fit_orders(told: Summary) -> list[list[str]]:
+    """A table: every order with its share, factors, and what validation rows said."""
+    gains = {gain.order: gain for gain in told.gains}
+    rows = [["order", "share", "factors", *(["on validation rows"] if gains else [])]]
+    for order, share in told.orders.items():
+        rank = "" if order == 1 else str(told.ranks.get(order, 0))
+        said = [str(gains[order]) if order in gains else ""] if gains else []
+        rows.append([str(order), f"{share:.1%}", rank, *said])
+    return rows
+
+
+def documentation() -> str | None:
+    """Where the documentation is on the web, if the package says so."""
+    for line in metadata("ahofm").get_all("Project-URL") or []:
+        name, _, address = line.partition(", ")
+        if name.lower() == "documentation":
+            return str(address)
+    return None
