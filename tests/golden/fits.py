@@ -104,7 +104,7 @@ FITS = {
     "default, three classes": Fit({"order": 2, "rank": 2}, "class", ("plain", "tree")),
     "default, rare events": Fit({"order": 2}, "rare", ("plain", "tied"), 600),
     "default, order chosen": Fit({"order": "auto", "rank": 1}, n=150),
-    "spline": Fit({"factor_prior": "spline"}, band=True),
+    "spline": Fit({"factor_prior": "spline", "rank": 2}, band=True),
     "random walk": Fit({"factor_prior": "random_walk"}),
     "spline plus iid": Fit({"factor_prior": "spline_iid"}, n=150),
     "four members": Fit({"n_members": 4, "factor_prior": "spline", "order": 2}),

@@ -242,6 +242,10 @@ PUBLIC = {
     "partial_fit": lambda m: AHOFMRegressor(smoothing="df", order=1).partial_fit(X, Y),
 }
 EXPLAIN = {
+    "checks": explain.checks,
+    "derivative": lambda m: explain.derivative(m, "x0"),
+    "difference": lambda m: explain.difference(m, "x0", 0.1, 0.5),
+    "observed_and_fitted": lambda m: explain.observed_and_fitted(m, "x0"),
     "contributions": lambda m: explain.contributions(m, X),
     "effect": lambda m: explain.effect(m, "x0"),
     "factors": explain.factors,
@@ -263,7 +267,7 @@ NO_NUMBERS = {
     "set_fit_request",
 }
 NO_NUMBERS |= {"set_partial_fit_request", "set_predict_request", "set_predict_proba_request"}
-NO_NUMBERS |= {"clip_effect", "flatten_effect", "rescale_effect", "remove_effect", "set_effect"}
+NO_NUMBERS |= {"appraise", "clip_effect", "flatten_effect", "rescale_effect", "remove_effect", "set_effect"}
 BY_WAY_OF_ETA = {"rebalanced", "predict_proba", "predict_survival", "concordance", "brier_score"}
 
 
