@@ -103,10 +103,10 @@ void Engine::sum_codes(const BlockTask& task, size_t j, size_t part) {
     parallel(static_cast<int>(own.runs.size()), [&](int r) {
         const CodeRun& run = own.runs[static_cast<size_t>(r)];
         const int64_t place = own.partial[static_cast<size_t>(r)], code = run.first_code;
-        double* sums = partial_.data() + place * each;
-        if (place >= 0)
+        if (place >= 0) {
+            double* sums = partial_.data() + place * each;
             passes_.sum_codes(task, run, own.rows.data(), own.first_of_code.data(), false, sums, sums + W * W);
-        else
+        } else
             passes_.sum_codes(task, run, own.rows.data(), own.first_of_code.data(), added, gram_.data() + code * W * W,
                               rhs_.data() + code * W);
     });
