@@ -84,7 +84,7 @@ class FailureTime(Family):
         return value, g[:, np.newaxis], h[:, np.newaxis]
 
     def mean(self, eta: Floats) -> Floats:
-        """The median time: means are infinite, or follow from the tail that nobody has observed."""
+        """The median time: means may be infinite, and depend on the tail beyond the observed times."""
         return LINKS["log"].mean(eta[:, 0] + self._median * filled_in(self.name, "scale", self.scale))
 
     def distribution(self, eta: Floats, dispersion: float) -> Distribution:
