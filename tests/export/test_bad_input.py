@@ -10,8 +10,19 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.kind import NumericKind
 from ahofm.columns.linear import LinearBasis
 from ahofm.export import rating_tables, to_c, to_javascript, to_onnx, to_python, to_sql
-from ahofm.export.means import mean_name
-from ahofm.families import Gamma, Gaussian, GaussianLocationScale, NegativeBinomial, Poisson, Quantile
+from ahofm.export.means import Mean, mean_of
+from ahofm.families import (
+    Gamma,
+    Gaussian,
+    GaussianLocationScale,
+    LogNormal,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    Quantile,
+    Weibull,
+    ZeroInflatedPoisson,
+)
 from ahofm.families.family import Family
 from tests.explain.models import random_model
 from tests.export.models import hard_rows
@@ -44,21 +55,38 @@ def test_a_mean_of_a_users_own_is_refused(write):
 
 
 @pytest.mark.parametrize(
-    ("family", "name"),
+    ("family", "mean"),
     [
-        (Exponential(), "log"),
-        (Gaussian(), "identity"),
-        (Gamma(link="inverse"), "inverse"),
-        (Poisson(), "log"),
-        (NegativeBinomial(size=2.0), "log"),
-        (Quantile(0.3), "identity"),
-        (GaussianLocationScale(), "identity"),
+        (Exponential(), Mean("log")),
+        (Gaussian(), Mean("identity")),
+        (Gamma(link="inverse"), Mean("inverse")),
+        (Poisson(), Mean("log")),
+        (NegativeBinomial(size=2.0), Mean("log")),
+        (Quantile(0.3), Mean("identity")),
+        (GaussianLocationScale(), Mean("identity")),
+        (LogNormal(scale=2.0), Mean("log")),
+        (Weibull(scale=2.0), Mean("log", shift=pytest.approx(2.0 * np.log(np.log(2.0))))),
+        (Ordinal(thresholds=(-1.0, 2.0), low=3), Mean("levels", thresholds=(-1.0, 2.0), low=3)),
+        (ZeroInflatedPoisson(), Mean("zero_inflated")),
     ],
     ids=str,
 )
-def test_means_are_found(family, name):
+def test_means_are_found(family, mean):
     assert isinstance(family, Family)
-    assert mean_name(family) == name
+    assert mean_of(family) == mean
+
+
+@dataclass(frozen=True)
+class Rounded(Ordinal):
+    """Levels with a mean of a user's own."""
+
+    def mean(self, eta):
+        return np.round(super().mean(eta))
+
+
+def test_levels_with_another_mean_are_refused():
+    with pytest.raises(TypeError, match=r"the mean of Rounded\(.*cannot be exported"):
+        mean_of(Rounded(thresholds=(-1.0, 2.0)))
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,18 @@ import pytest
 
 from ahofm.explain import shapley_values
 from tests.export.models import MAKERS, hard_rows
-from tests.export.targets import TARGETS
+from tests.export.targets import TARGETS, levels_of
 
 
 def expected(model, X, offset):
-    """Means (n, outputs) and Shapley values (n, linear predictors, columns)."""
+    """Means (n, outputs), with probabilities of levels, and Shapley values (n, linear predictors, columns)."""
     own = model.model_
-    labels = [None] if own.family.n_eta == 1 else own.classes
+    labels = [None] if own.family.n_eta == 1 else own.classes or range(own.family.n_eta)
     parts = [shapley_values(model, X, linear_predictor=label).values for label in labels]
-    return own.mean(X, offset).reshape(len(X), -1), np.stack(parts, axis=1)
+    means = own.mean(X, offset).reshape(len(X), -1)
+    if levels_of(model):
+        means = np.column_stack([means, model.predict_proba(X)])
+    return means, np.stack(parts, axis=1)
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -182,19 +182,47 @@ class GraphWriter:
 
     def mean(self, eta: str) -> str:
         """Of shape (n, 1), or probabilities of several classes (n, classes)."""
-        kind = self.description.mean
-        if kind == "softmax":
+        own = self.description.mean
+        if own.name == "softmax":
             return self.node("Softmax", [eta], axis=1)
         first = eta if self.count == 1 else self.node("Slice", [eta, self._int(0), self._int(1), self._int(1)])
-        if kind == "identity":
+        if own.name == "identity":
             return first
-        if kind == "log":
-            return self.node("Exp", [first])
+        if own.name == "log":
+            shifted = self.node("Add", [first, self.constant(np.array([[own.shift]]))]) if own.shift else first
+            return self.node("Exp", [shifted])
+        if own.name == "logit":
+            return self._logistic(first)
+        if own.name == "levels":
+            above = self._logistic(self.node("Sub", [first, self.constant(np.array([own.thresholds]))]))
+            total = self.node("ReduceSum", [above, self._int(1)], keepdims=1)
+            return self.node("Add", [total, self.constant(np.array([[float(own.low)]]))])
+        if own.name == "zero_inflated":
+            return self._not_inflated(first, self.node("Slice", [eta, self._int(1), self._int(2), self._int(1)]))
         one = self.constant(np.ones((1, 1)))
-        if kind == "logit":
-            return self.node("Div", [one, self.node("Add", [one, self.node("Exp", [self.node("Neg", [first])])])])
         valid = self.node("Greater", [first, self.constant(np.zeros((1, 1)))])
         return self.node("Where", [valid, self.node("Div", [one, first]), self.constant(np.array([[np.nan]]))])
+
+    def _logistic(self, eta: str) -> str:
+        one = self.constant(np.ones((1, 1)))
+        return self.node("Div", [one, self.node("Add", [one, self.node("Exp", [self.node("Neg", [eta])])])])
+
+    def _not_inflated(self, eta: str, zeros: str) -> str:
+        """``exp(eta) / (1 + exp(zeros))``, without an exponential of large zeros."""
+        positive = self.node("Max", [zeros, self.constant(np.zeros((1, 1)))])
+        rest = self.node("Exp", [self.node("Neg", [self.node("Abs", [zeros])])])
+        one = self.constant(np.ones((1, 1)))
+        top = self.node("Exp", [self.node("Sub", [eta, positive])])
+        return self.node("Div", [top, self.node("Add", [one, rest])])
+
+    def level_probabilities(self, eta: str) -> str:
+        """Of shape (n, levels): differences of the probabilities of being at or below each threshold."""
+        thresholds = np.array([self.description.mean.thresholds])
+        below = self._logistic(self.node("Sub", [self.constant(thresholds), eta]))
+        count = thresholds.shape[1]
+        steps = np.eye(count, count + 1) - np.eye(count, count + 1, k=1)
+        last = np.eye(1, count + 1, k=count)
+        return self.node("Add", [self.node("MatMul", [below, self.constant(steps)]), self.constant(last)])
 
     # Contributions
 

@@ -21,12 +21,18 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
 from ahofm.explain import top_interactions
 from ahofm.explain.arguments import Fitted, column_of, model_of, training_of
-from ahofm.export.means import mean_name
+from ahofm.export.means import mean_of
 from ahofm.export.workbook import write_workbook
 from ahofm.model import Model
 from ahofm.writing import replacing
 
-SCALES = {"log": "relativity", "logit": "odds ratio", "identity": "difference", "inverse": "difference"}
+SCALES = {
+    "log": "relativity",
+    "logit": "odds ratio",
+    "levels": "odds ratio",
+    "identity": "difference",
+    "inverse": "difference",
+}
 """What a change of the linear predictor is called, by link."""
 
 
@@ -169,7 +175,7 @@ def rating_tables(
     model = model_of(fitted)
     if model.family.n_eta > 1:
         raise ValueError(f"rating tables are of one linear predictor, and the model has {model.family.n_eta}")
-    link = mean_name(model.family)
+    link = mean_of(model.family).name
     rows = _rows(fitted, model, X, y, sample_weight, offset, link)
     places = [_Bands.of(book, max_bands) for book in model.encoder.codebooks]
     columns = {j: band for j, band in enumerate(places) if model.encoder.codebooks[j].size}
@@ -346,7 +352,7 @@ def _table(
         with np.errstate(invalid="ignore", divide="ignore"):
             observed = rows.sums(bands, rows.observed) / exposure
             fitted = rows.sums(bands, rows.fitted) / exposure
-    relative = np.exp(change) if link in ("log", "logit") else change
+    relative = np.exp(change) if SCALES[link] != "difference" else change
     names_of = tuple(grid.model.encoder.names[j] for j in which)
     base = tuple(grid.columns[j].names[grid.chosen[j]] for j in which)
     return RatingTable(names_of, levels, exposure, observed, fitted, relative, base)

@@ -21,6 +21,7 @@ from ahofm.export.sql_text import (
     DIALECTS,
     exponential,
     identifier,
+    logistic,
     number,
     text,
     total,
@@ -65,7 +66,7 @@ def to_sql(
     -------
     str
         A statement whose result has "prediction" (a number, or the label of a classifier), "probability ..." for every
-        class, and with contributions "base" and "contribution ...".
+        class or level in an order, and with contributions "base" and "contribution ...".
 
     Raises
     ------
@@ -82,7 +83,7 @@ def to_sql(
     """
     description = describe(model_of(fitted), pure=contributions)
     own = DIALECTS.get(dialect, DIALECTS["postgres"])
-    if (offset or exposure) and description.mean == "softmax":
+    if (offset or exposure) and description.mean.name == "softmax":
         raise ValueError("offset and exposure are those of one linear predictor; a model of several classes has more")
     kept = list(description.names if keep is None else keep)
     source = ".".join(map(identifier, [table] if isinstance(table, str) else table))
@@ -243,7 +244,7 @@ class _Writer(Steps):
         source = "ahofm_shares" if self.contributions else "ahofm_etas"
         shares = self.shares if self.contributions else []
         names = [(name, name) for name in [*(f"k{at}" for at in range(len(self.kept))), *shares]]
-        if self.description.mean == "softmax":
+        if self.description.mean.name == "softmax":
             largest = f"{self.dialect.greatest}({', '.join(self.etas)})"
             self.step("ahofm_top", [*names, *((eta, eta) for eta in self.etas), ("top", largest)], source)
             odds = [(f"o{k}", exponential(f"({eta} - top)")) for k, eta in enumerate(self.etas)]
@@ -253,27 +254,42 @@ class _Writer(Steps):
             means = [(f"mean{k}", f"o{k} / ({whole})") for k in range(len(odds))]
             self.step("ahofm_mean", [*names, *handed, *means], "ahofm_odds")
         else:
-            self.step("ahofm_mean", [*names, ("mean0", self._mean("eta0"))], source)
+            below = [
+                (f"below{k}", logistic(f"({number(at)} - eta0)"))
+                for k, at in enumerate(self.description.mean.thresholds)
+            ]
+            self.step("ahofm_mean", [*names, ("mean0", self._mean()), *below], source)
         shown = [f"k{at} AS {identifier(name)}" for at, name in enumerate(self.kept)]
         shown += [f"{own} AS {identifier(name)}" for name, own in self._results()]
         return "WITH " + ",\n".join(self.steps) + "\nSELECT\n  " + ",\n  ".join(shown) + "\nFROM ahofm_mean"
 
-    def _mean(self, eta: str) -> str:
-        small = exponential(f"(-ABS({eta}))")
+    def _mean(self) -> str:
+        own = self.description.mean
+        if own.name == "levels":
+            return total([number(own.low), *(logistic(f"(eta0 - ({number(at)}))") for at in own.thresholds)])
+        eta = f"(eta0 + {number(own.shift)})" if own.shift else "eta0"
+        if own.name == "zero_inflated":
+            eta = "(eta0 - CASE WHEN eta1 > 0e0 THEN eta1 ELSE 0e0 END)"
+        power = f"CASE WHEN {eta} > 709.78e0 THEN {self.dialect.infinity} ELSE {exponential(eta)} END"
         return {
             "identity": eta,
-            "log": f"CASE WHEN {eta} > 709.78e0 THEN {self.dialect.infinity} ELSE {exponential(eta)} END",
-            "logit": f"CASE WHEN {eta} >= 0e0 THEN 1e0 ELSE {small} END / (1e0 + {small})",
+            "log": power,
+            "zero_inflated": f"{power} / (1e0 + {exponential('(-ABS(eta1))')})",
+            "logit": logistic(eta),
             "inverse": f"CASE WHEN {eta} > 0e0 THEN 1e0 / {eta} ELSE NULL END",
-        }[self.description.mean]
+        }[own.name]
 
     def _results(self) -> list[tuple[str, str]]:
         description = self.description
         found = [("prediction", self._prediction())]
         if description.classes is not None:
-            two = description.mean != "softmax"
+            two = description.mean.name != "softmax"
             means = ["1e0 - mean0", "mean0"] if two else [f"mean{k}" for k in range(len(self.etas))]
-            found += list(zip(description.outputs(), means, strict=True))
+            found += list(zip(description.probabilities(), means, strict=True))
+        if description.mean.levels:
+            below = [f"below{k}" for k in range(len(description.mean.thresholds))]
+            steps = [f"{high} - {low}" for low, high in zip(below, [*below[1:], "1e0"], strict=True)]
+            found += list(zip(description.probabilities(), [below[0], *steps], strict=True))
         if self.contributions:
             for k, label in enumerate(description.labels):
                 ending = f" ({label})" if len(description.labels) > 1 else ""
@@ -290,7 +306,7 @@ class _Writer(Steps):
             return "mean0"
         plain = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in classes)
         labels = [repr(label) if plain else text(str(label)) for label in classes]
-        if self.description.mean != "softmax":
+        if self.description.mean.name != "softmax":
             return f"CASE WHEN mean0 > 0.5e0 THEN {labels[1]} ELSE {labels[0]} END"
         cases = " ".join(f"WHEN eta{k} = top THEN {label}" for k, label in enumerate(labels[:-1]))
         return f"CASE {cases} ELSE {labels[-1]} END"

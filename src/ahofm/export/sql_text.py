@@ -102,6 +102,12 @@ def exponential(eta: str) -> str:
     return f"CASE WHEN {eta} < -745e0 THEN 0e0 ELSE EXP({eta}) END"
 
 
+def logistic(eta: str) -> str:
+    """By an exponential of negative numbers only."""
+    small = exponential(f"(-ABS({eta}))")
+    return f"CASE WHEN {eta} >= 0e0 THEN 1e0 ELSE {small} END / (1e0 + {small})"
+
+
 def values(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], types: Sequence[str | None]) -> str:
     """A table of constants; the first row has the types."""
     first = [cell if kind is None else f"CAST({cell} AS {kind})" for cell, kind in zip(rows[0], types, strict=True)]
