@@ -1,7 +1,7 @@
 """Every target as a function of an estimator, rows, an offset and a folder, that runs what was exported.
 
-Each returns means (n, outputs) and Shapley values (n, linear predictors, columns). Outputs of levels in an order are the
-expected level, then their probabilities.
+Each returns means (n, outputs) and Shapley values (n, linear predictors, columns). Outputs of levels in an order are
+the expected level, then their probabilities.
 """
 
 import ctypes

@@ -182,26 +182,37 @@ class GraphWriter:
 
     def mean(self, eta: str) -> str:
         """Of shape (n, 1), or probabilities of several classes (n, classes)."""
-        own = self.description.mean
-        if own.name == "softmax":
+        if self.description.mean.name == "softmax":
             return self.node("Softmax", [eta], axis=1)
-        first = eta if self.count == 1 else self.node("Slice", [eta, self._int(0), self._int(1), self._int(1)])
-        if own.name == "identity":
-            return first
-        if own.name == "log":
-            shifted = self.node("Add", [first, self.constant(np.array([[own.shift]]))]) if own.shift else first
-            return self.node("Exp", [shifted])
-        if own.name == "logit":
-            return self._logistic(first)
-        if own.name == "levels":
-            above = self._logistic(self.node("Sub", [first, self.constant(np.array([own.thresholds]))]))
-            total = self.node("ReduceSum", [above, self._int(1)], keepdims=1)
-            return self.node("Add", [total, self.constant(np.array([[float(own.low)]]))])
-        if own.name == "zero_inflated":
-            return self._not_inflated(first, self.node("Slice", [eta, self._int(1), self._int(2), self._int(1)]))
-        one = self.constant(np.ones((1, 1)))
-        valid = self.node("Greater", [first, self.constant(np.zeros((1, 1)))])
-        return self.node("Where", [valid, self.node("Div", [one, first]), self.constant(np.array([[np.nan]]))])
+        first = eta if self.count == 1 else self._predictor(eta, 0)
+        of_first = {
+            "log": self._exponential,
+            "logit": self._logistic,
+            "inverse": self._reciprocal,
+            "levels": self._expected_level,
+        }
+        if self.description.mean.name == "zero_inflated":
+            return self._not_inflated(first, self._predictor(eta, 1))
+        make = of_first.get(self.description.mean.name)
+        return first if make is None else make(first)
+
+    def _predictor(self, eta: str, k: int) -> str:
+        return self.node("Slice", [eta, self._int(k), self._int(k + 1), self._int(1)])
+
+    def _exponential(self, eta: str) -> str:
+        shift = self.description.mean.shift
+        return self.node("Exp", [self.node("Add", [eta, self.constant(np.array([[shift]]))]) if shift else eta])
+
+    def _reciprocal(self, eta: str) -> str:
+        valid = self.node("Greater", [eta, self.constant(np.zeros((1, 1)))])
+        found = self.node("Div", [self.constant(np.ones((1, 1))), eta])
+        return self.node("Where", [valid, found, self.constant(np.array([[np.nan]]))])
+
+    def _expected_level(self, eta: str) -> str:
+        own = self.description.mean
+        above = self._logistic(self.node("Sub", [eta, self.constant(np.array([own.thresholds]))]))
+        total = self.node("ReduceSum", [above, self._int(1)], keepdims=1)
+        return self.node("Add", [total, self.constant(np.array([[float(own.low)]]))])
 
     def _logistic(self, eta: str) -> str:
         one = self.constant(np.ones((1, 1)))

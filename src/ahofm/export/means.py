@@ -75,8 +75,8 @@ def mean_of(family: Family) -> Mean:
         if found is not None:
             return found
     raise TypeError(
-        f"the mean of {family!r} is none of {', '.join(LINKS)} of its first linear predictor, softmax, an expected level "
-        "or that of zero-inflated counts: it cannot be exported; use a family that has such a mean, or predict"
+        f"the mean of {family!r} is none of {', '.join(LINKS)} of its first linear predictor, softmax, an expected "
+        "level or that of zero-inflated counts: it cannot be exported; use a family that has such a mean, or predict"
     )
 
 

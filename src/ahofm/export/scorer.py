@@ -44,10 +44,10 @@ def mean(X: Any, offset: Any = None) -> Array:
         if MODEL["mean"] == "levels":
             return np.asarray(MODEL["levels"][0] + _logistic(eta - np.array(MODEL["thresholds"])).sum(axis=1))
         if MODEL["mean"] == "zero_inflated":
-            return np.exp(eta[:, 0] - np.logaddexp(0.0, eta[:, 1]))
+            return np.asarray(np.exp(eta[:, 0] - np.logaddexp(0.0, eta[:, 1])))
         first = eta[:, 0] + MODEL["shift"]
         if MODEL["mean"] == "log":
-            return np.exp(first)
+            return np.asarray(np.exp(first))
         if MODEL["mean"] == "logit":
             return _logistic(first)
         return 1.0 / np.where(first > 0, first, np.nan) if MODEL["mean"] == "inverse" else first
