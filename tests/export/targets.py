@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 
 from ahofm.export import to_c, to_javascript, to_onnx, to_python, to_sql
-from ahofm.export.sql_text import identifier
-from tests.export.server import running_postgres
+from ahofm.export.sql_dialects import DIALECTS
+from tests.export.server import running_mariadb, running_postgres
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NODE = shutil.which("node")
@@ -184,13 +184,35 @@ def postgres(model, X, offset, folder):
     text, data = statement(model, X, offset, "postgres")
     server = running_postgres()
     types = {name: "double precision" if pd.api.types.is_numeric_dtype(data[name]) else "text" for name in data}
-    columns = ", ".join(f"{identifier(name)} {kind}" for name, kind in types.items())
+    columns = ", ".join(f"{DIALECTS['postgres'].identifier(name)} {kind}" for name, kind in types.items())
     data.to_csv(folder / "rows.csv", index=False, na_rep="\\N", lineterminator="\n")
     script = f"""CREATE TEMPORARY TABLE "the rows" ({columns});
 \\copy "the rows" FROM '{folder / "rows.csv"}' WITH (FORMAT csv, HEADER, NULL '\\N')
 COPY ({text}) TO STDOUT WITH (FORMAT csv, HEADER);
 """
     frame = pd.read_csv(io.StringIO(server(script)))
+    return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
+
+
+def mysql(model, X, offset, folder):
+    """A MariaDB server that the first test starts."""
+    text, data = statement(model, X, offset, "mysql")
+    server, own = running_mariadb(), DIALECTS["mysql"]
+    numbers = {name: pd.api.types.is_numeric_dtype(data[name]) for name in data}
+    columns = ", ".join(f"{own.identifier(name)} {'double' if numbers[name] else 'text'}" for name in data)
+    rows = [
+        ", ".join("NULL" if pd.isna(cell) else repr(cell) if numbers[name] else own.text(cell) for name, cell in row)
+        for row in (zip(data, cells, strict=True) for cells in data.to_numpy(dtype=object).tolist())
+    ]
+    inserted = ",\n".join(f"({row})" for row in rows)
+    frame = pd.read_csv(
+        io.StringIO(
+            server(f"""USE ahofm; CREATE TEMPORARY TABLE `the rows` ({columns}) CHARACTER SET utf8mb4;
+INSERT INTO `the rows` VALUES {inserted};
+{text};""")
+        ),
+        sep="\t",
+    )
     return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 
@@ -222,4 +244,4 @@ def onnx(model, X, offset, folder):
     return found["probabilities"] if several else found["probabilities"][:, 1:], found["contributions"]
 
 
-TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres, onnx)}
+TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres, mysql, onnx)}
