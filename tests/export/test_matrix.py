@@ -27,7 +27,8 @@ def test_targets_equal_predict(fitted, name, target, tmp_path):
     means, parts = expected(model, X, offset)
     found_means, found_parts = TARGETS[target](model, X, offset, tmp_path)
     assert found_means.shape == means.shape
-    np.testing.assert_allclose(found_means, means, rtol=1e-9, atol=1e-12 * np.abs(means).max())
+    usual = np.median(np.abs(means), axis=0)  # far rows may have means of any size
+    assert (np.abs(found_means - means) <= 1e-9 * np.abs(means) + 1e-12 * usual).all()
     size = np.abs(parts).max(axis=2, keepdims=True)
     assert found_parts.shape == parts.shape
     assert (np.abs(found_parts - parts) <= 1e-9 * np.abs(parts) + 1e-11 * size).all()

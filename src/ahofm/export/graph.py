@@ -215,6 +215,7 @@ class GraphWriter:
         return self.node("Add", [total, self.constant(np.array([[float(own.low)]]))])
 
     def _logistic(self, eta: str) -> str:
+        """By an exponential: the operator Sigmoid of ONNX Runtime loses digits of small probabilities."""
         one = self.constant(np.ones((1, 1)))
         return self.node("Div", [one, self.node("Add", [one, self.node("Exp", [self.node("Neg", [eta])])])])
 

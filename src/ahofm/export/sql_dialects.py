@@ -49,7 +49,7 @@ class Dialect:
     ending : str
         What comes behind the statement.
     most_columns, longest_name, longest_statement : int or None
-        Columns of a step, bytes of a name and of a statement.
+        Columns of a step, bytes of a name and of a statement; those of a statement where no setting raises them.
     forbidden : str
         Characters that names of results cannot have.
     """
@@ -158,9 +158,7 @@ _POSTGRES = Dialect(
     longest_name=63,
 )
 _SPARK = Dialect("spark", text_type="STRING", quotes="``", escapes=True)
-_TRINO = Dialect(
-    "trino", no_nan="CASE WHEN IS_NAN({x}) THEN NULL ELSE {x} END", constants="values", longest_statement=1_000_000
-)
+_TRINO = Dialect("trino", no_nan="CASE WHEN IS_NAN({x}) THEN NULL ELSE {x} END", constants="values")
 
 DIALECTS = {
     one.name: one
@@ -188,7 +186,6 @@ DIALECTS = {
             constants="select",
             most_columns=4000,
             longest_name=64,
-            longest_statement=16_000_000,
         ),
         _SPARK,
         replace(_SPARK, name="databricks"),

@@ -142,7 +142,8 @@ class Steps:
         most = self.dialect.most_columns
         if most is not None and len(names) > most:
             raise ValueError(f"{self.dialect.name} has up to {most} columns in a table, and {name} needs {len(names)}")
-        kinds: list[Kind] = ["code", *("number" for _ in names[1:])]
+        kinds: list[Kind] = ["code"]
+        kinds += ["number"] * (len(names) - 1)
         self.steps.append(self.dialect.values(name, names, rows, kinds))
 
     def joined(self, source: str, j: int) -> tuple[list[tuple[str, str]], str]:

@@ -13,7 +13,7 @@ from ahofm.columns.basis import Floats
 def number(value: Any) -> str:
     """A literal in double precision that reads back as the same number."""
     written = repr(float(value))
-    return written if "e" in written else written + "e0"
+    return written if "e" in written else written.removesuffix(".0") + "e0"
 
 
 def total(terms: Sequence[str]) -> str:
