@@ -24,6 +24,7 @@ from ahofm.families import (
     ZeroInflatedPoisson,
 )
 from ahofm.families.family import Family
+from tests.contracts.test_families import FAMILIES_UNDER_TEST
 from tests.explain.models import random_model
 from tests.export.models import hard_rows
 from tests.export.targets import TARGETS
@@ -74,6 +75,11 @@ def test_a_mean_of_a_users_own_is_refused(write):
 def test_means_are_found(family, mean):
     assert isinstance(family, Family)
     assert mean_of(family) == mean
+
+
+@pytest.mark.parametrize("family", [family for family, _ in FAMILIES_UNDER_TEST], ids=str)
+def test_all_families_are_exported(family):
+    assert mean_of(family)
 
 
 @dataclass(frozen=True)
