@@ -230,7 +230,7 @@ class _ColumnSheet(_Sheet):
             own.smooth = False
         bars.title, bars.gapWidth, bars.legend.position = None, 30, "b"
         bars.y_axis.title, lines.y_axis.title = "exposure", "mean"
-        bars.y_axis.majorGridlines, lines.y_axis.axId = None, 200
+        bars.y_axis.majorGridlines, bars.y_axis.scaling.min, lines.y_axis.axId = None, 0.0, 200
         lines.y_axis.crosses, lines.y_axis.number_format = "max", "General"
         for axis in (bars.x_axis, bars.y_axis, lines.y_axis):
             axis.delete = False
