@@ -45,7 +45,7 @@ class ClassColumn:
     def in_basis(self, posterior: FunctionPosterior, *, main: bool) -> tuple[Floats, Floats]:
         """Coefficients (functions, width) of the codebook's basis, and centrings (width,)."""
         if self.ranked:
-            posterior = replace(posterior, smooth=None, rough=posterior.mean)
+            posterior = replace(posterior, smooth=None, per_code=posterior.mean)
         return self.priors.function_coefficients(posterior, main=main)
 
 

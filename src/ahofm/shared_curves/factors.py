@@ -168,7 +168,7 @@ class SharedFactors:
         if self._left_out is not None:
             solved = vanished(solved, self._left_out[j])
             estimated = None if estimated is None else vanished(estimated, self._left_out[j])
-        if column.priors.free:
+        if column.priors.saturated:
             solved = bounded(solved, column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
         values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])
         new_variance, lam = own.variance, own.lam

@@ -182,16 +182,16 @@ class ClassMains:
 def _zero_sum(posterior: FunctionPosterior) -> FunctionPosterior:
     """Functions of all classes with sum zero at every code."""
     parts = [None if part is None else part - part.mean(axis=1, keepdims=True) for part in _means(posterior)]
-    mean, smooth, rough = parts
+    mean, smooth, per_code = parts
     assert mean is not None
-    return FunctionPosterior(mean, posterior.variance, smooth, rough, posterior.edf, posterior.quadratic_form)
+    return FunctionPosterior(mean, posterior.variance, smooth, per_code, posterior.edf, posterior.quadratic_form)
 
 
 def _means(posterior: FunctionPosterior) -> tuple[Floats, Floats | None, Floats | None]:
-    return posterior.mean, posterior.smooth, posterior.rough
+    return posterior.mean, posterior.smooth, posterior.per_code
 
 
 def _with_edf(posterior: FunctionPosterior, edf: Floats) -> FunctionPosterior:
     return FunctionPosterior(
-        posterior.mean, posterior.variance, posterior.smooth, posterior.rough, edf, posterior.quadratic_form
+        posterior.mean, posterior.variance, posterior.smooth, posterior.per_code, edf, posterior.quadratic_form
     )
