@@ -199,8 +199,8 @@ class _Pairs:
     @cached_property
     def forms(self) -> tuple[Floats, Floats, Floats]:
         """Penalties along the column, along its partners, and of both null spaces: they broadcast over coefficients."""
-        along, others = self.margin.penalty[:, np.newaxis], self.others.penalty[np.newaxis]
-        return along, others, ((along == 0.0) & (others == 0.0)).astype(np.float64)
+        margin, others = self.margin.penalty[:, np.newaxis], self.others.penalty[np.newaxis]
+        return margin, others, ((margin == 0.0) & (others == 0.0)).astype(np.float64)
 
     @cached_property
     def lengths(self) -> NDArray[np.intp]:
