@@ -19,6 +19,7 @@ part of another. A model fitted with ``center=True`` has this form; ``pure`` bri
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -243,19 +244,17 @@ class Predictor:
 
         Product factors keep their loadings: their functions have constants.
         """
-        kept = {order: loading for order, loading in self.loadings.items() if order == PRODUCT}
-        sizes = {order: np.abs(loading) ** (1.0 / order) for order, loading in self.loadings.items()} | {
-            order: np.ones_like(loading) for order, loading in kept.items()
-        }
-        signs = {order: np.where(loading < 0.0, -1.0, 1.0) for order, loading in self.loadings.items()} | kept
+        sizes, signs = self.orders.ones(), dict(self.loadings)
+        for order, loading in self.loadings.items():
+            if order != PRODUCT:
+                sizes[order], signs[order] = np.abs(loading) ** (1.0 / order), np.where(loading < 0.0, -1.0, 1.0)
         stretch = self.orders.join(1.0, sizes)
         return replace(self._changed(lambda functions: functions * stretch), loadings=signs)
 
     def unloaded(self) -> Predictor | None:
         """The same with loadings of 1; None where there is none: a negative loading of an even order, or products."""
         flat = self.balanced()
-        negative = any(order % 2 == 0 and (loading < 0.0).any() for order, loading in flat.loadings.items())
-        if PRODUCT in self.orders or negative:
+        if PRODUCT in self.orders or any(d % 2 == 0 and (w < 0.0).any() for d, w in flat.loadings.items()):
             return None
         stretch = flat.orders.join(1.0, flat.loadings)
         return replace(flat._changed(lambda functions: functions * stretch), loadings=flat.orders.ones())
@@ -293,8 +292,7 @@ class Predictor:
         unit = np.eye(self.orders.width)
         to_main = np.tile(unit[MAIN], (len(books), 1))
         # order: loadings (F,) and weights of the old functions (p, F, width)
-        made: dict[int, list[tuple[Floats, Floats]]] = {}
-        product_means = self.product_means
+        made, product_means = defaultdict[int, list[tuple[Floats, Floats]]](list), self.product_means
         for order, functions in self.orders.slices.items():
             order_means, loading = factor_means[order], self.loadings[order]
             same = np.broadcast_to(unit[functions], (len(books), *unit[functions].shape))
@@ -309,10 +307,10 @@ class Predictor:
             intercept += float(symmetric(order_means, order) @ loading)
             for j in range(len(books)):
                 to_main[j, functions] = loading * symmetric(np.delete(order_means, j, axis=0), order - 1)
-            made.setdefault(order, []).append((loading, same))
+            made[order].append((loading, same))
             for lower in range(2, order):
                 for weights, scales in moved_down(order_means, order, lower):
-                    made.setdefault(lower, []).append((loading * weights, scales[:, :, np.newaxis] * unit[functions]))
+                    made[lower].append((loading * weights, scales[:, :, np.newaxis] * unit[functions]))
         orders = sorted(made)
         coef, centring, neutral = [], [], []
         for j in range(len(books)):
