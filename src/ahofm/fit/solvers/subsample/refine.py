@@ -133,7 +133,7 @@ def posteriors_of(
             if block.factors is not None:
                 (_, function, _), coefs = next(found)
                 factors, lam = _moved(block.factors, function, coefs), function.lam
-            if factors is not None and block.column.free:
+            if factors is not None and block.column.saturated:
                 factors = bounded(factors, block.column.mass, block.farthest)
             smooth = additive.column(j)
             if smooth is not None:
@@ -151,9 +151,9 @@ def posteriors_of(
 
 def _moved(posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients) -> FunctionPosterior:
     assert posterior is not None
-    rough = posterior.rough if coef.rough is None else coef.rough  # of a spline prior: the change by bounds
-    extra = 0.0 if coef.rough is not None or rough is None else rough
-    return replace(posterior, mean=function.values(coef) + extra, smooth=coef.smooth, rough=rough)
+    per_code = posterior.per_code if coef.per_code is None else coef.per_code  # of a spline prior: the change by bounds
+    extra = 0.0 if coef.per_code is not None or per_code is None else per_code
+    return replace(posterior, mean=function.values(coef) + extra, smooth=coef.smooth, per_code=per_code)
 
 
 def _descended(
