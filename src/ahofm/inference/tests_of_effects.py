@@ -123,8 +123,8 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
 
 def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
     """P-value of the sum of independent statistics; ``residual``: degrees of freedom of an estimated dispersion."""
-    value = sum(one.value for one in statistics)
-    weights = np.concatenate([one.weights for one in statistics])
+    value = sum(statistic.value for statistic in statistics)
+    weights = np.concatenate([statistic.weights for statistic in statistics])
     if not value > 0.0:
         return 1.0
     if residual is None:

@@ -233,7 +233,7 @@ def refined_fits(
 
 
 def _refined_stage(
-    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, stage_name: str
 ) -> list[Posterior]:
     """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
     last = at == len(staged.posteriors) - 1
@@ -251,7 +251,7 @@ def _refined_stage(
         most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
-        name=f"{place} on its way",
+        name=f"{stage_name} on its way",
     )
 
 
