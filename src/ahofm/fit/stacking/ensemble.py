@@ -276,9 +276,9 @@ def merge(
     books = data.encoder.codebooks
     constants = problem.response.constants
     models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
-    lower = tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True))
+    lower = tuple(Lower(order, predictors) for order, predictors in zip(orders[:-1], models[:-1], strict=True))
     last = at_order(orders[-1])
-    best = max(last, key=lambda part: part[0])[1][0]
+    best = max(last, key=lambda predictors: predictors[0])[1][0]
     dispersion = sum(weight * fit[0].dispersion for weight, fit in last) / sum(weight for weight, _ in last)
     model = Model(
         data.encoder,
@@ -357,7 +357,7 @@ def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, o
 
 
 def merged(
-    parts: Sequence[tuple[float, Fit]],
+    members: Sequence[tuple[float, Fit]],
     books: Sequence[Codebook],
     columns: Sequence[int],
     units: Units,
@@ -369,7 +369,7 @@ def merged(
     """
     masses = [books[j].distribution for j in columns]
     found = []
-    for weight, fit in parts:
+    for weight, fit in members:
         kept = {
             order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
             for order in fit[0].orders
