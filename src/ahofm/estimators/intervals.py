@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +10,8 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.families import Gaussian, GaussianLocationScale
-from ahofm.model import Model
+from ahofm.families import Gaussian, GaussianLocationScale, Poisson
+from ahofm.model import ErrorQuantiles, Model
 from ahofm.model.band import Band
 from ahofm.model.scores import dispersion_of
 
@@ -52,6 +52,8 @@ def new_interval(
     the mean has them too: a mean is known the better, the less the targets around it scatter.
     """
     family = model.family
+    if model.error_quantiles is not None and family.uneven:
+        return _validated_interval(model, model.error_quantiles, eta, std, times, level)
     if isinstance(family, Gaussian) and family.link == "identity":
         reach = stats.norm.ppf(0.5 + 0.5 * level) * times * np.sqrt(std[:, 0] ** 2 + dispersion_of(model))
         return eta[:, 0] - reach, eta[:, 0] + reach
@@ -69,6 +71,29 @@ def new_interval(
             draws.append(found.rvs(size=(len(moved),), random_state=rng))
         low[rows], high[rows] = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
     return low, high
+
+
+def _validated_interval(
+    model: Model, errors: ErrorQuantiles, eta: Floats, std: Floats, times: Floats, level: float
+) -> tuple[Floats, Floats]:
+    """The same where errors of validation rows are known: quantiles of the noise at their level.
+
+    Those errors contain the estimation error of an ordinary row. Where the standard error of the linear predictor is
+    larger than that, as far from the rows of training, the difference of the squares is added.
+    """
+    family, dispersion = cast("Gaussian | Poisson", model.family), dispersion_of(model)
+    mean, reach = family.mean(eta), errors.reach(level)
+    information = family.loss(mean, eta)[2][:, 0]  # of one row, in units of the dispersion
+    ordinary = errors.excess * dispersion / np.maximum(information, np.finfo(float).tiny)
+    beyond = stats.norm.ppf(0.5 + 0.5 * level) * times * np.sqrt(np.maximum(std[:, 0] ** 2 - ordinary, 0.0))
+    noise = cast("Any", family.distribution(eta, dispersion * times**2))  # one of SciPy's
+    ends = []
+    for sign in (-1.0, 1.0):
+        moved = eta.copy()
+        moved[:, 0] += sign * beyond
+        own = sign * (noise.ppf(stats.norm.cdf(sign * reach)) - mean)  # negative where nearly all counts are zero
+        ends.append(mean + sign * (np.minimum(own, 0.0) + np.hypot(np.maximum(own, 0.0), family.mean(moved) - mean)))
+    return np.maximum(ends[0], family.target.low), ends[1]
 
 
 def conformal(low: Floats, high: Floats, y: ArrayLike, level: float) -> float:
