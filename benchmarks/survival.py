@@ -97,7 +97,9 @@ def cox(train: Times, X: pd.DataFrame, at: Floats) -> Predicted:
     """Cox's regression, without a penalty, by lifelines."""
     own, new = indicators(train.X, X)
     model = CoxPHFitter().fit(own.assign(_time=train.time, _event=train.event), "_time", "_event")
-    return Predicted(-model.predict_partial_hazard(new).to_numpy(), model.predict_survival_function(new, at).to_numpy().T)
+    return Predicted(
+        -model.predict_partial_hazard(new).to_numpy(), model.predict_survival_function(new, at).to_numpy().T
+    )
 
 
 def weibull_regression(train: Times, X: pd.DataFrame, at: Floats) -> Predicted:

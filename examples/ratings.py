@@ -92,7 +92,9 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     for (name, predict), colour in zip(ways.items(), (BLUE, ORANGE), strict=True):
         shares = predict(fresh)[:, 1]
         bins = np.array_split(np.argsort(shares), 12)
-        axes[2].plot([shares[at].mean() for at in bins], [(new[at] == 2).mean() for at in bins], "o-", color=colour, label=name)
+        axes[2].plot(
+            [shares[at].mean() for at in bins], [(new[at] == 2).mean() for at in bins], "o-", color=colour, label=name
+        )
     axes[2].axline((0, 0), slope=1, color="grey", linewidth=0.8)
     axes[2].set(title="how often a 2 is given", xlabel="predicted", xlim=(0, 0.4), ylim=(0, 1))
     axes[2].legend(frameon=False, fontsize=8)

@@ -55,10 +55,14 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
         found[f"{name}, error"] = float(np.sqrt(np.mean((model.predict(fresh) - mean) ** 2)))
         found[f"{name}, held"], found[f"{name}, impossible"] = float(inside.mean()), float(outside.mean())
         found[f"{name}, width"] = float(np.mean(ends[:, 1] - ends[:, 0]))
-        print(f"{name:7s} error of the mean {found[f'{name}, error']:.4f}; intervals hold {inside.mean():.1%}, ", end="")
+        print(
+            f"{name:7s} error of the mean {found[f'{name}, error']:.4f}; intervals hold {inside.mean():.1%}, ", end=""
+        )
         print(f"are {found[f'{name}, width']:.3f} wide, {outside.mean():.1%} of them beyond 0 or 1")
         drawn = model.predict_interval(line, LEVEL, kind="new")
-        ax.fill_between(line.rain, drawn[:, 0], drawn[:, 1], color=colour, alpha=0.25, linewidth=0, label=f"{LEVEL:.0%}")
+        ax.fill_between(
+            line.rain, drawn[:, 0], drawn[:, 1], color=colour, alpha=0.25, linewidth=0, label=f"{LEVEL:.0%}"
+        )
         ax.plot(line.rain, model.predict(line), color=colour, label=name)
         ax.plot(line.rain, mean_of(line.rain.to_numpy(), line.height.to_numpy()), "k--", linewidth=1, label="true mean")
         ax.scatter(X.rain[near], y[near], s=6, color=GREY, linewidths=0, label="data near")

@@ -1,8 +1,8 @@
 """Too many zeros: counts of which some could not have been anything else.
 
 Simulated visits to a lake: how many fish were caught. Most visitors do not fish, by whether they come with children;
-those who do catch more the longer they stay, most of all with live bait. A Poisson model takes the two apart by neither;
-a zero-inflated one has a linear predictor for each.
+those who do catch more the longer they stay, most of all with live bait. A zero-inflated model has a linear predictor
+for each of the two; a Poisson model has their product only, and too few zeros.
 """
 
 from __future__ import annotations
@@ -58,8 +58,13 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
         "log score": -model.log_likelihood(fresh, new) / len(new),
         "Poisson log score": -float(np.mean(stats.poisson.logpmf(new, poisson.predict(fresh)))),
     }
-    print(f"catch of those who fish: log mean off by {found['rate']:.3f}; probability not to fish by {found['idle']:.3f}")
-    print(f"zeros: {observed[0]:.1%} observed, {expected['zero-inflated'][0]:.1%} expected by the zero-inflated model, ", end="")
+    print(
+        f"catch of those who fish: log mean off by {found['rate']:.3f}; probability not to fish by {found['idle']:.3f}"
+    )
+    print(
+        f"zeros: {observed[0]:.1%} observed, {expected['zero-inflated'][0]:.1%} expected by the zero-inflated model, ",
+        end="",
+    )
     print(f"{expected['Poisson'][0]:.1%} by a Poisson model of the same means")
     print(f"log score on new visits: {found['log score']:.3f} against {found['Poisson log score']:.3f}")
 
@@ -76,7 +81,9 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
         axes[1].fill_between(hours, *np.exp(own[:, 0] + np.outer([-1.96, 1.96], std[:, 0])), color=colour, alpha=0.25)
         axes[1].plot(hours, np.exp(own[:, 0]), color=colour, label=f"bait: {bait}")
         times = 1.0 if bait == "live" else 0.5
-        axes[1].plot(hours, np.exp(-0.3 + 0.25 * hours * times), "k--", linewidth=1, label="truth" if times == 1 else None)
+        axes[1].plot(
+            hours, np.exp(-0.3 + 0.25 * hours * times), "k--", linewidth=1, label="truth" if times == 1 else None
+        )
     axes[1].set(title="mean catch of those who fish", xlabel="hours", ylabel="fish")
     axes[1].legend(frameon=False, fontsize=8)
     rows = pd.DataFrame({"hours": 4.0, "bait": "none", "children": np.arange(4)})

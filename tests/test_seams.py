@@ -108,7 +108,7 @@ class Firm(Candidate):
 
     factor_prior: str = "spline"
     tempering: float = 0.7
-    with_many: float = 0.7
+    many_rows_tempering: float = 0.7
 
     @property
     def name(self):

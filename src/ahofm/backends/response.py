@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
-from ahofm.tuning import RARE_INFORMATION, ROUGH_ROWS
+from ahofm.tuning import MOST_INFORMATION_ROWS, RARE_INFORMATION
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Response:
         """Effective number of rows: rows times the mean curvature of the loss at the constants, at most 1 a row."""
         if self.family.dispersed:
             return float(self.n_rows)
-        some = self.take(np.arange(0, self.n_rows, max(self.n_rows // ROUGH_ROWS, 1)))
+        some = self.take(np.arange(0, self.n_rows, max(self.n_rows // MOST_INFORMATION_ROWS, 1)))
         curvature = some.derivatives(np.tile(self.constants, (some.n_rows, 1))).curvature.mean(axis=1)
         return self.n_rows * min(1.0, some.mean_of(curvature))
 

@@ -16,7 +16,7 @@ from ahofm.families.links import quiet
 from ahofm.kernels import BlockSums, ColumnMoments, RowStateKernel
 from ahofm.kernels.symmetric import terms
 from ahofm.rows import Executor, Source
-from ahofm.tuning import LARGE_ETA
+from ahofm.tuning import MAJORANT_ETA
 
 
 class KernelWorkingRows:
@@ -212,7 +212,7 @@ class KernelWorkingRows:
             derivatives = self.response.derivatives(eta, self.uncertain)
         if self.response.quadratic:
             return derivatives
-        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > LARGE_ETA:
+        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > MAJORANT_ETA:
             majorised = self.response.majorised(derivatives, self.variance)
             self.use_majorant = self.use_majorant or majorised is not derivatives
             return majorised

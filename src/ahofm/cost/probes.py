@@ -25,8 +25,8 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders
 from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS
 from ahofm.tuning.forecasts import (
+    BASE_COST_FUNCTIONS,
     FIRST_SWEEPS,
-    FUNCTIONS,
     NOMINAL_SWEEP,
     PROBED_LARGE,
     PROBED_PASS_ROWS,
@@ -229,7 +229,7 @@ def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) 
         if order not in times:
             below = max(other for other in times if other < order)
             factors = [Orders(problem.ranks).up_to(highest).n_factors for highest in (order, below)]
-            more = (FUNCTIONS + factors[0]) / (FUNCTIONS + factors[1])
+            more = (BASE_COST_FUNCTIONS + factors[0]) / (BASE_COST_FUNCTIONS + factors[1])
             times[order] = (more * times[below][0], more * times[below][1])
     return times
 

@@ -17,7 +17,7 @@ from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.training.data import Rows
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
+from ahofm.tuning import COLUMN_DF, DISPERSION_STANDARD_ERRORS, OVERDISPERSED, UNDERDISPERSED
 
 
 class DispersionWarning(UserWarning):
@@ -52,9 +52,10 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
     closest, its_error = np.array([closest, its_error]) / _residual_fraction(codes, float(weight.sum()))
     said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
-    if found > OVERDISPERSED and found - 1.0 > SURE_DISPERSION * error and closest - 1.0 > SURE_DISPERSION * its_error:
+    least, its_least = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * its_error
+    if found > OVERDISPERSED and found - 1.0 > least and closest - 1.0 > its_least:
         return _told(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
-    if found / left < UNDERDISPERSED and 1.0 - found / left > SURE_DISPERSION * error:
+    if found / left < UNDERDISPERSED and 1.0 - found / left > least:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
         return _told(model, found, said.format(found / left), f"intervals are too wide: use {remedy}")

@@ -18,7 +18,7 @@ from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
+from ahofm.tuning import FEWEST_EFFECT_ROWS, LARGEST_COORDINATE_PENALTY, LARGEST_LAM, START_LEVELS
 from ahofm.tuning.numerics import LEAST_MASS
 
 FactorPrior: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
@@ -175,7 +175,7 @@ def column_priors(
         return like  # it does not depend on the prior of factors
     fraction = known_codes(book.mass) / book.mass.sum()
     mass = fraction if center else None
-    repeated = (known_codes(book.mass) if counts is None else counts) >= REPEATED
+    repeated = (known_codes(book.mass) if counts is None else counts) >= FEWEST_EFFECT_ROWS
     if isinstance(book.kind, Categorical):
         start = level_functions(fraction, START_LEVELS)
         levels, centred = (
@@ -261,7 +261,7 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     to_basis[:size] = inner.to_basis
     if book.learns_missing:
         to_basis[-1] = -inner.centring  # the level is added at missing values too, where these functions are zero
-    stiffness = inner.penalty / (1.0 + inner.penalty / STIFFEST_COORDINATE)
+    stiffness = inner.penalty / (1.0 + inner.penalty / LARGEST_COORDINATE_PENALTY)
     wiggly = stiffness > 0.0
     weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
     names = np.where(wiggly, 0, 1)

@@ -31,12 +31,12 @@ from ahofm.tuning import (
     LARGEST_SURFACE_LAM,
     LEAST_EDF_OF_SURFACE,
     LEAST_QUADRATIC_FORM_OF_SURFACE,
+    MOST_SURFACE_PRECISION,
     SMALLEST_LAM,
     SURFACE_DF_PER_COEFFICIENT,
     SURFACE_DF_PER_ROW,
     SURFACE_FIRST_STEP_UP,
     SURFACE_FIRST_STEPS,
-    SURFACE_GONE,
     SURFACE_MOST_DF,
 )
 from ahofm.tuning.numerics import SURFACE_DF_BISECTIONS
@@ -155,7 +155,11 @@ class TensorSmoothing:
             precision = pairs.precision(now)
             left = information / (precision * (information + precision))
             free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
-            most = information * SURFACE_GONE * np.array([np.full(len(k), lam_units[j]), lam_units[k], np.ones(len(k))])
+            most = (
+                information
+                * MOST_SURFACE_PRECISION
+                * np.array([np.full(len(k), lam_units[j]), lam_units[k], np.ones(len(k))])
+            )
             bounds = SMALLEST_LAM, np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM)
             now = updated(now, free, quadratic_form, bounds, up=up, least=least)
             along[j, k], along[k, j] = now[0], now[1]

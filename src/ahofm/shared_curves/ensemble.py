@@ -25,7 +25,7 @@ from ahofm.shared_curves.search import Search, search
 from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, main_effects_job
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import factor_groups
-from ahofm.training.members import copies_of, stack_in_words
+from ahofm.training.members import copies_of, interactions_choice, on_validation_rows, rank_choice
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.splits import given_parts
@@ -269,19 +269,18 @@ def _part(weight: float, fit: ClassFit) -> MixturePart:
 
 def _interactions(mix: Mix, found: Search | None) -> Choice:
     """Stacking weights of the candidates and their validation losses, as text."""
-    text = stack_in_words([(weight, one.name) for weight, one in mix])
-    if found is None:
-        return Choice("interactions", text, "given")
-    losses = ", ".join(f"{name} {loss:.4g}" for name, loss in found.losses.items())
-    return Choice("interactions", text, f"mean losses on {found.rows.n_rows} validation rows: {losses}")
+    why = "given"
+    if found is not None:
+        why = on_validation_rows("mean losses", found.rows.n_rows, found.losses.items())
+    return interactions_choice([(weight, one.name) for weight, one in mix], why)
 
 
 def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
     """Number of factors per order, as text."""
-    parts = [
-        f"{len(fits[one.name])} x {rank} at order {order}"
+    ranks = [
+        (f"{len(fits[one.name])} x ", rank, order)
         for _, one in mix
         if one.curve_settings is not None
         for order, rank in one.curve_settings.ranks.items()
     ]
-    return Choice("rank", ", ".join(parts) or "none", "of the starts of each candidate, before factors were dropped")
+    return rank_choice(ranks, "of the starts of each candidate, before factors were dropped")

@@ -27,9 +27,9 @@ from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
     EQUAL_CLASS_WEIGHTS_ROWS,
     LEAST_CLASS_LOSS,
-    OTHER_SCALE,
-    OUT_OF_RACE,
     PATIENCE,
+    RACE_LOSS_RATIO,
+    SCALE_LOSS_RATIO,
     SEARCH_STARTS,
     SWEEPS_JUDGED,
 )
@@ -177,15 +177,15 @@ class Race:
 
     def left(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
-        return [one for one in self.candidates if one.curve_settings is None or self.near(one, OUT_OF_RACE)]
+        return [one for one in self.candidates if one.curve_settings is None or self.near(one, RACE_LOSS_RATIO)]
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
         same = [one for one in self.candidates if one.ranked == candidate.ranked]
-        if not any(self.near(one, OTHER_SCALE) for one in same):
+        if not any(self.near(one, SCALE_LOSS_RATIO) for one in same):
             return False
         parents = [one for one in same if one.curve_settings == candidate.parent]
-        return candidate.parent is None or any(self.near(one, OUT_OF_RACE) for one in parents)
+        return candidate.parent is None or any(self.near(one, RACE_LOSS_RATIO) for one in parents)
 
 
 def _race(

@@ -17,13 +17,13 @@ from ahofm.training.factor_groups import FactorGroups
 from ahofm.training.runner import Job, Report
 from ahofm.tuning import REBUILD_SWEEPS, SETTLED_SWEEPS
 from ahofm.tuning.classes import (
-    LEARNING_FROM,
+    FIRST_LEARNING_STEP,
     LEAST_CLASS_LOSS,
     LEAST_LOADING,
     LEAST_TEMPERING_LOSS,
     MAIN_CLASS_STEPS,
     MAIN_CLASS_TOL,
-    RISE,
+    MOST_LOSS_RATIO,
     SHARED_FEWEST_SWEEPS,
     SHARED_TOL,
     SHARED_WARM_SWEEPS,
@@ -90,10 +90,10 @@ def fit_mains(problem: ClassProblem, joint: JointDesign, report: Report) -> Clas
     )
     before = np.inf
     for step in range(MAIN_CLASS_STEPS):
-        main_sweep(problem, joint, state, learn=step >= LEARNING_FROM)
+        main_sweep(problem, joint, state, learn=step >= FIRST_LEARNING_STEP)
         loss = rows.loss(state.eta) / rows.total
         settled = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
-        if report(loss) or (settled and step > 2 * LEARNING_FROM):
+        if report(loss) or (settled and step > 2 * FIRST_LEARNING_STEP):
             break
         before = loss
     return state
@@ -162,7 +162,7 @@ def fit_factors(
             factors.temper(tempering)
         shared_sweep(problem, joint, state, sweep, learn=learn, bound=bound)
         loss = rows.loss(state.eta) / rows.total
-        bound = bound or loss > RISE * before
+        bound = bound or loss > MOST_LOSS_RATIO * before
         small = small + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0
         stop = report(loss)
         if watch is not None:

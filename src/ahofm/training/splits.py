@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from ahofm.columns.basis import Floats
 from ahofm.training.validation import Split, can_judge, class_fold_counts, fold_counts, sizes_of_many
-from ahofm.tuning import FEW_ROWS
+from ahofm.tuning import FULL_SEARCH_ROWS
 
 if TYPE_CHECKING:
     from ahofm.training.data import Rows
@@ -211,7 +211,7 @@ def given_parts(rows: Rows, seed: int, *, dispersed: bool, rare: bool = False) -
         fitted, rest = np.flatnonzero(role == FITTED), np.flatnonzero(role == VALIDATED)
         if not len(fitted) or not len(rest):
             raise ValueError("cv: a split has no rows of positive weight to fit, or none to validate; give it some")
-        if len(rows.y) > FEW_ROWS:
+        if len(rows.y) > FULL_SEARCH_ROWS:
             most, least = sizes_of_many(len(rows.y), dispersed=dispersed, rare=rare)
             fitted, rest = _some(fitted, most, rng), _some(rest, least, rng)
         parts.append((fitted, rest))

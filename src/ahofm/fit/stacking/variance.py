@@ -1,6 +1,6 @@
 """The noise of new rows, from errors on validation rows: how it depends on columns and mean, and how large errors are.
 
-Absolute errors have a gamma model with logarithmic link and additive effects, as in ``cross_validate.weighted``. What
+Absolute errors have a gamma model with logarithmic link and additive effects (:func:`fit_errors`). What
 it leaves of a dependence on the linear predictor is a ratio of means per bin of it, shrunk to 1. Quantiles of errors
 relative to this noise then say how far new targets are from their predictions.
 """
@@ -20,8 +20,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gamma, Poisson, Units
 from ahofm.families.survival import FailureTime
 from ahofm.families.units import weighted_quantile
-from ahofm.fit.solvers.variational.posterior import StageResult
-from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
@@ -40,6 +39,39 @@ from ahofm.tuning import (
     SCORED_LEVEL,
     VARIANCE_ROWS,
 )
+
+
+def absolute_errors(residuals: Floats, response: Response) -> Floats:
+    """Absolute residuals (n,), bounded below by a fraction of their root mean square: targets of a gamma model."""
+    errors = np.abs(residuals)
+    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
+    return np.maximum(errors, max(least, np.finfo(float).tiny))
+
+
+def fit_errors(
+    problem: TrainingProblem, errors: Floats, weight: Floats, runner: StagedRunner, name: str | None = None
+) -> Fit | None:
+    """A gamma model of absolute errors with logarithmic link and main effects; None if it fails, or is stopped.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        The rows of the errors.
+    errors : array of shape (n,)
+        In units of their mean.
+    weight : array of shape (n,)
+        Of the rows, with mean 1: a row of weight 2 has a single error.
+    runner : StagedRunner
+    name : str, optional
+        In a checkpoint.
+    """
+    response = Response(Gamma(), errors, weight, None)
+    staged = replace(problem, response=response, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
+    try:
+        (fits,) = runner([staged], name)
+    except FailedError:
+        return None
+    return None if runner.reason is not None or not fits else fits[-1]
 
 
 @dataclass(frozen=True)
@@ -85,16 +117,12 @@ class _ValidationRows:
         else:
             self.errors = np.sqrt(response.family.pearson(response.y, self.eta))
         self.alike = response.weight / response.weight.mean()
-        least = LEAST_ERROR * float(np.sqrt(response.mean_of(self.errors**2)))
-        self.positive = np.maximum(self.errors, max(least, np.finfo(float).tiny))
+        self.positive = absolute_errors(self.errors, response)
 
-    def sizes(self, rows: NDArray[np.intp]) -> StagedFit:
-        """The fit of the sizes of errors to some of them."""
-        some = self.problem.take(rows)
+    def fit(self, rows: NDArray[np.intp], runner: StagedRunner) -> Fit | None:
+        """The model of the errors of some of them."""
         relative = self.positive[rows] / self.response.mean_of(self.positive)
-        return replace(some, response=Response(Gamma(), relative, self.alike[rows], None), ranks={}).staged_fit(
-            CANDIDATES[0], 0, 0
-        )
+        return fit_errors(self.problem.take(rows), relative, self.alike[rows], runner)
 
 
 def _variance_model(
@@ -102,21 +130,19 @@ def _variance_model(
 ) -> tuple[VarianceModel | None, Floats]:
     """How standard deviations differ between rows, None if they do not; and those of the validation rows (n,).
 
-    The latter, and how much of the differences is taken, come from fits to the other half of the validation rows: errors
-    look smaller than they are in units of a standard deviation that was fitted to them.
+    The latter, and how much of the differences is taken, come from fits to the other half of the validation rows:
+    errors look too small in units of standard deviations that were fitted to them.
     """
     response, n, even = rows.response, rows.response.n_rows, np.ones(rows.response.n_rows)
     order = np.random.default_rng(problem.settings.seed).permutation(n)
     halves = [np.sort(order[: n // 2]), np.sort(order[n // 2 :])]
-    try:
-        fits = runner([rows.sizes(np.arange(n)), *(rows.sizes(half) for half in halves)])
-    except FailedError:
+    fits = [rows.fit(some, runner) for some in (np.arange(n), *halves)]
+    if any(fit is None for fit in fits):
         return None, even
-    if runner.reason is not None or not all(fits):
-        return None, even
+    whole_fit, *half_fits = [fit for fit in fits if fit is not None]
     log_std = np.empty(n)
-    for fit, fitted, other in zip(fits[1:], halves, halves[::-1], strict=True):
-        own = predict(fit[-1], rows.problem.books, rows.problem.table, problem.backend)[:, 0]
+    for fit, fitted, other in zip(half_fits, halves, halves[::-1], strict=True):
+        own = predict(fit, rows.problem.books, rows.problem.table, problem.backend)[:, 0]
         curve = _of_mean(rows.eta[fitted, 0], rows.positive[fitted] * np.exp(-own[fitted]), rows.alike[fitted])
         log_std[other] = own[other] + np.interp(rows.eta[other, 0], *curve)
     times = _sharpness(rows.positive, log_std, rows.alike)
@@ -124,11 +150,11 @@ def _variance_model(
         return None, even
     relative = np.exp(times * log_std)
     relative /= np.sqrt(response.mean_of(relative**2))
-    whole = predict(fits[0][-1], rows.problem.books, rows.problem.table, problem.backend)[:, 0]
+    whole = predict(whole_fit, rows.problem.books, rows.problem.table, problem.backend)[:, 0]
     knots, factors = _of_mean(rows.eta[:, 0], rows.positive * np.exp(-whole), rows.alike)
     whole = whole + np.interp(rows.eta[:, 0], knots, factors)
     level = -0.5 * float(np.log(response.mean_of(np.exp(2.0 * times * whole))))
-    part, units = MixturePart(1.0, [part.predictor for part in fits[0][-1]], {}), problem.data.units
+    part, units = MixturePart(1.0, [part.predictor for part in whole_fit], {}), problem.data.units
     unit = Units(0.0, 1.0, (level,), (times,))
     (effects,) = mixture([part], problem.data.encoder.codebooks, problem.columns, [0.0], unit)
     return VarianceModel(effects, units.shift[0] + units.factor[0] * knots, times * factors), relative
@@ -154,7 +180,7 @@ def _error_quantiles(
 
 
 def _normal_scores(problem: TrainingProblem, rows: _ValidationRows, dispersion: Floats) -> Floats:
-    """Standardised errors (n,): those of normal targets; of counts, normal quantiles of their place in the distribution.
+    """Standardised errors (n,); of counts, normal quantiles of their place in the distribution.
 
     A count is spread at random over its step.
     """

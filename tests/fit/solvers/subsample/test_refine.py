@@ -66,11 +66,11 @@ def test_block_solves_invert_the_blocks(factor_prior):
     objective, _ = problem_of(Gaussian(), factor_prior)
     rng = np.random.default_rng(2)
     for _, function, _ in objective.each():
-        part = function.part.like(rng.normal(size=len(function.part.flat())))
+        part = function.coef.like(rng.normal(size=len(function.coef.flat())))
         at_codes = rng.normal(size=function.sample_values.shape)
-        found = function.part.like(function.precondition(at_codes, part))
+        found = function.coef.like(function.precondition(at_codes, part))
         back = np.einsum("bfg,bg->bf", function.gram, function.values(found))
-        residual = function.part.like(function.gradient(back - at_codes, _minus(found, part)))
+        residual = function.coef.like(function.gradient(back - at_codes, _minus(found, part)))
         mass = getattr(function.prior, "mass", None)
         flat = residual.flat()
         if mass is None:
@@ -111,7 +111,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(factor_prior):
     def times():
         _, slopes, _ = objective.value(u)
         step = objective.precondition(slopes, u)
-        given = zip(objective.each(), objective.parts(u), objective.parts(step), strict=True)
+        given = zip(objective.each(), objective.coefficients(u), objective.coefficients(step), strict=True)
         sizes = [
             [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]
             for (_, function, _), *parts in given
