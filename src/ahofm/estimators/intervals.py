@@ -44,7 +44,7 @@ def mean_interval(model: Model, eta: Floats, std: Floats, level: float) -> tuple
 
 
 def new_interval(
-    model: Model, eta: Floats, std: Floats, times: Floats, level: float, seed: int
+    model: Model, band: Band, eta: Floats, std: Floats, times: Floats, level: float, seed: int
 ) -> tuple[Floats, Floats]:
     """Lower and upper end for a new target: the linear predictor uncertain, and the target around it.
 
@@ -52,8 +52,8 @@ def new_interval(
     the mean has them too: a mean is known the better, the less the targets around it scatter.
     """
     family = model.family
-    if model.error_quantiles is not None and family.uneven:
-        return _validated_interval(model, model.error_quantiles, eta, std, times, level)
+    if model.error_quantiles is not None and band.usual_std and family.uneven:
+        return _validated_interval(model, model.error_quantiles, band.usual_std[0], eta, std, times, level)
     if isinstance(family, Gaussian) and family.link == "identity":
         reach = stats.norm.ppf(0.5 + 0.5 * level) * times * np.sqrt(std[:, 0] ** 2 + dispersion_of(model))
         return eta[:, 0] - reach, eta[:, 0] + reach
@@ -74,19 +74,18 @@ def new_interval(
 
 
 def _validated_interval(
-    model: Model, errors: ErrorQuantiles, eta: Floats, std: Floats, times: Floats, level: float
+    model: Model, errors: ErrorQuantiles, usual: float, eta: Floats, std: Floats, times: Floats, level: float
 ) -> tuple[Floats, Floats]:
     """The same where errors of validation rows are known: quantiles of the noise at their level.
 
-    Those errors contain the estimation error of an ordinary row. Where the standard error of the linear predictor is
-    larger than that, as far from the rows of training, the difference of the squares is added.
+    Those errors contain the estimation error of ordinary rows. Where the standard error of the linear predictor is
+    larger than the ``usual`` one, as far from the rows of training, the difference of the squares is added.
     """
-    family, dispersion = cast("Gaussian | Poisson", model.family), dispersion_of(model)
+    family = cast("Gaussian | Poisson", model.family)
     mean, reach = family.mean(eta), errors.reach(level)
-    information = family.loss(mean, eta)[2][:, 0]  # of one row, in units of the dispersion
-    ordinary = errors.excess * dispersion / np.maximum(information, np.finfo(float).tiny)
-    beyond = stats.norm.ppf(0.5 + 0.5 * level) * times * np.sqrt(np.maximum(std[:, 0] ** 2 - ordinary, 0.0))
-    noise = cast("Any", family.distribution(eta, dispersion * times**2))  # one of SciPy's
+    unusual = np.sqrt(np.maximum(std[:, 0] ** 2 - usual**2, 0.0))
+    beyond = stats.norm.ppf(0.5 + 0.5 * level) * times * unusual
+    noise = cast("Any", family.distribution(eta, dispersion_of(model) * times**2))  # one of SciPy's
     ends = []
     for sign in (-1.0, 1.0):
         moved = eta.copy()

@@ -23,13 +23,10 @@ class ErrorQuantiles:
         Probabilities of being smaller, increasing.
     quantiles : array of shape (m,)
         Of absolute standardised errors.
-    excess : float
-        Mean square of standardised errors minus 1: the estimation error of an ordinary row.
     """
 
     levels: Floats
     quantiles: Floats
-    excess: float
 
     def __post_init__(self) -> None:
         """Refuse what are no quantiles."""
@@ -39,8 +36,6 @@ class ErrorQuantiles:
             raise ValueError("levels must increase between 0 and 1, and quantiles be finite")
         if not (self.quantiles[0] > 0.0 and (np.diff(self.quantiles) >= 0.0).all()):
             raise ValueError("quantiles must be positive and not decrease")
-        if not 0.0 <= self.excess < np.inf:
-            raise ValueError(f"excess must be a number of at least 0, got {self.excess!r}")
 
     def reach(self, level: float) -> float:
         """Quantile at a level: proportional to that of a normal distribution between, and beyond, those known."""

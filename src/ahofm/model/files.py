@@ -88,7 +88,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
     7: {Band: frozenset({"random_effects"})},
-    8: {Model: frozenset({"error_quantiles"})},
+    8: {Model: frozenset({"error_quantiles"}), Band: frozenset({"usual_std"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

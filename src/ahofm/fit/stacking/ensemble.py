@@ -122,7 +122,7 @@ def stacked_fit(
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
         found = replace(found, family=validated_family(found.family, scores))
-        return replace(found, gains=gains, validated=score, **vars(noise))
+        return noise.added_to(replace(found, gains=gains, validated=score))
 
     with runner.interruptible():
         return model(trace), scores

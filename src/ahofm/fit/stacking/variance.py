@@ -25,9 +25,10 @@ from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict
-from ahofm.model import ErrorQuantiles, VarianceModel
+from ahofm.model import ErrorQuantiles, Model, VarianceModel
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.tuning import (
+    ALIKE_FRACTION,
     ERROR_LEVELS,
     FEWEST_BEYOND,
     FEWEST_VARIANCE_ROWS,
@@ -76,10 +77,28 @@ def fit_errors(
 
 @dataclass(frozen=True)
 class Noise:
-    """What validation rows say of the errors of new rows; None: nothing, or nothing beyond the dispersion."""
+    """What validation rows say of the errors of new rows; None: nothing, or nothing beyond the dispersion.
+
+    ``error_quantiles`` are in units of the dispersion of the fits that predict validation rows, on average
+    ``dispersion``.
+    """
 
     variance_model: VarianceModel | None = None
     error_quantiles: ErrorQuantiles | None = None
+    dispersion: float = 1.0
+
+    def added_to(self, model: Model) -> Model:
+        """The model with it, quantiles in units of its own dispersion.
+
+        That is smaller: in part because the model is fitted to more rows, and then its errors are smaller, too; in part
+        because it follows its rows more closely, and then they are not. Squared errors of new rows are taken to be the
+        geometric mean of those of validation rows and of what they would be if they had shrunk like the dispersion.
+        """
+        quantiles = self.error_quantiles
+        if quantiles is not None and model.dispersion is not None and model.dispersion > 0.0:
+            larger = (self.dispersion / model.dispersion) ** 0.25
+            quantiles = replace(quantiles, quantiles=larger * quantiles.quantiles)
+        return replace(model, variance_model=self.variance_model, error_quantiles=quantiles)
 
 
 def noise_of(problem: TrainingProblem, scores: Scores | None, n_fitted: float, runner: StagedRunner) -> Noise:
@@ -102,8 +121,9 @@ def noise_of(problem: TrainingProblem, scores: Scores | None, n_fitted: float, r
     seen = np.arange(0, len(scores.rows), -(-len(scores.rows) // VARIANCE_ROWS))
     rows = _ValidationRows(problem.take(scores.rows[seen]), scores.response.take(seen), scores.best()[seen])
     found, relative = _variance_model(problem, rows, runner)
-    dispersion = scores.best_dispersion()[seen] * relative**2
-    return Noise(found, _error_quantiles(problem, rows, dispersion, n_fitted / problem.data.n_rows))
+    dispersion = scores.best_dispersion()[seen]
+    quantiles = _error_quantiles(problem, rows, dispersion * relative**2, n_fitted / problem.data.n_rows)
+    return Noise(found, quantiles, problem.dispersion_unit * rows.response.mean_of(dispersion))
 
 
 class _ValidationRows:
@@ -165,18 +185,17 @@ def _error_quantiles(
 ) -> ErrorQuantiles | None:
     """Quantiles of errors relative to the noise that the fits behind them have found, and its variance model.
 
-    The fits were made to a ``fraction`` of the rows that the model is made to. What mean squares have beyond 1 is
-    estimation error, which is inversely proportional to the number of rows.
+    The fits were made to a ``fraction`` of the rows that the model is made to. Where that is small, what mean squares
+    have beyond 1 is taken for estimation error, which is inversely proportional to the number of rows.
     """
-    squares = rows.response.mean_of(rows.errors**2 / dispersion)
-    excess = max(squares - 1.0, 0.0) * fraction
-    shrunk = np.sqrt((1.0 + excess) / max(squares, 1.0))
+    squares = max(rows.response.mean_of(rows.errors**2 / dispersion), 1.0)
+    shrunk = np.sqrt((1.0 + (squares - 1.0) * min(fraction / ALIKE_FRACTION, 1.0)) / squares)
     scores = np.abs(_normal_scores(problem, rows, dispersion))
     levels = np.array([level for level in ERROR_LEVELS if (1.0 - level) * len(scores) >= FEWEST_BEYOND])
     quantiles = shrunk * np.array([weighted_quantile(scores, rows.alike, level) for level in levels])
     if not (len(levels) and np.isfinite(quantiles).all() and quantiles[0] > 0.0):
         return None
-    return ErrorQuantiles(levels, quantiles, float(excess))
+    return ErrorQuantiles(levels, quantiles)
 
 
 def _normal_scores(problem: TrainingProblem, rows: _ValidationRows, dispersion: Floats) -> Floats:
