@@ -74,7 +74,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
     steps = np.diff(model.model_.family.thresholds)
     print(f"steps between ratings: {np.round(steps, 2)}, true ones {np.diff(STEPS).round(2)}")
 
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.9, 5))
     line = pd.DataFrame({"price": np.linspace(40, 260, 111)})
     for ax, age in zip(axes, (OLD, NEW), strict=False):
@@ -88,7 +88,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
         ax.plot(line.price, exact[:, :-1], "--", color="white", linewidth=1.2)
         ax.set(title=f"house of {age:.0f} years (dashed: truth)", xlabel="price", ylim=(0, 1), xlim=(40, 260))
     axes[0].set_ylabel("probability of ratings, stacked")
-    axes[0].legend(title="rating", frameon=True, fontsize=8, loc="upper right")
+    axes[1].legend(title="rating", fontsize=8, loc="upper left")
     for (name, predict), colour in zip(ways.items(), (BLUE, ORANGE), strict=True):
         shares = predict(fresh)[:, 1]
         bins = np.array_split(np.argsort(shares), 12)
@@ -96,7 +96,7 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
             [shares[at].mean() for at in bins], [(new[at] == 2).mean() for at in bins], "o-", color=colour, label=name
         )
     axes[2].axline((0, 0), slope=1, color="grey", linewidth=0.8)
-    axes[2].set(title="how often a 2 is given", xlabel="predicted", xlim=(0, 0.4), ylim=(0, 1))
+    axes[2].set(title="how often a 2 is given", xlabel="predicted", ylabel="observed", xlim=(0, 0.3), ylim=(0, 0.3))
     axes[2].legend(frameon=False, fontsize=8)
     tidy(axes[2])
     out.mkdir(parents=True, exist_ok=True)

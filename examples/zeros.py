@@ -1,8 +1,8 @@
 """Too many zeros: counts of which some could not have been anything else.
 
 Simulated visits to a lake: how many fish were caught. Most visitors do not fish, by whether they come with children;
-those who do catch more the longer they stay, most of all with live bait. A zero-inflated model has a linear predictor
-for each of the two; a Poisson model has their product only, and too few zeros.
+those who do catch more the longer they stay, and twice as many with live bait. A zero-inflated model has a linear
+predictor for each of the two; a Poisson model has their product only, and too few zeros.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from ahofm import AHOFMRegressor
 from ahofm.plot.canvas import BLUE, GREY, ORANGE, tidy
 
 
+def caught(hours: np.ndarray, live: np.ndarray | bool) -> np.ndarray:
+    """Mean catch of those who fish: the longer, the less an hour adds."""
+    return np.asarray(0.9 * np.sqrt(hours) * np.where(live, 2.0, 1.0))
+
+
 def simulate(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
     """Columns, means of those who fish, probabilities of not fishing, and catches."""
     X = pd.DataFrame(
@@ -29,7 +34,7 @@ def simulate(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray
             "children": rng.integers(0, 4, n),
         }
     )
-    mean = np.exp(-0.3 + 0.25 * X.hours * np.where(X.bait == "live", 1.0, 0.5)).to_numpy()
+    mean = caught(X.hours.to_numpy(), (X.bait == "live").to_numpy())
     idle = expit(-1.0 + 1.0 * X.children.to_numpy())
     return X, mean, idle, np.where(rng.uniform(size=n) < idle, 0, rng.poisson(mean))
 
@@ -80,9 +85,8 @@ def main(out: Path = Path("docs/figures/gallery"), quick: bool = False) -> dict[
         own, std = model.predict_eta(rows, return_std=True)
         axes[1].fill_between(hours, *np.exp(own[:, 0] + np.outer([-1.96, 1.96], std[:, 0])), color=colour, alpha=0.25)
         axes[1].plot(hours, np.exp(own[:, 0]), color=colour, label=f"bait: {bait}")
-        times = 1.0 if bait == "live" else 0.5
         axes[1].plot(
-            hours, np.exp(-0.3 + 0.25 * hours * times), "k--", linewidth=1, label="truth" if times == 1 else None
+            hours, caught(hours, bait == "live"), "k--", linewidth=1, label="truth" if bait == "none" else None
         )
     axes[1].set(title="mean catch of those who fish", xlabel="hours", ylabel="fish")
     axes[1].legend(frameon=False, fontsize=8)

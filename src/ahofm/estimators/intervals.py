@@ -86,11 +86,11 @@ def _validated_interval(
     unusual = np.sqrt(np.maximum(std[:, 0] ** 2 - usual**2, 0.0))
     beyond = stats.norm.ppf(0.5 + 0.5 * level) * times * unusual
     noise = cast("Any", family.distribution(eta, dispersion_of(model) * times**2))  # one of SciPy's
-    ends = []
-    for sign in (-1.0, 1.0):
+    tail, ends = max(stats.norm.cdf(-reach), np.finfo(float).tiny), []
+    for sign, end in ((-1.0, noise.ppf(tail)), (1.0, noise.isf(tail))):
         moved = eta.copy()
         moved[:, 0] += sign * beyond
-        own = sign * (noise.ppf(stats.norm.cdf(sign * reach)) - mean)  # negative where nearly all counts are zero
+        own = sign * (end - mean)  # negative where nearly all counts are zero
         ends.append(mean + sign * (np.minimum(own, 0.0) + np.hypot(np.maximum(own, 0.0), family.mean(moved) - mean)))
     return np.maximum(ends[0], family.target.low), ends[1]
 
