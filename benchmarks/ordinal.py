@@ -1,7 +1,7 @@
 """Ordered levels: wine quality (3 to 9) as ordinal, Gaussian and multinomial fits.
 
 ``make bench-ordinal DATA=folder`` prints the table and writes benchmarks/results/ordinal.csv. Default settings, splits
-0 to 4, a tenth of the rows not fitted. Scores of probabilities: the mean logarithmic score (minus the log-likelihood),
+0 to 2, a tenth of the rows not fitted. Scores of probabilities: the mean logarithmic score (minus the log-likelihood),
 the ranked probability score (squared errors of cumulative probabilities, summed over thresholds), accuracy of the most
 likely level, and the absolute error of the median level. Probabilities of a Gaussian fit are those of its normal
 distribution between half numbers, the first and the last level open.
@@ -26,7 +26,7 @@ from ahofm.model.scores import dispersion_of
 from benchmarks.data import DATA, Rows
 from benchmarks.table import Row, finish, show
 
-SPLITS = range(5)
+SPLITS = range(3)
 
 Predict = Callable[[pd.DataFrame], Floats]
 

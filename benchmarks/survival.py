@@ -66,7 +66,7 @@ def lung() -> Times:
     return Times(table.drop(columns=["time", "status"]), table.time.to_numpy(float), event)
 
 
-def simulated(linear: bool, n: int = 1_000) -> Times:
+def simulated(linear: bool, n: int = 600) -> Times:
     """Weibull times of shape 1.5, about a third censored."""
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.uniform(-1.0, 1.0, (n, 5)), columns=list("abcde"))
@@ -79,11 +79,11 @@ def simulated(linear: bool, n: int = 1_000) -> Times:
 
 
 SETS: dict[str, Callable[[], Times]] = {
-    "simulated, linear": lambda: simulated(linear=True),
-    "simulated, a curve and a pair": lambda: simulated(linear=False),
     "rossi": rossi,
     "gbsg2": gbsg2,
     "lung": lung,
+    "simulated, linear": lambda: simulated(linear=True),
+    "simulated, a curve and a pair": lambda: simulated(linear=False),
 }
 
 
@@ -116,7 +116,7 @@ def failure_times(family: str) -> Callable[[Times, pd.DataFrame, Floats], Predic
     def fitted(train: Times, X: pd.DataFrame, at: Floats) -> Predicted:
         model = AHOFMRegressor(family=family, random_state=0, n_jobs=1)
         model.fit(train.X, np.column_stack([train.time, train.event]))
-        return Predicted(model.predict(X), model.predict_survival(X, at))
+        return Predicted(np.asarray(model.predict(X)), model.predict_survival(X, at))
 
     return fitted
 
