@@ -144,6 +144,7 @@ def _together(data: Data, mean: Model, scale: Model | None) -> Model:
         choices=(*mean.choices, choice),
         dispersion=None,
         variance_model=None,
+        error_quantiles=None,
     )
 
 

@@ -38,6 +38,7 @@ from ahofm.columns.table import is_numeric
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.earlier_files import Tensors, add_loadings, renamed
+from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shared_factors import restore, share
@@ -45,7 +46,7 @@ from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validat
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 7
+FORMAT, VERSION = "ahofm", 8
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -67,6 +68,7 @@ _PARTS = {
     Record,
     Validated,
     VarianceModel,
+    ErrorQuantiles,
 }.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
@@ -86,6 +88,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
     7: {Band: frozenset({"random_effects"})},
+    8: {Model: frozenset({"error_quantiles"}), Band: frozenset({"usual_std"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ahofm.backends import Response
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
+from ahofm.families.survival import FailureTime
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
@@ -56,12 +57,15 @@ class CrossValidation:
         Fits of unweighted candidates to the first part of the rows that has any, by candidate and order.
     skipped : bool
         Whether cross-validation was left out for lack of time.
+    n_fitted : float
+        Mean number of rows of such a part.
     """
 
     problem: TrainingProblem
     scores: Scores | None = None
     fits: list[list[Fit]] = field(default_factory=list)
     skipped: bool = False
+    n_fitted: float = 0.0
 
 
 def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: StagedRunner) -> CrossValidation:
@@ -125,7 +129,9 @@ def _cross_validate(
     if runner.reason is None:
         found.fits = race.finish()[: len(unweighted)]
     if runner.reason is None:
-        found.problem, found.scores = precise or problem, replace(race.scores, rows=rows)
+        found.problem, found.n_fitted = precise or problem, float(np.mean([len(fitted) for fitted, _ in parts]))
+        dispersions = race.dispersions(problem, found.problem, len(unweighted))
+        found.scores = replace(race.scores, rows=rows, dispersions=dispersions)
 
 
 def _staged_fits(
@@ -165,6 +171,7 @@ class _Race:
     ) -> None:
         """Start without fits; ``response`` and ``groups`` are those of the validation rows."""
         self._problem, self._response, self._runner, self._groups = problem, response, runner, groups
+        self._parts = parts
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
@@ -194,7 +201,26 @@ class _Race:
             for orders_fitted, by_split in zip(fitted, of_candidates, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
-        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted), self._groups)
+        eta = np.array(predicted).transpose(2, 3, 0, 1)
+        return Scores(orders, eta, _with_validated_scale(response, eta), tuple(fitted), self._groups)
+
+    def dispersions(self, problem: TrainingProblem, precise: TrainingProblem, n_unweighted: int) -> Floats:
+        """Dispersions of the fits behind ``scores``, (rows, candidates, orders).
+
+        ``precise`` has the weights of the candidates from ``n_unweighted`` on; their dispersions are restated for the
+        weights of ``problem``.
+        """
+        orders, found = self.scores.orders, []
+        for part, (rows, rest) in enumerate(self._parts):
+            by_candidate = []
+            for number, parts in enumerate(self._staged_fits):
+                own, fits = parts[part].orders, parts[part].fits
+                if number >= n_unweighted:
+                    fits = with_original_weights(fits, precise.take(rows), problem.take(rows))
+                last = [min(sum(d <= order for d in own), len(fits)) - 1 for order in orders]
+                by_candidate.append([fits[at][0].dispersion for at in last])
+            found.append(np.broadcast_to(by_candidate, (len(rest), *np.shape(by_candidate))))
+        return np.concatenate(found)
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
         """Fit more candidates up to ``RACED_ORDER``; the staged fits are ordered by part, then by candidate."""
@@ -289,6 +315,22 @@ class _Race:
                     predict_at(fit, self._problem.books, self._places[split], self._problem.backend)
                     for fit in staged.fits[len(predicted) :]
                 ]
+
+
+def _with_validated_scale(response: Response, predicted: Floats) -> Response:
+    """Censored times with the scale of their errors on validation rows, by the predictions that have the least.
+
+    The scale of a fit is that of the rows it was made to, which is too small for others: losses would punish every
+    prediction that is not a constant. ``predicted`` has shape (rows, K, candidates, orders).
+    """
+    family = response.family
+    if not (isinstance(family, FailureTime) and family.open):
+        return response
+    each = predicted.reshape(*predicted.shape[:2], -1)
+    learned = [
+        family.learned(response.y, response.shifted(each[:, :, k]), response.weight) for k in range(each.shape[2])
+    ]
+    return replace(response, family=min(learned, key=lambda own: own.scale or 0.0))
 
 
 def weighted(

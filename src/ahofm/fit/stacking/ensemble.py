@@ -24,10 +24,10 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, v
 from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.variance import variance_components, variance_model
+from ahofm.fit.stacking.variance import Noise, noise_of, validated_family, variance_components
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
-from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace, VarianceModel
+from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
@@ -114,14 +114,15 @@ def stacked_fit(
     trace = _trace(problem, members, runner, seconds)
     mixed = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    uneven = None
+    noise = Noise()
     with runner.interruptible():
-        uneven = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
+        noise = _noise(problem, validation, deadline) if runner.reason is None else noise
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
 
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
-        return replace(found, gains=gains, validated=score, variance_model=uneven)
+        found = replace(found, family=validated_family(found.family, scores))
+        return noise.added_to(replace(found, gains=gains, validated=score))
 
     with runner.interruptible():
         return model(trace), scores
@@ -129,13 +130,10 @@ def stacked_fit(
     return model(replace(trace, reason=Reason.INTERRUPTED)), scores
 
 
-def _variance_model(
-    problem: TrainingProblem, scores: Scores | None, settings: Settings, deadline: Deadline
-) -> VarianceModel | None:
+def _noise(problem: TrainingProblem, validation: CrossValidation, deadline: Deadline) -> Noise:
     """From errors on validation rows; its fit is none of those that the trace records."""
-    if scores is None:
-        return None
-    return variance_model(problem, scores, StagedRunner(settings.n_threads, problem.data.n_rows, (), deadline=deadline))
+    runner = StagedRunner(problem.settings.n_threads, problem.data.n_rows, (), deadline=deadline)
+    return noise_of(problem, validation.scores, validation.n_fitted, runner)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:

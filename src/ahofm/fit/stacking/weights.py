@@ -51,6 +51,8 @@ class Scores:
         Validation rows that go together, in standard errors.
     rows : array of shape (rows,), optional
         Numbers of the validation rows among all rows.
+    dispersions : array of shape (rows, candidates, orders), optional
+        Dispersion of the fit that predicts a row.
     """
 
     orders: tuple[int, ...]
@@ -59,6 +61,7 @@ class Scores:
     fitted: tuple[tuple[int, ...], ...] | None = None
     groups: NDArray[np.intp] | None = None
     rows: NDArray[np.int64] | None = None
+    dispersions: Floats | None = None
 
     def losses(self) -> Floats:
         """Mean losses minus their lower bound, (candidates, orders)."""
@@ -133,6 +136,16 @@ class Scores:
     def best(self) -> Floats:
         """Linear predictors by the weights at the highest order, (rows, K)."""
         return self._mean(self.stacking_weights(max(self.orders)))
+
+    def best_dispersion(self) -> Floats:
+        """Weighted means of the dispersions of the fits in ``best``, (rows,)."""
+        assert self.dispersions is not None
+        weights = self.stacking_weights(max(self.orders))
+        parts = (
+            weight * self.dispersions[:, candidate, self.orders.index(order)]
+            for (candidate, order), weight in weights.items()
+        )
+        return np.asarray(sum(parts) / sum(weights.values()))
 
     def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
         constant = (1.0 - sum(weights.values())) * self.response.constants
