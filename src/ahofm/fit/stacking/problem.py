@@ -286,9 +286,9 @@ class Plan:
         problem: TrainingProblem,
         candidates: Sequence[Candidate],
         n_rows: int,
-        part_sizes: Sequence[int] | None = None,
+        fitted_rows: Sequence[int] | None = None,
     ) -> Plan:
-        """For ``n_rows`` rows like those of ``problem``; ``part_sizes`` are rows to fit of each part, where given."""
+        """For ``n_rows`` rows like those of ``problem``; ``fitted_rows`` are numbers of rows of each fit of the search, where given."""
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
@@ -304,8 +304,8 @@ class Plan:
                 for product in (False, True)
             }
             options = {"dispersed": dispersed, "rare": response.rare}
-            if part_sizes is not None:
-                sizes = list(part_sizes)
+            if fitted_rows is not None:
+                sizes = list(fitted_rows)
             elif problem.data.rows.roles is None:
                 count = fold_count(settings)
                 splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
