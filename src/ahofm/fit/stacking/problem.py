@@ -288,7 +288,10 @@ class Plan:
         n_rows: int,
         fitted_rows: Sequence[int] | None = None,
     ) -> Plan:
-        """For ``n_rows`` rows like those of ``problem``; ``fitted_rows`` are numbers of rows of each fit of the search, where given."""
+        """For ``n_rows`` rows like those of ``problem``.
+
+        ``fitted_rows`` are numbers of rows of each fit of the search, where splits are given.
+        """
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
