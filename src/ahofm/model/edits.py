@@ -52,7 +52,8 @@ def changed_main(model: Model, column: str | int, change: Change, edit: Edit, *,
         coef[first + count, MAIN] = float(change(np.array([np.nan]), absent)[0] if missing else absent[0])
     centring = own.centring[j].copy()
     centring[MAIN] = 0.0
-    return _with(model, _replaced(own, j, coef, centring), k, edit)
+    changed = replace(_replaced(own, j, coef, centring), end_slopes=_scaled_end(own, j, 0.0))  # no line any more
+    return _with(model, changed, k, edit)
 
 
 def clipped(low: float | None, high: float | None) -> Change:
@@ -116,7 +117,8 @@ def rescaled(model: Model, column: str | int | None, order: int | None, factor: 
     coef, centring = own.coef[j].copy(), own.centring[j].copy()
     coef[:, MAIN] *= factor
     centring[MAIN] *= factor
-    return _with(model, _replaced(own, j, coef, centring), k, edit)
+    changed = replace(_replaced(own, j, coef, centring), end_slopes=_scaled_end(own, j, factor))
+    return _with(model, changed, k, edit)
 
 
 def without_interactions(model: Model, column: str | int, edit: Edit, k: int) -> Model:
@@ -177,6 +179,11 @@ def _place(model: Model, k: int) -> int:
     if not 0 <= k < len(model.linear_predictors):
         raise ValueError(f"linear_predictor must be from 0 to {len(model.linear_predictors) - 1}, got {k!r}")
     return k
+
+
+def _scaled_end(own: Predictor, j: int, factor: float) -> dict[int, float]:
+    """Slopes beyond the training range, that of a column multiplied by a number."""
+    return {at: slope * (factor if at == j else 1.0) for at, slope in own.end_slopes.items()}
 
 
 def _replaced(own: Predictor, j: int, coef: Floats, centring: Floats) -> Predictor:

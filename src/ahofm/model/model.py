@@ -24,6 +24,7 @@ from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
 from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
+from ahofm.model.truncation import truncated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.orders import PRODUCT, Orders
 
@@ -180,7 +181,7 @@ class Model:
     def _truncated(self, order: int, lower: tuple[Lower, ...]) -> Model:
         """Without terms of more columns than that."""
         books = self.encoder.codebooks
-        linear_predictors = tuple(one.pure(books).truncated(order) for one in self.linear_predictors)
+        linear_predictors = tuple(truncated(one.pure(books), order) for one in self.linear_predictors)
         known = self.smoothing_parameters
         kept = {d: known.get(d, known[PRODUCT]) for d in linear_predictors[0].orders.all}
         return replace(self, linear_predictors=linear_predictors, smoothing_parameters=kept, lower=lower, band=None)
