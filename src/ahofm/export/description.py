@@ -233,7 +233,10 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     ------
     TypeError
         For a family of a user's own whose mean is none of the links that exports know.
+    ValueError
+        For a model that remembers repeated rows.
     """
+    refuse_repeated(model)
     books = model.encoder.codebooks
     parts = [one.pure(books) if pure else one for one in model.linear_predictors]
     mean = mean or mean_name(model.family)
@@ -245,6 +248,15 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     labels = tuple(map(str, classes or range(len(parts)))) if several else ("",)
     intercepts = np.array([one.intercept for one in wholes])
     return Description(columns, groups, intercepts, mean, labels, classes, pure)
+
+
+def refuse_repeated(model: Model) -> None:
+    """Raise ValueError for a model that remembers repeated rows."""
+    if model.repeated is not None:
+        raise ValueError(
+            "the model has effects of copies of training rows, and exports are functions of the columns alone: export "
+            "estimator.forget_rows(), or give --forget-rows"
+        )
 
 
 _Chosen: TypeAlias = list[tuple[int, int]]

@@ -40,6 +40,7 @@ from ahofm.model.band import Band
 from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
+from ahofm.model.repeated import RepeatedRows
 from ahofm.model.shared_factors import restore, share
 from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
@@ -65,6 +66,7 @@ _PARTS = {
     Support,
     Trace,
     Record,
+    RepeatedRows,
     Validated,
     VarianceModel,
 }.union(*_CHOICES.values())
@@ -85,7 +87,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
-    7: {Predictor: frozenset({"end_slopes"})},
+    7: {Predictor: frozenset({"end_slopes"}), Model: frozenset({"repeated"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

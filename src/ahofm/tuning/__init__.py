@@ -316,6 +316,17 @@ LIKELY_GAIN, SURE_GAIN = 1.0, 2.0
 """Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
 a search for the order to go on. Measured: three for the first lose real interactions of 1,000 rows."""
 
+# Rows that repeat
+
+LEAST_REPEATED_SHARE = 0.05
+"""Least share of the training rows that have copies, for effects of repeated rows to be tried."""
+
+REPEATED_KAPPAS = (0.01, 1_000.0, 60)
+"""First, last and number of ratios of variances (within copies, between rows) that are tried, evenly on a log scale."""
+
+LIKELY_REPEATED_GAIN = 1.0
+"""Standard errors, over distinct rows, by which effects of repeated rows must decrease the loss of validation rows."""
+
 # Variance model of rows
 
 VARIANCE_ROWS = 5_000

@@ -32,6 +32,7 @@ from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
 from ahofm.training.members import stack_in_words
+from ahofm.training.repeated import with_repeated_rows
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.tuning import FAR_ETA, FLAT_CURVATURE, LEAST_VARIANCE, LEAST_VARIANCE_RATIO, LEAST_WEIGHT, MUCH_WORSE
@@ -103,8 +104,7 @@ def stacked_fit(
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
     if plan.search and validation.skipped:
         runner.reason = runner.reason or Reason.TIME
-    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    trace = _trace(problem, members, runner, seconds)
+    trace = _trace(problem, members, runner, {"search": searched - begun, "fit": time.perf_counter() - searched})
     mixed = _of_members(weights, members) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
     uneven = None
@@ -114,7 +114,8 @@ def stacked_fit(
 
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
-        return replace(found, gains=gains, validated=score, variance_model=uneven)
+        found = replace(found, gains=gains, validated=score, variance_model=uneven)
+        return found if scores is None else with_repeated_rows(found, data, settings, scores.rows, scores.best())
 
     with runner.interruptible():
         return model(trace), scores
