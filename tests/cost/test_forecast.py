@@ -158,7 +158,9 @@ def test_the_bar_tells_the_time_left():
 @pytest.mark.parametrize("order", [2, 3])
 def test_sweeps_that_raise_the_noise_cost_as_much_as_others(monkeypatch, order):
     """Two sweeps without warm ones may well raise it, as on wine and naval propulsion; fits have more of them."""
-    monkeypatch.setattr("ahofm.fit.solvers.variational.stage.DIVERGED", 0.0)  # any level fails a stage that is judged
+    monkeypatch.setattr(
+        "ahofm.fit.solvers.variational.stage.DIVERGED_RATIO", 0.0
+    )  # any level fails a stage that is judged
     X, y = draw(300)
     cost = ahofm.forecast(X, y, order=order, random_state=0)
     assert cost.parts["fit"] > 0.0

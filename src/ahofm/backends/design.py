@@ -73,6 +73,6 @@ class DesignRows:
 def _gram(design: Floats, weight: Floats) -> Floats:
     total = np.zeros((design.shape[1], design.shape[1]))
     for start in range(0, len(design), GRAM_ROWS):
-        part = design[start : start + GRAM_ROWS]
-        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
+        rows = design[start : start + GRAM_ROWS]
+        total += (rows * weight[start : start + GRAM_ROWS, np.newaxis]).T @ rows
     return total

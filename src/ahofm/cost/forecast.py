@@ -108,12 +108,12 @@ def forecast_fit(
         and max(problem.ranks, default=1) < 4
     )
     first = Speed.of(problem, candidates[0], single=single)
-    known = {(candidates[0].factor_prior, candidates[0].times): first}
+    known = {(candidates[0].factor_prior, candidates[0].rank_factor): first}
     for candidate in candidates[1:]:
-        place = candidate.factor_prior, candidate.times  # weights of rows cost nothing
+        place = candidate.factor_prior, candidate.rank_factor  # weights of rows cost nothing
         if place not in known:
             known[place] = first.like(problem, candidate, single=single)
-    speeds = [known[candidate.factor_prior, candidate.times] for candidate in candidates]
+    speeds = [known[candidate.factor_prior, candidate.rank_factor] for candidate in candidates]
     beside = max(_side_by_side(jobs, threads) for jobs in (plan.search, plan.members))
     crowded = crowding(problem, candidates[0], beside) if beside > 1 else 1.0
     passes = pass_times(problem, candidates[0]) if plan.passes else {}

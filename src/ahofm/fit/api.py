@@ -44,7 +44,7 @@ from ahofm.training.settings import (
 from ahofm.training.shapes import check_curvature, check_outside_range, shapes_of
 from ahofm.training.splits import with_roles
 from ahofm.training.validation import Split
-from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
+from ahofm.tuning import HIGHEST_ORDER, LARGE_BASIS_SIZE, SMALL_BASIS_ROWS, SMALL_BASIS_SIZE
 from ahofm.tuning.classes import CLASS_BASIS_SIZE
 from ahofm.tuning.subsample import SUBSAMPLE_ROWS
 
@@ -206,8 +206,8 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     if groups.groups is None:
         return ranks
     given = settings.rank != "auto"
-    totals = {own: groups.total_rank(own, rank, given=given) for own, rank in ranks.items()}
-    return {own: rank for own, rank in totals.items() if rank}
+    totals = {d: groups.total_rank(d, rank, given=given) for d, rank in ranks.items()}
+    return {d: rank for d, rank in totals.items() if rank}
 
 
 def checked_shapes(data: Data, ranks: dict[int, int], settings: Settings) -> dict[int, Shape]:
@@ -288,9 +288,9 @@ def _default(settings: Settings, n_rows: int, family: Family) -> ColumnKind | No
     """The kind of automatic columns of numbers, where smoothing parameters are learned."""
     if not estimates_smoothing(settings):
         return None
-    several = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
-    few = CLASS_BASIS_SIZE if several else BASIS_SIZE
-    return SplineIID(n_basis=few if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
+    shared = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
+    small = CLASS_BASIS_SIZE if shared else SMALL_BASIS_SIZE
+    return SplineIID(n_basis=small if n_rows <= SMALL_BASIS_ROWS else LARGE_BASIS_SIZE)
 
 
 def _refuse_infinite(model: Model) -> None:

@@ -69,32 +69,32 @@ def main_statistics(
         Effective degrees of freedom of the fitted main effects.
     """
     penalty = penalty.copy()
-    for own, stiff in zip(at, stiffness, strict=True):
+    for block, stiff in zip(at, stiffness, strict=True):
         if stiff.any() or len(stiff) == 1:
-            penalty[own] = 0.0
+            penalty[block] = 0.0
     seen = information.copy()
     np.einsum("ii->i", seen)[:] += _RIDGE * np.trace(information) / len(information)
     penalised_seen = seen.copy()
     np.einsum("ii->i", penalised_seen)[:] += penalty
     root = scipy.linalg.cho_factor(penalised_seen, lower=True, overwrite_a=True, check_finite=False)
     estimate = theta + scipy.linalg.cho_solve(root, score - penalty * theta)
-    mains = np.concatenate([np.arange(own.start, own.stop) for own in at] or [np.zeros(0, dtype=np.intp)]).astype(int)
+    mains = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(block.start, block.stop) for block in at)])
     units = np.zeros((len(seen), len(mains)))
     units[mains, np.arange(len(mains))] = 1.0
     half = scipy.linalg.cho_solve(root, units, check_finite=False)
     covariance = half.T @ (seen @ half)
     found, start = {}, 0
-    for j, (own, stiff) in enumerate(zip(at, stiffness, strict=True)):
-        part = slice(start, start + len(stiff))
-        start = part.stop
+    for j, (block, stiff) in enumerate(zip(at, stiffness, strict=True)):
+        local = slice(start, start + len(stiff))
+        start = local.stop
         if len(stiff):
-            sizes, directions = np.linalg.eigh(information[own, own])
+            sizes, directions = np.linalg.eigh(information[block, block])
             functions = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels are dependent
             weight = stiff / stiff[stiff > 0.0].mean() if stiff.any() else np.full(len(stiff), float(len(stiff) > 1))
             penalised = functions.T @ (weight[:, np.newaxis] * functions)
             found[j] = _statistic(
-                functions.T @ estimate[own],
-                functions.T @ covariance[part, part] @ functions,
+                functions.T @ estimate[block],
+                functions.T @ covariance[local, local] @ functions,
                 penalised,
                 float(edf[j]),
             )

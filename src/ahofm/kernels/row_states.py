@@ -138,12 +138,12 @@ class ReferenceRowState:
         mean, variance = np.zeros((2, self.chunk.n_rows))
         for k, order in enumerate(self.orders):
             if order == PRODUCT:
-                own, square = self._product(k)
+                mean_of_terms, square = self._product(k)
             else:
                 moments = self._moments(k, order)
-                own, square = moments[order, 0], moments[order, order]
-            mean += own
-            variance += square - own**2
+                mean_of_terms, square = moments[order, 0], moments[order, order]
+            mean += mean_of_terms
+            variance += square - mean_of_terms**2
         return mean, variance
 
     def _left(self, factor: int, order: int) -> tuple[Floats, Floats, Floats, Floats]:

@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "7", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "8", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
@@ -46,7 +46,7 @@ from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validat
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 7
+FORMAT, VERSION = "ahofm", 8
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -84,10 +84,11 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     },
     5: {
         Predictor: frozenset({"product_means"}),
-        Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
+        Band: frozenset({"correlated", "uncorrelated", "row_shifts", "product_means"}),
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
-    7: {Predictor: frozenset({"end_slopes"}), Model: frozenset({"repeated"})},
+    7: {Band: frozenset({"random_effects"})},
+    8: {Predictor: frozenset({"end_slopes"}), Model: frozenset({"repeated"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
@@ -141,7 +142,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         if metadata.get("sha256") != _digest(text, tensors):
             raise ValueError("its checksum is wrong")
         parts = json.loads(text)
-        if int(version) < 3:
+        if int(version) < 7:
             parts, tensors = renamed(parts, tensors)
         if int(version) < 4:
             add_loadings(parts, "model", tensors)

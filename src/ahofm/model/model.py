@@ -272,12 +272,12 @@ class Model:
             return float(mean.ndim == 1 and np.allclose(mean[rows], target[rows], rtol=1e-9, atol=0.0))
         self.family.check(target)
         constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
-        own = self.family.deviance(target, eta + shifts)
+        deviance = self.family.deviance(target, eta + shifts)
         null = self.family.deviance(target, constant + shifts)
-        if own is None or null is None:
-            own = (target - self.family.mean(eta + shifts)) ** 2
+        if deviance is None or null is None:
+            deviance = (target - self.family.mean(eta + shifts)) ** 2
             null = (target - np.average(target, weights=weights)) ** 2
-        return float(1.0 - weights @ own / (weights @ null))
+        return float(1.0 - weights @ deviance / (weights @ null))
 
     @one_blas_thread()
     def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:
@@ -292,8 +292,8 @@ class Model:
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)
         orders = {order: sum(part.orders[order] for part in parts) for order in self.ranks.all}
         return Negligible(
-            tuple(name for name, own in names if own <= fraction * total),
-            tuple(order for order, own in orders.items() if own <= fraction * total),
+            tuple(name for name, share in names if share <= fraction * total),
+            tuple(order for order, share in orders.items() if share <= fraction * total),
             fraction,
         )
 

@@ -108,7 +108,7 @@ class SharedFactors:
 
     def rebuild(self) -> None:
         """Terms from scratch, against rounding."""
-        curves = [own.values[coded.codes] for own, coded in zip(self.columns, self._coded, strict=True)]
+        curves = [column.values[coded.codes] for column, coded in zip(self.columns, self._coded, strict=True)]
         self.polynomials = {
             order: Polynomials(order, [curve[:, part] for curve in curves]) for order, part in self.slices.items()
         }
@@ -121,8 +121,8 @@ class SharedFactors:
         for order in self._uncertain_orders:
             part, polynomials = self.slices[order], self.polynomials[order]
             variances = Variances.none(order, polynomials.terms.shape)
-            for own, coded in zip(self.columns, self._coded, strict=True):
-                variances.change(tempering * own.variance[coded.codes, part], own.values[coded.codes, part], 1.0)
+            for column, coded in zip(self.columns, self._coded, strict=True):
+                variances.change(tempering * column.variance[coded.codes, part], column.values[coded.codes, part], 1.0)
             polynomials.variances = variances
 
     @property
@@ -147,8 +147,8 @@ class SharedFactors:
 
     def column_step(self, j: int, working: ClassWorkingResponse, *, learn: bool) -> Floats:
         """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
-        own, coded, column = self.columns[j], self._coded[j], self._columns[j]
-        curve, variance = own.values[coded.codes], own.variance[coded.codes]
+        column, coded, class_column = self.columns[j], self._coded[j], self._columns[j]
+        curve, variance = column.values[coded.codes], column.variance[coded.codes]
         rest = {order: self.polynomials[order].without(curve[:, part]) for order, part in self.slices.items()}
         slopes = np.hstack([parts[-1] for parts in rest.values()])
         products = self.loadings @ self.loadings.T
@@ -164,17 +164,19 @@ class SharedFactors:
             rhs[:, part] -= coded.sums(less)
         if self._left_out is not None:
             gram, rhs = decoupled(gram, rhs, self._left_out[j])
-        solved, estimated = _solved(column, gram, rhs, own.lam, working.fisher, learn=learn)
+        solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, learn=learn)
         if self._left_out is not None:
             solved = vanished(solved, self._left_out[j])
             estimated = None if estimated is None else vanished(estimated, self._left_out[j])
-        if column.priors.free:
-            solved = bounded(solved, column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
+        if class_column.priors.saturated:
+            solved = bounded(solved, class_column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
         values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])
-        new_variance, lam = own.variance, own.lam
+        new_variance, lam = column.variance, column.lam
         if estimated is not None:
             new_variance = np.vstack([estimated.variance, np.zeros((1, values.shape[1]))])
-            lam = learned(column.priors.factors, replace(solved, edf=estimated.edf), own.lam, list(self.ranks.values()))
+            lam = learned(
+                class_column.priors.factors, replace(solved, edf=estimated.edf), column.lam, list(self.ranks.values())
+            )
         self.columns[j] = SharedColumn(values, new_variance, lam, solved)
         new = values[coded.codes]
         difference = new - curve
@@ -192,14 +194,14 @@ class SharedFactors:
     ) -> tuple[Floats, Floats]:
         """Per row and factor: addition to the diagonal of gram, and subtraction from rhs, by variances of partners."""
         part, polynomials, slopes = self.slices[order], self.polynomials[order], rest[-1]
-        curve, own = curve[:, part], self.tempering * variance[:, part]
-        beside = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
-        total = squares[part] + beside
-        slope_variance, covariance = polynomials.slope_variances(rest, own, curve)
+        curve, column_variance = curve[:, part], self.tempering * variance[:, part]
+        loading_part = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
+        total = squares[part] + loading_part
+        slope_variance, covariance = polynomials.slope_variances(rest, column_variance, curve)
         without = polynomials.terms - curve * slopes
-        column = weight[:, np.newaxis]
-        added = column * (slope_variance * total + slopes**2 * beside)
-        return added, column * (covariance * total + slopes * without * beside)
+        row_weight = weight[:, np.newaxis]
+        added = row_weight * (slope_variance * total + slopes**2 * loading_part)
+        return added, row_weight * (covariance * total + slopes * without * loading_part)
 
     def loading_step(self, working: ClassWorkingResponse) -> Floats:
         """Solve for the loadings of all classes; the change of the linear predictors, (K, n)."""
@@ -226,7 +228,9 @@ class SharedFactors:
     def penalty(self) -> float:
         """Half the penalties of curves and loadings, for the smoothing parameters that they have."""
         curves = sum(
-            float((own.lam * own.posterior.quadratic_form).sum()) for own in self.columns if own.posterior is not None
+            float((column.lam * column.posterior.quadratic_form).sum())
+            for column in self.columns
+            if column.posterior is not None
         )
         return 0.5 * (curves + LOADING_LAM * float((self.loadings**2).sum()))
 

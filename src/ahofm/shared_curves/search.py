@@ -27,9 +27,9 @@ from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
     EQUAL_CLASS_WEIGHTS_ROWS,
     LEAST_CLASS_LOSS,
-    OTHER_SCALE,
-    OUT_OF_RACE,
     PATIENCE,
+    RACE_LOSS_RATIO,
+    SCALE_LOSS_RATIO,
     SEARCH_STARTS,
     SWEEPS_JUDGED,
 )
@@ -68,15 +68,15 @@ class Search:
 
     def weights(self, order: int) -> list[tuple[float, ClassCandidate]]:
         """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants."""
-        own = [part for part in self.judged if part.candidate.order <= order]
-        if not own:
+        judged = [one for one in self.judged if one.candidate.order <= order]
+        if not judged:
             return []
-        weights = stacked([part.eta for part in own], self.rows)
+        weights = stacked([one.eta for one in judged], self.rows)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         if not weights.any():
-            best = min(own, key=lambda part: part.loss)
+            best = min(judged, key=lambda one: one.loss)
             return [(LEAST_WEIGHT, best.candidate)]
-        return [(float(weight), part.candidate) for weight, part in zip(weights, own, strict=True) if weight > 0.0]
+        return [(float(weight), one.candidate) for weight, one in zip(weights, judged, strict=True) if weight > 0.0]
 
     def row_losses(self, weights: Sequence[tuple[float, ClassCandidate]]) -> Floats:
         """Losses (rows,) of a weighted mean."""
@@ -122,8 +122,8 @@ def search(
     others = None if folds is None else paths_of(folds, racing, runner)
     if others is None:
         return None
-    for own in others:
-        for candidate, path in zip(racing, own, strict=True):
+    for fold_paths in others:
+        for candidate, path in zip(racing, fold_paths, strict=True):
             paths[candidate.name].append(path)
     for candidate in racing:
         found.judged.append(_best_stop(candidate, paths[candidate.name], found.rows))
@@ -177,15 +177,15 @@ class Race:
 
     def left(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
-        return [one for one in self.candidates if one.curve_settings is None or self.near(one, OUT_OF_RACE)]
+        return [one for one in self.candidates if one.curve_settings is None or self.near(one, RACE_LOSS_RATIO)]
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
         same = [one for one in self.candidates if one.ranked == candidate.ranked]
-        if not any(self.near(one, OTHER_SCALE) for one in same):
+        if not any(self.near(one, SCALE_LOSS_RATIO) for one in same):
             return False
         parents = [one for one in same if one.curve_settings == candidate.parent]
-        return candidate.parent is None or any(self.near(one, OUT_OF_RACE) for one in parents)
+        return candidate.parent is None or any(self.near(one, RACE_LOSS_RATIO) for one in parents)
 
 
 def _race(
@@ -201,25 +201,25 @@ def _race(
     race = Race(weight, None if groups is None else groups[part[1]])
     folds = fit_folds(problems, sorted(problems), [part], [(seed, 0)], runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
-        own = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
-        paths = None if folds is None else paths_of(folds, own, runner)
+        admitted = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
+        paths = None if folds is None else paths_of(folds, admitted, runner)
         if folds is None or paths is None:
             return None
-        for candidate, path in zip(own, paths[0], strict=True):
+        for candidate, path in zip(admitted, paths[0], strict=True):
             race.add(candidate, path, folds[0].validation[candidate.ranked].rows)
     return race
 
 
 def _best_stop(candidate: ClassCandidate, paths: Sequence[dict[int, Floats]], rows: ClassRows) -> Judged:
     """A candidate after the number of sweeps that predicts best, of those that all parts have."""
-    best: tuple[float, int, Floats] | None = None
+    found: tuple[float, int, Floats] | None = None
     for sweeps in set.intersection(*(set(path) for path in paths)):
         eta = np.concatenate([path[sweeps] for path in paths], axis=1)
         loss = rows.loss(eta) / rows.total
-        if best is None or loss < best[0]:
-            best = loss, sweeps, eta
-    assert best is not None
-    loss, sweeps, eta = best
+        if found is None or loss < found[0]:
+            found = loss, sweeps, eta
+    assert found is not None
+    loss, sweeps, eta = found
     if candidate.curve_settings is not None and not candidate.curve_settings.learned:
         candidate = candidate.up_to(sweeps)
     return Judged(candidate, eta, loss)
@@ -230,7 +230,7 @@ class Fold:
     """Rows to fit and validation rows, with the main effects that all candidates begin with, by scale."""
 
     problems: Mapping[bool, ClassProblem]
-    joint: Mapping[bool, JointDesign]
+    designs: Mapping[bool, JointDesign]
     states: Mapping[bool, ClassState]
     validation: Mapping[bool, ClassProblem]
     seed: tuple[int, int]
@@ -244,7 +244,7 @@ class Fold:
             for start in range(_starts(candidate.curve_settings)):
                 seed = (*self.seed, start)
                 found.append(
-                    _path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.validation[k])
+                    _path(self.problems[k], self.designs[k], self.states[k], candidate, seed, self.validation[k])
                 )
         return found
 
@@ -254,7 +254,9 @@ class Fold:
         for candidate in candidates:
             k, count = candidate.ranked, _starts(candidate.curve_settings)
             if candidate.curve_settings is None:
-                paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.validation[k].coded)})
+                paths.append(
+                    {0: predicted(self.problems[k], self.designs[k], self.states[k], self.validation[k].coded)}
+                )
                 continue
             starts = found[at : at + count]
             at += count
@@ -270,11 +272,14 @@ def fit_folds(
     runner: Runner,
 ) -> list[Fold] | None:
     """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
-    own = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in parts]
-    joint = [{ranked: JointDesign.of(part[ranked].columns, part[ranked].coded) for ranked in scales} for part in own]
+    fold_problems = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in parts]
+    designs = [
+        {ranked: JointDesign.of(fold[ranked].columns, fold[ranked].coded) for ranked in scales}
+        for fold in fold_problems
+    ]
     fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in parts]
-    pairs = zip(own, joint, strict=True)
-    jobs = [main_effects_job(some[k], designs[k]) for some, designs in pairs for k in scales]
+    pairs = zip(fold_problems, designs, strict=True)
+    jobs = [main_effects_job(fold_problem[k], by_scale[k]) for fold_problem, by_scale in pairs for k in scales]
     mains = runner.run_jobs(jobs, float(np.mean(fractions)) if fractions else 0.0)
     if runner.stopped():
         return None
@@ -282,7 +287,7 @@ def fit_folds(
     for at, (_, rest) in enumerate(parts):
         states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
         validation = {ranked: problems[ranked].take(rest) for ranked in scales}
-        found.append(Fold(own[at], joint[at], states, validation, seeds[at], fractions[at]))
+        found.append(Fold(fold_problems[at], designs[at], states, validation, seeds[at], fractions[at]))
     return found
 
 
@@ -293,16 +298,18 @@ def paths_of(
     stage = max((candidate.stage for candidate in candidates), default=0)
     jobs = [fold.jobs(candidates) for fold in folds]
     places = [
-        f"search {fold.seed[1]} {stage} {k}" for fold, own in zip(folds, jobs, strict=True) for k in range(len(own))
+        f"search {fold.seed[1]} {stage} {k}"
+        for fold, fold_jobs in zip(folds, jobs, strict=True)
+        for k in range(len(fold_jobs))
     ]
     fraction = float(np.mean([fold.fraction for fold in folds])) if folds else 0.0
-    found = runner.run_jobs([job for own in jobs for job in own], fraction, places)
+    found = runner.run_jobs([job for fold_jobs in jobs for job in fold_jobs], fraction, places)
     if runner.stopped():
         return None
     paths, at = [], 0
-    for fold, own in zip(folds, jobs, strict=True):
-        paths.append(fold.paths(candidates, found[at : at + len(own)]))
-        at += len(own)
+    for fold, fold_jobs in zip(folds, jobs, strict=True):
+        paths.append(fold.paths(candidates, found[at : at + len(fold_jobs)]))
+        at += len(fold_jobs)
     return paths
 
 
@@ -313,7 +320,7 @@ def _starts(curve_settings: CurveSettings | None) -> int:
 
 def _path(
     problem: ClassProblem,
-    joint: JointDesign,
+    design: JointDesign,
     start: ClassState,
     candidate: ClassCandidate,
     seed: Sequence[int],
@@ -329,15 +336,15 @@ def _path(
 
         def watch(sweeps: int, state: ClassState) -> bool:
             if sweeps in SWEEPS_JUDGED or sweeps == curve_settings.sweeps:
-                path[sweeps] = predicted(problem, joint, state, validation.coded)
+                path[sweeps] = predicted(problem, design, state, validation.coded)
                 losses[sweeps] = validation.rows.loss(path[sweeps])
             best = min(losses, key=lambda at: losses[at], default=sweeps)
             return sweeps >= PATIENCE * best + 1
 
         if curve_settings.learned:
-            state = fit_factors(problem, joint, start, curve_settings, seed, report)
-            return {-1: predicted(problem, joint, state, validation.coded)}
-        fit_factors(problem, joint, start, curve_settings, seed, report, watch)
+            state = fit_factors(problem, design, start, curve_settings, seed, report)
+            return {-1: predicted(problem, design, state, validation.coded)}
+        fit_factors(problem, design, start, curve_settings, seed, report, watch)
         return path
 
     return job

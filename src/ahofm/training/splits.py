@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
 
 from ahofm.columns.basis import Floats
-from ahofm.training.validation import Split, can_judge, class_fold_counts, fold_counts, sizes_of_many
-from ahofm.tuning import FEW_ROWS
+from ahofm.training.validation import Split, can_judge, class_fold_counts, fold_counts, search_sizes
+from ahofm.tuning import FULL_SEARCH_ROWS
 
 if TYPE_CHECKING:
     from ahofm.training.data import Rows
@@ -211,9 +211,9 @@ def given_parts(rows: Rows, seed: int, *, dispersed: bool, rare: bool = False) -
         fitted, rest = np.flatnonzero(role == FITTED), np.flatnonzero(role == VALIDATED)
         if not len(fitted) or not len(rest):
             raise ValueError("cv: a split has no rows of positive weight to fit, or none to validate; give it some")
-        if len(rows.y) > FEW_ROWS:
-            most, least = sizes_of_many(len(rows.y), dispersed=dispersed, rare=rare)
-            fitted, rest = _some(fitted, most, rng), _some(rest, least, rng)
+        if len(rows.y) > FULL_SEARCH_ROWS:
+            most_fitted, most_validated = search_sizes(len(rows.y), dispersed=dispersed, rare=rare)
+            fitted, rest = _some(fitted, most_fitted, rng), _some(rest, most_validated, rng)
         parts.append((fitted, rest))
     if not can_judge(parts, rows.y):
         whose = "groups" if rows.groups is not None else "cv"

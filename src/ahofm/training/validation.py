@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.model import Gain
 from ahofm.tuning import (
-    FEW_ROWS,
     FOLDED_ROWS,
     FOLDS,
+    FULL_SEARCH_ROWS,
     HOLDOUT_PARTS,
     NON_DISPERSED_VALIDATION_ROWS,
     RARE_SEARCH_ROWS,
@@ -41,7 +41,7 @@ def folds(n_rows: int, seed: int, n_folds: int = FOLDS, *, dispersed: bool = Tru
 
 def fold_counts(n_rows: int, n_folds: int, *, dispersed: bool) -> tuple[int, int]:
     """Folds that are validated, and all folds: every one of few rows, one of ``HOLDOUT_PARTS`` of many."""
-    count = _folds_of(n_rows, n_folds, dispersed=dispersed) if n_rows <= FEW_ROWS else 1
+    count = _folds_of(n_rows, n_folds, dispersed=dispersed) if n_rows <= FULL_SEARCH_ROWS else 1
     return count, count if count > 1 else HOLDOUT_PARTS
 
 
@@ -61,16 +61,16 @@ def validation_split(
 
     More of them for families without dispersion, whose targets contain less information, and where events are rare.
     """
-    if n_rows <= FEW_ROWS:
+    if n_rows <= FULL_SEARCH_ROWS:
         return folds(n_rows, seed, n_folds, dispersed=dispersed)
-    fitted, rest = sizes_of_many(n_rows, dispersed=dispersed, rare=rare)
+    fitted, rest = search_sizes(n_rows, dispersed=dispersed, rare=rare)
     order = np.random.default_rng(seed).permutation(n_rows)
     return [(np.sort(order[:fitted]), np.sort(order[fitted : fitted + rest]))]
 
 
-def sizes_of_many(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
-    """Rows to fit, and validation rows, where there are more than ``FEW_ROWS``."""
-    fitted, rest = (SEARCH_ROWS, FEW_ROWS) if dispersed else (2 * SEARCH_ROWS, NON_DISPERSED_VALIDATION_ROWS)
+def search_sizes(n_rows: int, *, dispersed: bool, rare: bool) -> tuple[int, int]:
+    """Rows to fit, and validation rows, where there are more than ``FULL_SEARCH_ROWS``."""
+    fitted, rest = (SEARCH_ROWS, FULL_SEARCH_ROWS) if dispersed else (2 * SEARCH_ROWS, NON_DISPERSED_VALIDATION_ROWS)
     if rare:
         fitted = max(fitted, min(RARE_SEARCH_ROWS, n_rows // 3))
     return fitted, min(rest, n_rows - fitted)
@@ -80,11 +80,11 @@ def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_f
     """Parts of the same sizes in which targets are spread evenly over the rows to fit and the rows to predict."""
     order = np.random.default_rng(seed).permutation(len(y))
     order = order[np.argsort(-y[order], kind="stable")]
-    if len(y) <= FEW_ROWS:
+    if len(y) <= FULL_SEARCH_ROWS:
         count = _folds_of(len(y), n_folds, dispersed=dispersed)
         parts = [order[k :: count if count > 1 else HOLDOUT_PARTS] for k in range(count)]
         return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
-    fitted, rest = sizes_of_many(len(y), dispersed=dispersed, rare=rare)
+    fitted, rest = search_sizes(len(y), dispersed=dispersed, rare=rare)
     chosen = _evenly(order, fitted)
     left = order[~np.isin(order, chosen)]
     return [(np.sort(chosen), np.sort(_evenly(left, rest)))]
@@ -125,11 +125,11 @@ def mean_and_error(values: Floats, weight: Floats, groups: NDArray[np.intp] | No
     """
     mean = float(np.average(values, weights=weight))
     if groups is not None:
-        own, codes = np.unique(groups, return_inverse=True)
-        if len(own) == 1:
+        names, codes = np.unique(groups, return_inverse=True)
+        if len(names) == 1:
             return mean, abs(mean)
         sums = np.bincount(codes, weights=weight * (values - mean))
-        return mean, float(np.sqrt(sums @ sums * len(own) / (len(own) - 1)) / weight.sum())
+        return mean, float(np.sqrt(sums @ sums * len(names) / (len(names) - 1)) / weight.sum())
     variance = float(np.average((values - mean) ** 2, weights=weight))
     rows = float(weight.sum() ** 2 / (weight @ weight))
     return mean, float(np.sqrt(variance / rows))

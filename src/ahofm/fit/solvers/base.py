@@ -85,7 +85,7 @@ class Objective:
 
     def tables(self, theta: Floats) -> tuple[Tables, ...]:
         """Each linear predictor at the codes."""
-        return tuple(self.layout.tables(part) for part in self.split(theta))
+        return tuple(self.layout.tables(theta_k) for theta_k in self.split(theta))
 
     def penalty(self, theta: Floats) -> float:
         """Half the weighted sum of squares."""
@@ -126,7 +126,7 @@ class Objective:
 
     def _slopes(self, sums: Sums) -> Floats:
         """Of the loss by the coefficients; zero for those that are not free."""
-        found = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
+        found = np.concatenate([self.layout.gradient(tables) for tables in sums.gradient])
         return found if self.left_out is None else np.where(self.free, found, 0.0)
 
     def _batch_gradient(self, batch: Rows, weight: float, theta: Floats) -> Floats:

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.backends import FailedError, Response
+from ahofm.backends import Response
 from ahofm.columns.basis import Floats
-from ahofm.families import Gamma
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, random_stream
+from ahofm.fit.stacking.candidates import Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.variance import absolute_errors, fit_errors
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
@@ -34,12 +34,11 @@ from ahofm.training.validation import Split, can_judge, mean_and_error, stratifi
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
     FARTHEST_WEIGHT,
-    LEAST_ERROR,
     LEAST_STD_OF_LOG_STD,
     RACED_ORDER,
     VARIANCE_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
+from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK
 
 
 @dataclass
@@ -107,22 +106,24 @@ def _cross_validate(
     found: CrossValidation,
 ) -> None:
     """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
-    plain = [candidate for candidate in candidates if not candidate.weighted]
-    rows = np.concatenate([rest for _, rest in parts])
+    unweighted = [candidate for candidate in candidates if not candidate.weighted]
+    rows = np.concatenate([validation for _, validation in parts])
     groups = problem.data.rows.groups
     race = _Race(problem, parts, problem.response.take(rows), runner, None if groups is None else groups[rows])
-    fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))
-    found.fits = [next(filter(None, fits[k :: len(plain)]), []) for k in range(len(plain))]  # some, if interrupted
+    fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), parts))
+    found.fits = [
+        next(filter(None, fits[k :: len(unweighted)]), []) for k in range(len(unweighted))
+    ]  # some, if interrupted
     precise = None
-    if runner.reason is None and len(plain) < len(candidates):
+    if runner.reason is None and len(unweighted) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates, range(len(plain), len(candidates)), parts)
+        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), parts)
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
             race.run(staged_fits)
     if runner.reason is None:
-        found.fits = race.finish()[: len(plain)]
+        found.fits = race.finish()[: len(unweighted)]
     if runner.reason is None:
         found.problem, found.scores = precise or problem, replace(race.scores, rows=rows)
 
@@ -138,9 +139,12 @@ def _staged_fits(
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in parts:
-        some = replace(problem, ranks=ranks).take(rows)
-        given = [(candidates[number], random_stream(candidates, number)) for number in numbers]
-        found += [some.staged_fit(own, stream, 0, settings=shorter[own.product]) for own, stream in given]
+        part_problem = replace(problem, ranks=ranks).take(rows)
+        numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
+        found += [
+            part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
+            for candidate, stream in numbered
+        ]
     return found
 
 
@@ -148,7 +152,7 @@ class _Race:
     """Early elimination of candidates: only those not clearly worse at ``RACED_ORDER`` are fitted at higher orders.
 
     Candidates with product factors have no lower order to compare: they are fitted to all parts of the rows only if
-    their fit to the first part is not worse by more than ``PRODUCTS_BEHIND`` standard errors.
+    their fit to the first part is not worse by more than ``PRODUCT_RACE_STANDARD_ERRORS`` standard errors.
     """
 
     def __init__(
@@ -181,10 +185,10 @@ class _Race:
             self._staged_fits[number][0].orders[: min(map(len, parts))]
             for number, parts in zip(candidates, of_parts, strict=True)
         ]
-        orders = tuple(sorted({order for own in fitted for order in own}))
+        orders = tuple(sorted({order for orders_fitted in fitted for order in orders_fitted}))
         predicted = [
-            [np.concatenate([part[sum(d <= order for d in own) - 1] for part in parts]) for order in orders]
-            for own, parts in zip(fitted, of_parts, strict=True)
+            [np.concatenate([part[sum(d <= order for d in orders_fitted) - 1] for part in parts]) for order in orders]
+            for orders_fitted, parts in zip(fitted, of_parts, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
         return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted), self._groups)
@@ -240,11 +244,11 @@ class _Race:
         self._runner(list(running.values()), "search", numbers=list(running))
         if self._runner.reason is not None:
             return
-        own = self._first_losses(raced)
+        raced_losses = self._first_losses(raced)
         groups = None if self._groups is None else self._groups[: self._first_response.n_rows]
         for number in raced:
-            mean, error = mean_and_error(own[number] - losses[best], self._first_response.weight, groups)
-            if not mean <= PRODUCTS_BEHIND * error:
+            mean, error = mean_and_error(raced_losses[number] - losses[best], self._first_response.weight, groups)
+            if not mean <= PRODUCT_RACE_STANDARD_ERRORS * error:
                 self._drop(number)
 
     @property
@@ -277,10 +281,10 @@ class _Race:
         """Predict the validation rows by stages that have been fitted since the last call."""
         for candidate, parts in enumerate(self._staged_fits):
             for part, staged in enumerate(parts):
-                own = self._predicted[candidate][part]
-                own += [
+                predicted = self._predicted[candidate][part]
+                predicted += [
                     predict_at(fit, self._problem.books, self._places[part], self._problem.backend)
-                    for fit in staged.fits[len(own) :]
+                    for fit in staged.fits[len(predicted) :]
                 ]
 
 
@@ -294,20 +298,13 @@ def weighted(
     fit is to stop.
     """
     seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
-    some, response = problem.take(rows[seen]), scores.response.take(seen)
-    errors = np.abs(response.target - scores.best()[seen, 0])
-    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
-    errors = np.maximum(errors, max(least, np.finfo(float).tiny))
-    relative = response.weight / response.weight.mean()  # a row of weight 2 has a single error
-    sizes = Response(Gamma(), errors / response.mean_of(errors), relative, None)
-    staged = replace(some, response=sizes, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
-    try:
-        (fits,) = runner([staged], "precision")
-    except FailedError:
+    response = scores.response.take(seen)
+    errors = absolute_errors(response.target - scores.best()[seen, 0], response)
+    relative = response.weight / response.weight.mean()
+    fit = fit_errors(problem.take(rows[seen]), errors / response.mean_of(errors), relative, runner, "precision")
+    if fit is None:
         return None
-    if runner.reason is not None:
-        return None
-    log_std = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
+    log_std = predict(fit, problem.books, problem.table, problem.backend)[:, 0]
     if not np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
         return None
     weight = np.exp(-log_std)
@@ -320,9 +317,9 @@ def with_original_weights(fits: Sequence[Fit], precise: TrainingProblem, problem
     found = []
     for fit in fits:
         squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
-        plain, weighted_mean = problem.response.mean_of(squares), precise.response.mean_of(squares)
-        times = plain / weighted_mean if weighted_mean > 0.0 else 1.0
-        found.append(tuple(replace(part, dispersion=times * part.dispersion) for part in fit))
+        original, precise_mean = problem.response.mean_of(squares), precise.response.mean_of(squares)
+        ratio = original / precise_mean if precise_mean > 0.0 else 1.0
+        found.append(tuple(replace(result, dispersion=ratio * result.dispersion) for result in fit))
     return found
 
 
@@ -338,8 +335,8 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
         mean = data.family.mean(eta)
         numbers = classes is None and mean.ndim == 1
         if data.family.censored:
-            some = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
-            found = {"concordance": concordance(y[some], eta[some, 0], weight[some])}
+            compared = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
+            found = {"concordance": concordance(y[compared], eta[compared, 0], weight[compared])}
             return Validated(response.n_rows, problem.response.n_rows, found)
         found = scores_of_numbers(y, mean, weight) if numbers else scores_of_classes(y, mean, weight)
     finite = {name: value for name, value in found.items() if np.isfinite(value)}

@@ -50,20 +50,22 @@ class StagedRunner(Runner):
         """
         numbers = range(len(staged_fits)) if numbers is None else numbers
         places = [None if name is None else f"{name} {number}" for number in numbers]
-        few = all(
+        without_threads = all(
             staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
         )
-        n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
+        n_parallel = 1 if without_threads else min(self._n_threads, len(staged_fits))
         each = self._n_threads // max(n_parallel, 1)
         budget = ThreadBudget(self._n_threads)
         for staged in staged_fits:
-            staged.executor = SerialExecutor() if few or self._n_threads == 1 else ThreadExecutor(each, budget)
+            staged.executor = (
+                SerialExecutor() if without_threads or self._n_threads == 1 else ThreadExecutor(each, budget)
+            )
             staged.stop = self.stopped
         longest_first = sorted(range(len(staged_fits)), key=lambda k: -staged_fits[k].cost_left(highest))
         tasks = [partial(self._run, staged_fits[k], places[k], highest, budget) for k in longest_first]
         with one_blas_thread():  # the same bits whatever the number of threads
             fits = [task() for task in tasks] if n_parallel == 1 else self.side_by_side(tasks, n_parallel)
-        return [own for _, own in sorted(zip(longest_first, fits, strict=True), key=itemgetter(0))]
+        return [fit for _, fit in sorted(zip(longest_first, fits, strict=True), key=itemgetter(0))]
 
     def _run(self, staged: StagedFit, place: str | None, highest: int | None, budget: ThreadBudget) -> list[Fit]:
         budget.occupy(1)
