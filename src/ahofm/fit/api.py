@@ -186,7 +186,10 @@ def _prepared_dataset(
     else:
         encoder = earlier.encoder
         pairs = zip_longest(encoder.learned, rows.columns)
-        if not all(mine is not None and theirs is not None and mine.codes_like(theirs) for mine, theirs in pairs):
+        if not all(
+            earlier_column is not None and column is not None and earlier_column.codes_like(column)
+            for earlier_column, column in pairs
+        ):
             raise ValueError("X was coded by other codebooks than those of the earlier fit; give these when coding it")
     return prepare_dataset(rows, family, encoder, classes, n_threads=settings.n_threads)
 

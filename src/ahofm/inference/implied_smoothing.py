@@ -84,10 +84,10 @@ def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list
     bends = stiffness[: len(numbers)] > 0.0
     line = main and (bool(bends.any()) or len(numbers) == 1)
     return [
-        Group(indices[part], main, line and not bent, 1.0 / numbers.shape[1])
+        Group(indices[chosen], main, line and not bent, 1.0 / numbers.shape[1])
         for indices in numbers.T
-        for part, bent in ((bends, True), (~bends, False))
-        if part.any()
+        for chosen, bent in ((bends, True), (~bends, False))
+        if chosen.any()
     ]
 
 

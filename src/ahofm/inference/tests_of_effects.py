@@ -22,6 +22,7 @@ import scipy.linalg
 from scipy import optimize, stats
 
 from ahofm.columns.basis import Floats
+from ahofm.inference.averaged_smoothing import smoothing_parameters
 
 _LEAST_WIGGLY = 0.5
 """Least degrees of freedom of the penalised part: without them a curve that was shrunk to zero could not be tested."""
@@ -114,28 +115,16 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
     weights = np.ones(len(ratios))
     if wiggly:
         wanted = float(np.clip(edf - lines, min(_LEAST_WIGGLY, 0.5 * wiggly), 0.999 * wiggly))
-        bend = ratios[lines:]
-        weights[lines:] = 1.0 / (1.0 + smoothing_parameter(bend, wanted) * bend)
+        penalised = ratios[lines:]
+        (lam,) = smoothing_parameters(penalised[np.newaxis], np.array([wanted]))
+        weights[lines:] = 1.0 / (1.0 + lam * penalised)
     return Statistic(float(weights @ (turned.T @ unit) ** 2), weights)
-
-
-def smoothing_parameter(ratios: Floats, edf: float) -> float:
-    """Lambda with ``sum_i 1 / (1 + lambda ratio_i) = edf``.
-
-    Ratios are those of penalties to information, all positive.
-    """
-
-    def beyond(log_parameter: float) -> float:
-        return float((1.0 / (1.0 + np.exp(log_parameter) * ratios)).sum()) - edf
-
-    centre = -float(np.log(ratios).mean())
-    return float(np.exp(optimize.brentq(beyond, centre - 100.0, centre + 100.0)))
 
 
 def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
     """P-value of the sum of independent statistics; ``residual``: degrees of freedom of an estimated dispersion."""
-    value = sum(one.value for one in statistics)
-    weights = np.concatenate([one.weights for one in statistics])
+    value = sum(statistic.value for statistic in statistics)
+    weights = np.concatenate([statistic.weights for statistic in statistics])
     if not value > 0.0:
         return 1.0
     if residual is None:

@@ -39,7 +39,7 @@ from ahofm.orders import PRODUCT, Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.training.data import row_counts
 from ahofm.training.settings import ESTIMATING
-from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED
+from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED, USUAL_LEVEL, USUAL_ROWS
 
 MOST_ROWS = 20_000
 """Most rows that H is computed from; more are sampled. Slopes are those of all rows: with those of a sample, the shift
@@ -159,7 +159,7 @@ def band_of(
         found.append(replace(one, random_effects=unseen | one.random_effects))
     used = sum(float(part.sum()) for one in found for part in one.edf.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
-    return Band(
+    band = Band(
         tuple(functions.mains),
         tuple(functions.factors),
         dict(model.ranks),
@@ -179,6 +179,9 @@ def band_of(
         product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
         random_effects=tuple(one.random_effects for one in found),
     )
+    some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_ROWS))
+    usual = np.quantile(band.eta(codes.take(some)), USUAL_LEVEL, axis=0)
+    return replace(band, usual_std=tuple(float(own) for own in usual))
 
 
 def _linear_predictor(

@@ -121,8 +121,8 @@ class ReferenceRowState:
         if remove_column is None:
             return None
         del self.columns[remove_column.column]
-        parts = [self._left(k, order) for k, order in enumerate(self.orders)]
-        g, variance, rest, covariance = (np.column_stack(part) for part in zip(*parts, strict=True))
+        of_factors = [self._left(k, order) for k, order in enumerate(self.orders)]
+        g, variance, rest, covariance = (np.column_stack(values) for values in zip(*of_factors, strict=True))
         residual = self.weighted_response - self.weight * rest.sum(axis=1)
         products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
         diagonal = np.arange(len(self.orders))

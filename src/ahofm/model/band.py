@@ -70,6 +70,8 @@ class Band:
     random_effects : tuple of dicts of column to array of shape (codes,), one per linear predictor
         Variances of main effects of levels without a coordinate; at the neutral code, of a level that training rows do
         not have. Empty in files before version 7.
+    usual_std : tuple of float, one per linear predictor
+        Standard error that nearly all rows of training are below. Empty in files before version 8.
     """
 
     mains: tuple[Floats, ...]
@@ -88,6 +90,7 @@ class Band:
     row_shifts: tuple[Floats, ...] = ()
     product_means: tuple[Floats, ...] = ()
     random_effects: tuple[Mapping[int, Floats], ...] = ()
+    usual_std: tuple[float, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes, lines: Sequence[Mapping[int, Beyond]] = ()) -> Floats:

@@ -109,8 +109,8 @@ class Layout:
             self.factor(theta, j)[:] = _solved(factors.to_basis, factors_of(unloaded.coef[j]))
         return theta
 
-    def free(self, left_out: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Whether each coefficient is free: not those of factors in which a column has no function.
+    def estimated(self, left_out: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Whether each coefficient is estimated: those of factors in which a column has no function stay zero.
 
         Parameters
         ----------
@@ -132,21 +132,21 @@ class Layout:
             self.factor(out, j)[:] = factor.adjoint(slopes[rows])
         return out
 
-    def smoothing_parameters(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
+    def smoothing_parameters(self, by_order: Mapping[int, Floats], ridge: float = 0.0) -> Floats:
         """Penalty of each squared coefficient.
 
         Parameters
         ----------
         by_order : dict of order to array of shape (columns,)
-        free : float
-            Of the coefficients of factors without a penalty, such as their linear parts.
+        ridge : float
+            Of the coefficients of factors in the null space of the penalty, such as lines.
         """
         out = np.zeros(self.size)
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):
             self.main(out, j)[:] = by_order[1][j] * main.penalty
-            for order, part in self.orders.factor_slices.items():
+            for order, columns in self.orders.factor_slices.items():
                 penalty = by_order[order][j] * factor.penalty
-                self.factor(out, j)[:, part] = np.where(penalty > 0.0, penalty, free)[:, np.newaxis]
+                self.factor(out, j)[:, columns] = np.where(penalty > 0.0, penalty, ridge)[:, np.newaxis]
         return out
 
 

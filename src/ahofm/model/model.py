@@ -21,6 +21,7 @@ from ahofm.kernels import Curves, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
+from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
 from ahofm.model.shares import variances
@@ -84,6 +85,8 @@ class Model:
     variance_components : dict of column name to float
         Variance of the levels' effects (a random effect) on the scale of the first linear predictor, for columns of
         levels where it was estimated.
+    error_quantiles : ErrorQuantiles or None
+        How large errors of new rows are, from validation rows; None: there were none, or too few.
     repeated : RepeatedRows or None
         Effects of rows that are copies of training rows, where many repeat and these predict validation rows better.
     """
@@ -106,6 +109,7 @@ class Model:
     variance_model: VarianceModel | None = None
     edits: tuple[Edit, ...] = ()
     variance_components: Mapping[str, float] = field(default_factory=dict)
+    error_quantiles: ErrorQuantiles | None = None
     repeated: RepeatedRows | None = None
 
     def __post_init__(self) -> None:

@@ -83,8 +83,8 @@ class ClassFit:
         loadings, squares = np.zeros((0, rows.n_classes)), np.zeros(0)
         if factors is not None:
             loadings, squares = factors.loadings, rows.weight @ factors.terms**2 / rows.total
-            for order, part in factors.slices.items():
-                lam[order] = np.array([column.lam[0, part.start] for column in factors.columns])
+            for order, which in factors.slices.items():
+                lam[order] = np.array([column.lam[0, which.start] for column in factors.columns])
         return cls(
             ranks,
             state.mains.coef[0].copy(),
@@ -104,7 +104,7 @@ class ClassFit:
         coef = [np.column_stack([main[:, k], curves]) for main, curves in zip(self.mains, self.curves, strict=True)]
         pairs = zip(self.main_centrings, self.centrings, strict=True)
         centring = [np.concatenate([main[[k]], curves]) for main, curves in pairs]
-        loadings = {order: self.loadings[part, k].copy() for order, part in orders.factor_slices.items()}
+        loadings = {order: self.loadings[which, k].copy() for order, which in orders.factor_slices.items()}
         return Predictor(float(self.intercepts[k]), tuple(coef), tuple(centring), loadings)
 
 

@@ -28,7 +28,7 @@ from ahofm.training.factor_groups import factor_groups
 from ahofm.training.members import copies_of, interactions_choice, on_validation_rows, rank_choice
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
-from ahofm.training.splits import given_parts
+from ahofm.training.splits import given_splits
 from ahofm.training.validation import gain_of
 from ahofm.tuning import LEAST_VARIANCE
 from ahofm.tuning.classes import FEWEST_CLASS_ROWS, FIXED_STARTS, LEARNED_STARTS
@@ -128,13 +128,13 @@ def fit_classes(
     }
     found = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
-        parts = None if data.rows.roles is None else given_parts(data.rows, settings.seed, dispersed=False)
-        found = search(problems.by_scale, candidates, settings.seed, runner, parts, data.rows.groups)
+        splits = None if data.rows.roles is None else given_splits(data.rows, settings.seed, dispersed=False)
+        found = search(problems.by_scale, candidates, settings.seed, runner, splits, data.rows.groups)
     mixes = _mixes(found, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
     if not runner.stopped():
         fits |= _members(problems, designs, states, mixes, settings, runner)
-    mixes = {order: [part for part in mix if part[1].name in fits] for order, mix in mixes.items()}
+    mixes = {order: [member for member in mix if member[1].name in fits] for order, mix in mixes.items()}
     first = next(candidate for candidate in candidates if candidate.name in fits)
     mixes = {order: mix or [(1.0, first)] for order, mix in mixes.items()}
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
@@ -154,9 +154,13 @@ def _mixes(
         return mixes
     if stopped:
         return {order: [] for order in orders}
-    ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # no validation rows: the robust scale
-    learned = [one for one in ranked if one.curve_settings is None or one.curve_settings.learned]
-    return {order: [(1.0, [one for one in learned if one.order <= order][-1])] for order in orders}
+    ranked = [
+        candidate for candidate in candidates if candidate.ranked == candidates[-1].ranked
+    ]  # no validation rows: the robust scale
+    learned = [
+        candidate for candidate in ranked if candidate.curve_settings is None or candidate.curve_settings.learned
+    ]
+    return {order: [(1.0, [candidate for candidate in learned if candidate.order <= order][-1])] for order in orders}
 
 
 def _members(
@@ -169,11 +173,25 @@ def _members(
 ) -> dict[str, list[ClassFit]]:
     """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
     top = mixes[max(mixes)]
-    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.curve_settings is not None}
-    copies = _starts_of(wanted, {one.name: weight for weight, one in top}, settings)
+    wanted = {
+        candidate.name: candidate
+        for mix in mixes.values()
+        for _, candidate in mix
+        if candidate.curve_settings is not None
+    }
+    copies = _starts_of(wanted, {candidate.name: weight for weight, candidate in top}, settings)
     jobs = [
-        (name, _member(problems.by_scale[one.ranked], designs[one.ranked], states[one.ranked], one, (settings.seed, k)))
-        for name, one in wanted.items()
+        (
+            name,
+            _member(
+                problems.by_scale[candidate.ranked],
+                designs[candidate.ranked],
+                states[candidate.ranked],
+                candidate,
+                (settings.seed, k),
+            ),
+        )
+        for name, candidate in wanted.items()
         for k in range(copies[name])
     ]
     done = runner.run_jobs([job for _, job in jobs], 1.0, "class member", ClassFit)
@@ -188,7 +206,7 @@ def _starts_of(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], s
     """Number of random starts per candidate; one for candidates that only lower orders use."""
     if settings.n_members != "auto" or settings.effort == "fast":
         return copies_of(list(wanted), top, 1 if settings.n_members == "auto" else int(settings.n_members))
-    return {name: _default_starts(one) if name in top else 1 for name, one in wanted.items()}
+    return {name: _default_starts(candidate) if name in top else 1 for name, candidate in wanted.items()}
 
 
 def _default_starts(candidate: ClassCandidate) -> int:
@@ -231,7 +249,11 @@ def _model(
     units = Units.unchanged(data.family.n_eta)
 
     def at(order: int) -> list[tuple[float, ClassFit]]:
-        return [(weight / len(fits[one.name]), fit) for weight, one in mixes[order] for fit in fits[one.name]]
+        return [
+            (weight / len(fits[candidate.name]), fit)
+            for weight, candidate in mixes[order]
+            for fit in fits[candidate.name]
+        ]
 
     def mean(order: int) -> tuple[Predictor, ...]:
         return mixture([_part(*member) for member in at(order)], books, problems.columns, constants, units)
@@ -265,7 +287,7 @@ def _model(
 def _part(weight: float, fit: ClassFit) -> MixturePart:
     """A fit in a weighted mean, without factors whose terms move no linear predictor."""
     alive = weight**2 * fit.squares * (fit.loadings**2).max(axis=1, initial=0.0) > LEAST_VARIANCE
-    kept = {order: alive[part] for order, part in Orders(fit.ranks).factor_slices.items()}
+    kept = {order: alive[which] for order, which in Orders(fit.ranks).factor_slices.items()}
     return MixturePart(weight, [fit.linear_predictor(k) for k in range(len(fit.intercepts))], kept)
 
 
@@ -274,15 +296,15 @@ def _interactions(mix: Mix, found: Search | None) -> Choice:
     why = "given"
     if found is not None:
         why = on_validation_rows("mean losses", found.rows.n_rows, found.losses.items())
-    return interactions_choice([(weight, one.name) for weight, one in mix], why)
+    return interactions_choice([(weight, candidate.name) for weight, candidate in mix], why)
 
 
 def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
     """Number of factors per order, as text."""
     ranks = [
-        (f"{len(fits[one.name])} x ", rank, order)
-        for _, one in mix
-        if one.curve_settings is not None
-        for order, rank in one.curve_settings.ranks.items()
+        (f"{len(fits[candidate.name])} x ", rank, order)
+        for _, candidate in mix
+        if candidate.curve_settings is not None
+        for order, rank in candidate.curve_settings.ranks.items()
     ]
     return rank_choice(ranks, "of the starts of each candidate, before factors were dropped")

@@ -84,8 +84,8 @@ class SharedFactors:
         self._left_out = None if groups is None else groups.all_left_out(ranks)
         self._columns, self._coded = columns, coded
         self.columns: list[SharedColumn] = []
-        for j, (column, given) in enumerate(zip(columns, starts, strict=True)):
-            start = given if self._left_out is None else np.where(self._left_out[j], 0.0, given)
+        for j, (column, start_values) in enumerate(zip(columns, starts, strict=True)):
+            start = start_values if self._left_out is None else np.where(self._left_out[j], 0.0, start_values)
             values = np.vstack([start, np.zeros((1, start.shape[1]))])
             lam = np.tile(column.priors.factors.initial_lam(1.0 / len(columns))[:, np.newaxis], start.shape[1])
             self.columns.append(SharedColumn(values, np.zeros_like(values), lam))
@@ -110,7 +110,7 @@ class SharedFactors:
         """Terms from scratch, against rounding."""
         curves = [column.values[coded.codes] for column, coded in zip(self.columns, self._coded, strict=True)]
         self.polynomials = {
-            order: Polynomials(order, [curve[:, part] for curve in curves]) for order, part in self.slices.items()
+            order: Polynomials(order, [curve[:, which] for curve in curves]) for order, which in self.slices.items()
         }
         if self.tempering:
             self.temper(self.tempering)
@@ -119,10 +119,12 @@ class SharedFactors:
         """Use the variances of partners in pairs and triples, multiplied by the tempering, from now on."""
         self.tempering = tempering
         for order in self._uncertain_orders:
-            part, polynomials = self.slices[order], self.polynomials[order]
+            which, polynomials = self.slices[order], self.polynomials[order]
             variances = Variances.none(order, polynomials.terms.shape)
             for column, coded in zip(self.columns, self._coded, strict=True):
-                variances.change(tempering * column.variance[coded.codes, part], column.values[coded.codes, part], 1.0)
+                variances.change(
+                    tempering * column.variance[coded.codes, which], column.values[coded.codes, which], 1.0
+                )
             polynomials.variances = variances
 
     @property
@@ -149,8 +151,8 @@ class SharedFactors:
         """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
         column, coded, class_column = self.columns[j], self._coded[j], self._columns[j]
         curve, variance = column.values[coded.codes], column.variance[coded.codes]
-        rest = {order: self.polynomials[order].without(curve[:, part]) for order, part in self.slices.items()}
-        slopes = np.hstack([parts[-1] for parts in rest.values()])
+        others = {order: self.polynomials[order].without(curve[:, which]) for order, which in self.slices.items()}
+        slopes = np.hstack([others_e[-1] for others_e in others.values()])
         products = self.loadings @ self.loadings.T
         weighted_response = working.slope.T @ self.loadings.T + working.weight[:, np.newaxis] * (
             (slopes * curve) @ products
@@ -158,10 +160,10 @@ class SharedFactors:
         gram, rhs = coded.block_sums(slopes, working.weight, weighted_response)
         gram *= products
         for order in self._uncertain_orders:
-            part = self.slices[order]
-            added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), working.weight)
-            np.einsum("bff->bf", gram)[:, part] += coded.sums(added)
-            rhs[:, part] -= coded.sums(less)
+            which = self.slices[order]
+            added, less = self._uncertain(order, others[order], curve, variance, np.diag(products), working.weight)
+            np.einsum("bff->bf", gram)[:, which] += coded.sums(added)
+            rhs[:, which] -= coded.sums(less)
         if self._left_out is not None:
             gram, rhs = decoupled(gram, rhs, self._left_out[j])
         solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, learn=learn)
@@ -180,24 +182,24 @@ class SharedFactors:
         self.columns[j] = SharedColumn(values, new_variance, lam, solved)
         new = values[coded.codes]
         difference = new - curve
-        for order, part in self.slices.items():
-            self.polynomials[order].change(rest[order], difference[:, part])
+        for order, which in self.slices.items():
+            self.polynomials[order].change(others[order], difference[:, which])
         for order in self._uncertain_orders:
-            variances, part = self.polynomials[order].variances, self.slices[order]
+            variances, which = self.polynomials[order].variances, self.slices[order]
             assert variances is not None
-            variances.change(self.tempering * variance[:, part], curve[:, part], -1.0)
-            variances.change(self.tempering * new_variance[coded.codes, part], new[:, part], 1.0)
+            variances.change(self.tempering * variance[:, which], curve[:, which], -1.0)
+            variances.change(self.tempering * new_variance[coded.codes, which], new[:, which], 1.0)
         return np.asarray(self.loadings.T @ (slopes * difference).T)
 
     def _uncertain(
-        self, order: int, rest: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
+        self, order: int, others: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
         """Per row and factor: addition to the diagonal of gram, and subtraction from rhs, by variances of partners."""
-        part, polynomials, slopes = self.slices[order], self.polynomials[order], rest[-1]
-        curve, column_variance = curve[:, part], self.tempering * variance[:, part]
-        loading_part = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
-        total = squares[part] + loading_part
-        slope_variance, covariance = polynomials.slope_variances(rest, column_variance, curve)
+        which, polynomials, slopes = self.slices[order], self.polynomials[order], others[-1]
+        curve, column_variance = curve[:, which], self.tempering * variance[:, which]
+        loading_part = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[which]
+        total = squares[which] + loading_part
+        slope_variance, covariance = polynomials.slope_variances(others, column_variance, curve)
         without = polynomials.terms - curve * slopes
         row_weight = weight[:, np.newaxis]
         added = row_weight * (slope_variance * total + slopes**2 * loading_part)

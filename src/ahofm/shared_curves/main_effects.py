@@ -7,18 +7,19 @@ smoothing parameters of a column are the same in all classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from ahofm.backends.design import weighted_gram
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior
 from ahofm.priors.fellner_schall import learned, updated
 from ahofm.shared_curves.class_rows import ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
-from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
+from ahofm.tuning import MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
 from ahofm.tuning.classes import CLASS_MAIN_LAM, LARGEST_CLASS_LAM, SMALLEST_CLASS_LAM
 
 
@@ -68,15 +69,6 @@ class JointDesign:
             np.concatenate(weight),
         )
 
-    def gram(self, weight: Floats) -> Floats:
-        """``Z' W Z``, in pieces: a weighted copy of the design would double the memory."""
-        total = np.zeros((self.matrix.shape[1],) * 2)
-        for start in range(0, len(weight), GRAM_ROWS):
-            chunk = slice(start, start + GRAM_ROWS)
-            rows = self.matrix[chunk]
-            total += (rows * weight[chunk, np.newaxis]).T @ rows
-        return total
-
     @property
     def n_groups(self) -> int:
         """Smoothing parameters."""
@@ -120,7 +112,7 @@ class ClassMains:
 
     def smooth_step(self, design: JointDesign, working: ClassWorkingResponse, *, learn: bool) -> Floats:
         """Solve for intercepts and smooth main effects; the change of linear predictors, (K, n)."""
-        gram = design.gram(working.weight)
+        gram = weighted_gram(design.matrix, working.weight)
         penalty = np.where(design.group >= 0, self.lam[design.group] if len(self.lam) else 0.0, 0.0) * design.weight
         matrix = gram + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(gram) / len(gram)
@@ -166,7 +158,7 @@ class ClassMains:
         if learn:
             estimated = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
             fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
-            lam = learned(prior, _with_edf(solved, fraction * estimated.edf), lam, [n_classes])
+            lam = learned(prior, replace(solved, edf=fraction * estimated.edf), lam, [n_classes])
         self.posteriors[j], self.column_lam[j] = solved, lam
         change = np.vstack([solved.mean - values, np.zeros((1, n_classes))])
         return np.ascontiguousarray(change[coded.codes].T)
@@ -181,17 +173,9 @@ class ClassMains:
 
 def _zero_sum(posterior: FunctionPosterior) -> FunctionPosterior:
     """Functions of all classes with sum zero at every code."""
-    parts = [None if part is None else part - part.mean(axis=1, keepdims=True) for part in _means(posterior)]
-    mean, smooth, per_code = parts
-    assert mean is not None
-    return FunctionPosterior(mean, posterior.variance, smooth, per_code, posterior.edf, posterior.quadratic_form)
-
-
-def _means(posterior: FunctionPosterior) -> tuple[Floats, Floats | None, Floats | None]:
-    return posterior.mean, posterior.smooth, posterior.per_code
-
-
-def _with_edf(posterior: FunctionPosterior, edf: Floats) -> FunctionPosterior:
-    return FunctionPosterior(
-        posterior.mean, posterior.variance, posterior.smooth, posterior.per_code, edf, posterior.quadratic_form
+    mean = posterior.mean - posterior.mean.mean(axis=1, keepdims=True)
+    smooth, per_code = (
+        None if coef is None else coef - coef.mean(axis=1, keepdims=True)
+        for coef in (posterior.smooth, posterior.per_code)
     )
+    return replace(posterior, mean=mean, smooth=smooth, per_code=per_code)

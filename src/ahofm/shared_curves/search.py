@@ -22,7 +22,7 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, fit_factors, main_effects_job
 from ahofm.training.runner import Job, Report, Runner
-from ahofm.training.validation import Split, class_parts, mean_and_error
+from ahofm.training.validation import Split, class_splits, mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
     EQUAL_CLASS_WEIGHTS_ROWS,
@@ -80,9 +80,9 @@ class Search:
 
     def row_losses(self, weights: Sequence[tuple[float, ClassCandidate]]) -> Floats:
         """Losses (rows,) of a weighted mean."""
-        by_name = {part.candidate.name: part.eta for part in self.judged}
+        by_name = {judged.candidate.name: judged.eta for judged in self.judged}
         constant = (1.0 - sum(weight for weight, _ in weights)) * self.rows.constants()[:, np.newaxis]
-        eta = constant + sum((weight * by_name[one.name] for weight, one in weights), np.zeros((1, 1)))
+        eta = constant + sum((weight * by_name[candidate.name] for weight, candidate in weights), np.zeros((1, 1)))
         return -self.rows.log_likelihoods(np.broadcast_to(eta, (self.rows.n_classes, self.rows.n_rows)))[0]
 
 
@@ -91,7 +91,7 @@ def search(
     candidates: Sequence[ClassCandidate],
     seed: int,
     runner: Runner,
-    parts: Sequence[Split] | None = None,
+    splits: Sequence[Split] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> Search | None:
     """Cross-validate the candidates; None if the fit is to stop.
@@ -103,22 +103,22 @@ def search(
     candidates : sequence of ClassCandidate
     seed : int
     runner : Runner
-    parts : sequence of Split, optional
+    splits : sequence of Split, optional
         Rows to fit and validation rows; at random by default.
     groups : array of shape (n,), optional
         Rows that go together.
     """
     rows = next(iter(problems.values())).rows
-    parts = class_parts(rows.y, seed) if parts is None else parts
-    unseen = np.concatenate([rest for _, rest in parts])
+    splits = class_splits(rows.y, seed) if splits is None else splits
+    unseen = np.concatenate([validation for _, validation in splits])
     found = Search(rows.take(unseen), groups=None if groups is None else groups[unseen])
-    race = _race(problems, candidates, parts[0], seed, runner, groups)
+    race = _race(problems, candidates, splits[0], seed, runner, groups)
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
     found.losses, racing = race.means(), race.left()
     scales = sorted({one.ranked for one in racing})
-    folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
+    folds = fit_folds(problems, scales, splits[1:], [(seed, number) for number in range(1, len(splits))], runner)
     others = None if folds is None else paths_of(folds, racing, runner)
     if others is None:
         return None
@@ -191,15 +191,15 @@ class Race:
 def _race(
     problems: Mapping[bool, ClassProblem],
     candidates: Sequence[ClassCandidate],
-    part: Split,
+    split: Split,
     seed: int,
     runner: Runner,
     groups: NDArray[np.intp] | None,
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
-    weight = next(iter(problems.values())).rows.weight[part[1]]
-    race = Race(weight, None if groups is None else groups[part[1]])
-    folds = fit_folds(problems, sorted(problems), [part], [(seed, 0)], runner)
+    weight = next(iter(problems.values())).rows.weight[split[1]]
+    race = Race(weight, None if groups is None else groups[split[1]])
+    folds = fit_folds(problems, sorted(problems), [split], [(seed, 0)], runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
         admitted = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
         paths = None if folds is None else paths_of(folds, admitted, runner)
@@ -267,26 +267,26 @@ class Fold:
 def fit_folds(
     problems: Mapping[bool, ClassProblem],
     scales: Sequence[bool],
-    parts: Sequence[Split],
+    splits: Sequence[Split],
     seeds: Sequence[tuple[int, int]],
     runner: Runner,
 ) -> list[Fold] | None:
     """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
-    fold_problems = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in parts]
+    fold_problems = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in splits]
     designs = [
         {ranked: JointDesign.of(fold[ranked].columns, fold[ranked].coded) for ranked in scales}
         for fold in fold_problems
     ]
-    fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in parts]
+    fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in splits]
     pairs = zip(fold_problems, designs, strict=True)
     jobs = [main_effects_job(fold_problem[k], by_scale[k]) for fold_problem, by_scale in pairs for k in scales]
     mains = runner.run_jobs(jobs, float(np.mean(fractions)) if fractions else 0.0)
     if runner.stopped():
         return None
     found = []
-    for at, (_, rest) in enumerate(parts):
+    for at, (_, validation_rows) in enumerate(splits):
         states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
-        validation = {ranked: problems[ranked].take(rest) for ranked in scales}
+        validation = {ranked: problems[ranked].take(validation_rows) for ranked in scales}
         found.append(Fold(fold_problems[at], designs[at], states, validation, seeds[at], fractions[at]))
     return found
 

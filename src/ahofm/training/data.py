@@ -243,7 +243,7 @@ def prepare(
         table, codes, rows = merged_rows(table, codes, rows, columns)
     filled, inner, units = _standardised(family, rows if raw_sample is None else rows.take(raw_sample))
     rows = _inner(rows, units)
-    source, executor = ArraySource(codes, rows.y, _unless_ones(rows.weight), rows.offset), ThreadExecutor(n_threads)
+    source, executor = array_source(codes, rows.y, rows.weight, rows.offset), ThreadExecutor(n_threads)
     total = float(rows.weight.sum())
     if raw_sample is not None:
         table, codes, rows = table.take(raw_sample), codes.take(raw_sample), rows.take(raw_sample)
@@ -324,8 +324,9 @@ def _inner(rows: Rows, units: Units) -> Rows:
     return replace(rows, y=units.of_target(rows.y), offset=offset)
 
 
-def _unless_ones(weight: Floats) -> Floats | None:
-    return None if (weight == 1.0).all() else weight
+def array_source(codes: Codes, y: Floats, weight: Floats, offset: Floats | None) -> ArraySource:
+    """Rows in memory; without weights where all are one."""
+    return ArraySource(codes, y, None if (weight == 1.0).all() else weight, offset)
 
 
 def _check_targets(source: Source, executor: Executor, family: Family) -> None:

@@ -24,10 +24,10 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, v
 from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.variance import variance_components, variance_model
+from ahofm.fit.stacking.variance import Noise, noise_of, validated_family, variance_components
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
-from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace, VarianceModel
+from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
@@ -114,14 +114,15 @@ def stacked_fit(
     trace = _trace(problem, members, runner, {"search": searched - begun, "fit": time.perf_counter() - searched})
     mixed = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    uneven = None
+    noise = Noise()
     with runner.interruptible():
-        uneven = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
+        noise = _noise(problem, validation, deadline) if runner.reason is None else noise
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
 
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
-        found = replace(found, gains=gains, validated=score, variance_model=uneven)
+        found = replace(found, family=validated_family(found.family, scores))
+        found = noise.added_to(replace(found, gains=gains, validated=score))
         return found if scores is None else with_repeated_rows(found, data, settings, scores.rows, scores.best())
 
     with runner.interruptible():
@@ -130,13 +131,10 @@ def stacked_fit(
     return model(replace(trace, reason=Reason.INTERRUPTED)), scores
 
 
-def _variance_model(
-    problem: TrainingProblem, scores: Scores | None, settings: Settings, deadline: Deadline
-) -> VarianceModel | None:
+def _noise(problem: TrainingProblem, validation: CrossValidation, deadline: Deadline) -> Noise:
     """From errors on validation rows; its fit is none of those that the trace records."""
-    if scores is None:
-        return None
-    return variance_model(problem, scores, StagedRunner(settings.n_threads, problem.data.n_rows, (), deadline=deadline))
+    runner = StagedRunner(problem.settings.n_threads, problem.data.n_rows, (), deadline=deadline)
+    return noise_of(problem, validation.scores, validation.n_fitted, runner)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -277,9 +275,9 @@ def merge(
     books = data.encoder.codebooks
     constants = problem.response.constants
     models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
-    lower = tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True))
+    lower = tuple(Lower(order, predictors) for order, predictors in zip(orders[:-1], models[:-1], strict=True))
     last = at_order(orders[-1])
-    best = max(last, key=lambda part: part[0])[1][0]
+    best = max(last, key=lambda predictors: predictors[0])[1][0]
     dispersion = sum(weight * fit[0].dispersion for weight, fit in last) / sum(weight for weight, _ in last)
     model = Model(
         data.encoder,
@@ -358,7 +356,7 @@ def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, o
 
 
 def merged(
-    parts: Sequence[tuple[float, Fit]],
+    members: Sequence[tuple[float, Fit]],
     books: Sequence[Codebook],
     columns: Sequence[int],
     units: Units,
@@ -370,7 +368,7 @@ def merged(
     """
     masses = [books[j].distribution for j in columns]
     found = []
-    for weight, fit in parts:
+    for weight, fit in members:
         kept = {
             order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
             for order in fit[0].orders

@@ -28,7 +28,7 @@ from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import FactorGroups, factor_groups
 from ahofm.training.settings import Settings
-from ahofm.training.splits import given_parts
+from ahofm.training.splits import given_splits
 from ahofm.training.validation import validation_split
 from ahofm.tuning import (
     BEST_FOLDS,
@@ -300,12 +300,12 @@ class Plan:
             options = {"dispersed": dispersed, "rare": response.rare}
             if problem.data.rows.roles is None:
                 count = fold_count(settings)
-                parts = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
+                splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
             else:
-                parts = given_parts(problem.data.rows, settings.seed, **options)
+                splits = given_splits(problem.data.rows, settings.seed, **options)
             search = [
                 job(len(rows), shorter[candidate.product], candidate.ranks(ranks))
-                for rows, _ in parts
+                for rows, _ in splits
                 for candidate in candidates
             ]
         subsampled = uses_subsample(settings, n_rows)

@@ -51,6 +51,8 @@ class Scores:
         Validation rows that go together, in standard errors.
     rows : array of shape (rows,), optional
         Numbers of the validation rows among all rows.
+    dispersions : array of shape (rows, candidates, orders), optional
+        Dispersion of the fit that predicts a row.
     """
 
     orders: tuple[int, ...]
@@ -59,6 +61,7 @@ class Scores:
     fitted: tuple[tuple[int, ...], ...] | None = None
     groups: NDArray[np.intp] | None = None
     rows: NDArray[np.int64] | None = None
+    dispersions: Floats | None = None
 
     def losses(self) -> Floats:
         """Mean losses minus their lower bound, (candidates, orders)."""
@@ -134,10 +137,20 @@ class Scores:
         """Linear predictors by the weights at the highest order, (rows, K)."""
         return self._mean(self.stacking_weights(max(self.orders)))
 
+    def best_dispersion(self) -> Floats:
+        """Weighted means of the dispersions of the fits in ``best``, (rows,)."""
+        assert self.dispersions is not None
+        weights = self.stacking_weights(max(self.orders))
+        parts = (
+            weight * self.dispersions[:, candidate, self.orders.index(order)]
+            for (candidate, order), weight in weights.items()
+        )
+        return np.asarray(sum(parts) / sum(weights.values()))
+
     def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
-        rest = (1.0 - sum(weights.values())) * self.response.constants
+        constant = (1.0 - sum(weights.values())) * self.response.constants
         return np.asarray(
-            rest + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
+            constant + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
         )
 
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
@@ -232,8 +245,8 @@ def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, S
     for order, by_member in weights.items():
         moved: dict[tuple[int, int], float] = {}
         for (candidate, below), weight in by_member.items():
-            place = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
-            moved[place] = moved.get(place, 0.0) + weight
+            member = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
+            moved[member] = moved.get(member, 0.0) + weight
         found[order] = moved
     return found
 
@@ -285,4 +298,4 @@ def predict_at(
     fit: Fit, books: Sequence[Codebook], places: Sequence[NDArray[Any]], backend: Backend | None = None
 ) -> Floats:
     """Linear predictors (n, K) at values whose positions in the codebooks are known."""
-    return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
+    return (backend or backend_of()).curves(tuple(result.predictor.curves(books) for result in fit)).eta(places, 1)

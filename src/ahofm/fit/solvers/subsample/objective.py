@@ -179,9 +179,9 @@ def blocks_of_smooth_main(
     found = additive.column(j)
     if found is None:
         return []
-    coordinates, places = found
-    lam = posterior.smooth.lam[additive.lam_indices(places)][:, np.newaxis]
-    coef = Coefficients(posterior.smooth.coef[places, np.newaxis], None)
+    coordinates, indices = found
+    lam = posterior.smooth.lam[additive.lam_indices(indices)][:, np.newaxis]
+    coef = Coefficients(posterior.smooth.coef[indices, np.newaxis], None)
     zeros = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
     mass, main = posterior.blocks[j].column.mass, slice(0, 1)

@@ -38,7 +38,8 @@ from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
 from ahofm.orders import Orders
 from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
-from ahofm.rows import ArraySource, ThreadExecutor, selected
+from ahofm.rows import ThreadExecutor, selected
+from ahofm.training.data import array_source
 from ahofm.training.runner import Runner, Saved
 from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
@@ -232,7 +233,7 @@ def refined_fits(
 
 
 def _refined_stage(
-    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, stage_name: str
 ) -> list[Posterior]:
     """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
     last = at == len(staged.posteriors) - 1
@@ -250,7 +251,7 @@ def _refined_stage(
         most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
-        name=f"{place} on its way",
+        name=f"{stage_name} on its way",
     )
 
 
@@ -273,8 +274,7 @@ def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
 def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
     """Rows of the sample, and their losses."""
     response = sample.response
-    weight = None if (response.weight == 1.0).all() else response.weight
-    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    source = array_source(sample.codes, response.y, response.weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
     rows = staged.backend.load(source, executor, _precision(response.n_rows))
     return LossRows(rows, staged.response.family, response.total)

@@ -83,11 +83,11 @@ class Posterior:
         for (coef, centring), (smooth, constant) in zip(columns, mains, strict=True):
             coef[:, MAIN] += smooth
             centring[MAIN] += constant
-        given = orders, self.intercept, [coef for coef, _ in columns], [centring for _, centring in columns]
-        predictor = Predictor.of(*given)
+        arguments = orders, self.intercept, [coef for coef, _ in columns], [centring for _, centring in columns]
+        predictor = Predictor.of(*arguments)
         if PRODUCT in orders:
             means = np.array([block.constants for block in self.blocks])
-            predictor = Predictor.of_products(*given, self.loadings, means)
+            predictor = Predictor.of_products(*arguments, self.loadings, means)
         return StageResult(
             predictor,
             dispersion,

@@ -304,8 +304,8 @@ class StagedFit:
             )
             return
         spectrum = partial(self._spectrum, first=len(self.fits) == 1)
-        given = self._state, self.columns, order, self.ranks[order], self.rng, spectrum
-        add_factors(*given, surfaces=self.surfaces, groups=self.groups)
+        arguments = self._state, self.columns, order, self.ranks[order], self.rng, spectrum
+        add_factors(*arguments, surfaces=self.surfaces, groups=self.groups)
 
     def _spectrum(self, k: int, group: ColumnGroup, first: bool) -> Spectrum:
         """Of the residual's covariance with products of functions; that of main effects is made once for all fits."""
