@@ -59,7 +59,16 @@ MEANINGS = {
     "share": ("variance", {"Factors", "Summary", "TopInteractions", "variance_shares", "SharesDisplay"}),
     "level": (
         "confidence or quantile",
-        {"Effect", "effect", "difference", "derivative", "predict_interval", "Band.reach", "Quantile"},
+        {
+            "Effect",
+            "effect",
+            "difference",
+            "derivative",
+            "predict_interval",
+            "Band.reach",
+            "ErrorQuantiles",
+            "Quantile",
+        },
     ),
     "spread": ("none", set()),
     "freedom": ("degrees of freedom", {"degrees_of_freedom"}),

@@ -188,3 +188,19 @@ def test_several_classes_are_forecast_by_sweeps_of_their_candidates():
     assert 0.01 < found.seconds < 60.0
     assert set(found.parts) == {"learn", "search", "fit"}
     assert found.memory > 1e6
+
+
+def test_splits_and_groups_are_in_the_plan(monkeypatch):
+    (X, y), seen = draw(300), []
+    make = Plan.of.__func__
+    monkeypatch.setattr(Plan, "of", classmethod(lambda cls, *given: seen.append(make(cls, *given)) or seen[-1]))
+
+    def sizes(cv=None, groups=None):
+        AHOFMRegressor(order=2, rank=2, cv=cv).forecast(X, y, groups=groups)
+        return sorted({job.n_rows for job in seen[-1].search}), len(seen[-1].search)
+
+    ordinary, count = sizes()
+    assert ordinary == [200]
+    assert sizes(cv=5) == ([240], 5 * count // 3)
+    assert sizes(cv=[(np.arange(100), np.arange(100, 300))]) == ([100], count // 3)
+    assert sizes(groups=np.repeat([0, 1, 1, 1], 75)) == ([75, 225], 2 * count // 3)

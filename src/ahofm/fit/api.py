@@ -102,7 +102,7 @@ def fit_model(
     else:
         splits = None if isinstance(cv, int) else cv
         table, rows = counted_rows(read_table(X), y, weight, offset, family, groups=groups, splits=splits)
-        rows = _with_roles(rows, cv if isinstance(cv, int) else None, family, settings)
+        rows = in_folds(rows, cv if isinstance(cv, int) else None, family, settings)
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
@@ -140,7 +140,7 @@ def fit_model(
     )
 
 
-def _with_roles(rows: Rows, n_folds: int | None, family: Family, settings: Settings) -> Rows:
+def in_folds(rows: Rows, n_folds: int | None, family: Family, settings: Settings) -> Rows:
     """With folds by groups, or of a given number, for fits that have validation rows."""
     if settings.solver != "adam" and not estimates_smoothing(settings):
         return rows

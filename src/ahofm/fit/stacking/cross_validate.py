@@ -171,7 +171,7 @@ class _Race:
     ) -> None:
         """Start without fits; ``response`` and ``groups`` are those of the validation rows."""
         self._problem, self._response, self._runner, self._groups = problem, response, runner, groups
-        self._parts = splits
+        self._splits = splits
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
@@ -211,15 +211,15 @@ class _Race:
         weights of ``problem``.
         """
         orders, found = self.scores.orders, []
-        for part, (rows, rest) in enumerate(self._parts):
+        for number_of_split, (rows, validation) in enumerate(self._splits):
             by_candidate = []
-            for number, parts in enumerate(self._staged_fits):
-                own, fits = parts[part].orders, parts[part].fits
+            for number, staged_fits in enumerate(self._staged_fits):
+                fitted, fits = staged_fits[number_of_split].orders, staged_fits[number_of_split].fits
                 if number >= n_unweighted:
                     fits = with_original_weights(fits, precise.take(rows), problem.take(rows))
-                last = [min(sum(d <= order for d in own), len(fits)) - 1 for order in orders]
+                last = [min(sum(d <= order for d in fitted), len(fits)) - 1 for order in orders]
                 by_candidate.append([fits[at][0].dispersion for at in last])
-            found.append(np.broadcast_to(by_candidate, (len(rest), *np.shape(by_candidate))))
+            found.append(np.broadcast_to(by_candidate, (len(validation), *np.shape(by_candidate))))
         return np.concatenate(found)
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
@@ -330,7 +330,7 @@ def _with_validated_scale(response: Response, predicted: Floats) -> Response:
     learned = [
         family.learned(response.y, response.shifted(each[:, :, k]), response.weight) for k in range(each.shape[2])
     ]
-    return replace(response, family=min(learned, key=lambda own: own.scale or 0.0))
+    return replace(response, family=min(learned, key=lambda one: one.scale or 0.0))
 
 
 def weighted(

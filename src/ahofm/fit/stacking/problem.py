@@ -281,8 +281,17 @@ class Plan:
     n_rows: int
 
     @classmethod
-    def of(cls, problem: TrainingProblem, candidates: Sequence[Candidate], n_rows: int) -> Plan:
-        """For ``n_rows`` rows like those of ``problem``."""
+    def of(
+        cls,
+        problem: TrainingProblem,
+        candidates: Sequence[Candidate],
+        n_rows: int,
+        fitted_rows: Sequence[int] | None = None,
+    ) -> Plan:
+        """For ``n_rows`` rows like those of ``problem``.
+
+        ``fitted_rows`` are numbers of rows of each fit of the search, where splits are given.
+        """
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
@@ -298,14 +307,17 @@ class Plan:
                 for product in (False, True)
             }
             options = {"dispersed": dispersed, "rare": response.rare}
-            if problem.data.rows.roles is None:
+            if fitted_rows is not None:
+                sizes = list(fitted_rows)
+            elif problem.data.rows.roles is None:
                 count = fold_count(settings)
                 splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
+                sizes = [len(fitted) for fitted, _ in splits]
             else:
-                splits = given_splits(problem.data.rows, settings.seed, **options)
+                sizes = [len(fitted) for fitted, _ in given_splits(problem.data.rows, settings.seed, **options)]
             search = [
-                job(len(rows), shorter[candidate.product], candidate.ranks(ranks))
-                for rows, _ in splits
+                job(size, shorter[candidate.product], candidate.ranks(ranks))
+                for size in sizes
                 for candidate in candidates
             ]
         subsampled = uses_subsample(settings, n_rows)
