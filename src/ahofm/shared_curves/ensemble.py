@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ahofm.backends.cpu import CpuBackend
+from ahofm.backends.device import backend_of
 from ahofm.columns.encode import requested_kinds
 from ahofm.families import Units
 from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace
@@ -21,8 +23,9 @@ from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import CodedColumn, class_columns, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
+from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.search import Search, search
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, main_effects_job
+from ahofm.shared_curves.shared_fit import fit_factors, main_effects_job
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import factor_groups
 from ahofm.training.members import copies_of, stack_in_words
@@ -76,7 +79,9 @@ class ClassProblems:
             for ranked in scales
         }
         groups = factor_groups(settings, data.encoder.names, places)
-        return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded, groups) for ranked in scales})
+        backend = backend_of(settings.device)
+        compiled = isinstance(backend, CpuBackend) and backend.compiled_sweeps
+        return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded, groups, compiled) for ranked in scales})
 
 
 def fit_classes(
