@@ -22,7 +22,7 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.predictor import Lower, Predictor
-from ahofm.model.shares import variances
+from ahofm.model.shares import all_variances
 from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.orders import PRODUCT, Orders
@@ -270,7 +270,7 @@ class Model:
         The variance is that under the product of the columns' own distributions. A column counts with its main effect
         and with every interaction it is in.
         """
-        parts = [variances(tables, self.encoder.codebooks) for tables in self.tables()]
+        parts = all_variances(self.tables(), self.encoder.codebooks)
         total = sum(part.total for part in parts)
         columns = sum(part.columns for part in parts)
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)

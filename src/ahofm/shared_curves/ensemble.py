@@ -240,7 +240,10 @@ def _model(
         return mixture([_part(*own) for own in at(order)], books, problems.columns, constants, units)
 
     orders = list(mixes)
-    models = [mean(order) for order in orders]
+    models: list[tuple[Predictor, ...]] = []
+    for k, order in enumerate(orders):  # an order that gains nothing has the model of the one below
+        same = k > 0 and mixes[order] is mixes[orders[k - 1]]
+        models.append(models[-1] if same else mean(order))
     best = max(at(orders[-1]), key=lambda part: part[0])[1]
     smoothing = {order: np.zeros(len(books)) for order in models[-1][0].orders.all}
     for order, lam in best.smoothing_parameters.items():
