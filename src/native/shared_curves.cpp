@@ -48,7 +48,7 @@ SharedCurves::SharedCurves(const Passes& passes, int64_t n, int64_t K, ClassTarg
     eta_.assign(sized(n_ * stride_), 0.0);
     slope_.assign(sized(n_ * stride_), 0.0);
     weight_.resize(sized(n_));
-    memory_.resize(sized(memory));
+    memory_.reserve(memory);
     for (int64_t k = 0; k < K_; k++)
         for (int64_t i = 0; i < n_; i++) eta_[sized(i * stride_ + k)] = eta[k * n_ + i];
     if (F_ == 0) return;
@@ -206,8 +206,7 @@ void SharedCurves::solve_curves(SharedColumn& column, bool learn) {
         }
         if (!passes_.solve_curves({&column.factors.task, F_, gram_.data(), rhs_.data(), own.lam,
                                    learn ? learned_lam_.data() : nullptr, mean_.data(), own.smooth, own.rough, own.form,
-                                   variance_.data(), edf_.data(), memory_.data(),
-                                   static_cast<int64_t>(memory_.size())}))
+                                   variance_.data(), edf_.data(), memory_.data(), memory_.size()}))
             continue;
         for (size_t at = 0; at < sized(codes * F_) && learn; at++) variance_[at] /= fisher_;
         if (column.factors.task.kind == PriorKind::spline) std::fill(own.rough, own.rough + codes * F_, 0.0);

@@ -110,8 +110,8 @@ class SharedCurves {
     std::vector<double> eta_, slope_, weight_;
     std::vector<double> padded_loadings_, loadings_by_class_, products_;
     std::vector<double> state_, moment_sums_, rests_, response_, added_, terms_;
-    std::vector<double> gram_, rhs_, mean_, variance_, learned_lam_, edf_, difference_, new_values_, new_variance_,
-        memory_;
+    std::vector<double> gram_, rhs_, mean_, variance_, learned_lam_, edf_, difference_, new_values_, new_variance_;
+    Scratch memory_;
 };
 
 }  // namespace ahofm

@@ -87,7 +87,7 @@ void SharedCurves::step_main(SharedColumn& column, bool learn) {
     const auto solve = [&](const double* lam) {
         if (!passes_.solve_prior({&column.main.task, 1, weight.data(), rhs.data(), lam, nullptr, mean.data(),
                                   variance.data(), smooth.data(), rough.data(), edf.data(), form.data(), memory_.data(),
-                                  static_cast<int64_t>(memory_.size())}))
+                                  memory_.size()}))
             throw Failed{"a main effect is not determined: its matrix is not positive definite"};
     };
     for (size_t k = 0; k < K; k++) {
