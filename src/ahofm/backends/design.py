@@ -72,7 +72,14 @@ class DesignRows:
 
 def _gram(design: Floats, weight: Floats) -> Floats:
     total = np.zeros((design.shape[1], design.shape[1]))
+    positive = bool((weight >= 0.0).all())
+    with np.errstate(invalid="ignore"):
+        roots = np.sqrt(weight)
     for start in range(0, len(design), GRAM_ROWS):
-        part = design[start : start + GRAM_ROWS]
-        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
+        rows = slice(start, start + GRAM_ROWS)
+        if positive:  # the product of a matrix with itself takes half the time
+            own = design[rows] * roots[rows, np.newaxis]
+            total += own.T @ own
+        else:
+            total += (design[rows] * weight[rows, np.newaxis]).T @ design[rows]
     return total
