@@ -24,7 +24,7 @@ from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
-from ahofm.model.shares import variances
+from ahofm.model.shares import all_variances
 from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
 from ahofm.model.truncation import truncated
 from ahofm.model.variance_model import VarianceModel
@@ -290,7 +290,7 @@ class Model:
         The variance is that under the product of the columns' own distributions. A column counts with its main effect
         and with every interaction it is in.
         """
-        parts = [variances(tables, self.encoder.codebooks) for tables in self.tables()]
+        parts = all_variances(self.tables(), self.encoder.codebooks)
         total = sum(part.total for part in parts)
         columns = sum(part.columns for part in parts)
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)

@@ -132,6 +132,8 @@ class Predictor:
 
     def scaled(self, shift: float = 0.0, factor: float = 1.0) -> Predictor:
         """The linear predictor ``shift + factor * eta``; factors keep their functions, loadings change."""
+        if factor == 1.0:
+            return replace(self, intercept=float(shift + self.intercept))
         stretch = np.where(self.orders.of_each == 1, factor, 1.0)
         loadings = {order: factor * loading for order, loading in self.loadings.items()}
         with quiet():  # coefficients of columns of tiny values may overflow; fits raise an error then
