@@ -20,7 +20,7 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.threads import thread_count
 from ahofm.training.data import Data, Rows, counted_rows
 from ahofm.training.settings import Settings, check_settings
-from ahofm.training.splits import given_parts
+from ahofm.training.splits import given_splits
 from ahofm.training.validation import Split
 from ahofm.tuning import FLOAT64_STATE_ROWS
 from ahofm.tuning.forecasts import (
@@ -108,7 +108,7 @@ def forecast_fit(
     candidates = candidates_for(problem, settings)
     problem = problem.of_candidates(candidates)
     n_fitted = problem.response.n_rows if n <= PROBED_PASS_ROWS else n  # equal rows may have become one
-    plan = Plan.of(problem, candidates, n_fitted, _part_sizes(divided, problem))
+    plan = Plan.of(problem, candidates, n_fitted, _fitted_rows(divided, problem))
     single = (
         max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_STATE_ROWS
         and max(problem.ranks, default=1) < 4
@@ -136,12 +136,12 @@ def forecast_fit(
     return Forecast(seconds, memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
 
 
-def _part_sizes(rows: Rows, problem: TrainingProblem) -> list[int] | None:
+def _fitted_rows(rows: Rows, problem: TrainingProblem) -> list[int] | None:
     """Rows to fit of every split that groups or ``cv`` give; None where there are neither."""
     if rows.roles is None:
         return None
     response = problem.response
-    parts = given_parts(rows, problem.settings.seed, dispersed=response.family.dispersed, rare=response.rare)
+    parts = given_splits(rows, problem.settings.seed, dispersed=response.family.dispersed, rare=response.rare)
     return [len(fitted) for fitted, _ in parts]
 
 

@@ -90,7 +90,7 @@ class Speed:
                 return Line(times[order] * line.fixed, line.per_row)
             return Line(whole[order] * line.fixed, whole[order] * line.per_row)
 
-        parts = [{order: scaled(line, order) for order, line in own.items()} for own in (self.first, self.later)]
+        parts = [{order: scaled(line, order) for order, line in lines.items()} for lines in (self.first, self.later)]
         return Speed(parts[0], parts[1])
 
     def seconds(self, job: Job, threads: int = 1) -> float:
@@ -218,7 +218,12 @@ def _sweep_times(
     with one_blas_thread(), suppress(FailedError):  # what has been swept before is priced
         staged.run(report)
     return _completed(
-        {order: (own[0], float(np.mean(own[1:] or own))) for order, own in times.items() if len(own) >= sweeps}, problem
+        {
+            order: (seconds[0], float(np.mean(seconds[1:] or seconds)))
+            for order, seconds in times.items()
+            if len(seconds) >= sweeps
+        },
+        problem,
     )
 
 

@@ -163,10 +163,7 @@ class Edited(Fitted):
                 raise ValueError("interactions=True needs a column, and no order")
             edit = self._edit("remove", column, "all interactions", what="")
             return self._with_model(without_interactions(self.model_, column, edit, linear_predictor))
-        edit = Edit("remove", f"interactions of order {order}", "")
-        if column is not None:
-            edit = self._edit("remove", column, "")
-        return self._with_model(rescaled(self.model_, column, order, 0.0, edit, linear_predictor))
+        return self._rescaled("remove", column, order, 0.0, "", linear_predictor)
 
     def _without_pair(
         self: Self, columns: tuple[str | int, ...], order: int | None, k: int, *, interactions: bool
@@ -208,13 +205,7 @@ class Edited(Fitted):
         """
         if not np.isfinite(factor):
             raise ValueError(f"factor must be a finite number, got {factor!r}")
-        said = f"times {factor:g}"
-        edit = (
-            self._edit("rescale", column, said)
-            if column is not None
-            else Edit("rescale", f"interactions of order {order}", said)
-        )
-        return self._with_model(rescaled(self.model_, column, order, float(factor), edit, linear_predictor))
+        return self._rescaled("rescale", column, order, float(factor), f"times {factor:g}", linear_predictor)
 
     def rebalanced(
         self: Self,
@@ -246,6 +237,33 @@ class Edited(Fitted):
         weight = check_weight(sample_weight, table.n_rows)
         edit = Edit("balance", "intercept", f"on {table.n_rows} rows")
         return self._with_model(balanced(self.model_, self.model_.eta(table, offset), target, weight, edit))
+
+    def forget_rows(self: Self) -> Self:
+        """Leave out effects of rows that training had more than once (``model_.repeated``), if there are any.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy whose linear predictors are functions of the columns alone, with the band and the training rows.
+
+        Examples
+        --------
+        >>> model.forget_rows().model_.repeated is None
+        True
+        """
+        check_is_fitted(self, "model_")
+        made = copy.copy(self)
+        made.model_ = self.model_.without_repeated
+        return made
+
+    def _rescaled(
+        self: Self, action: str, column: str | int | None, order: int | None, factor: float, said: str, k: int
+    ) -> Self:
+        """A copy with a main effect, or all interactions of an order, multiplied by a number."""
+        edit = Edit(action, f"interactions of order {order}", said)
+        if column is not None:
+            edit = self._edit(action, column, said)
+        return self._with_model(rescaled(self.model_, column, order, factor, edit, k))
 
     def _edit(self, action: str, column: str | int, said: str, what: str = "main effect of ") -> Edit:
         check_is_fitted(self, "model_")

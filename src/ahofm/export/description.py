@@ -20,10 +20,10 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.columns.table import is_numeric
-from ahofm.export.means import mean_name
+from ahofm.export.means import Mean, mean_of
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
 from ahofm.model import Model, Predictor
-from ahofm.orders import PRODUCT
+from ahofm.orders import MAIN, PRODUCT
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ class Description:
         In the order of training.
     groups : tuple of Group
     intercepts : array of shape (linear predictors,)
-    mean : str
-        How linear predictors become means: "identity", "log", "logit" or "inverse" of the first, or "softmax".
+    mean : Mean
+        How linear predictors become means.
     labels : tuple of str
         Names of the linear predictors where there are several; one empty text otherwise.
     classes : tuple or None
@@ -176,7 +176,7 @@ class Description:
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     intercepts: Floats
-    mean: str
+    mean: Mean
     labels: tuple[str, ...]
     classes: tuple[Any, ...] | None
     pure: bool
@@ -206,14 +206,12 @@ class Description:
         nodes, weights = np.polynomial.legendre.leggauss(-(-len(self.columns) // 2))
         return 0.5 * (nodes + 1.0), 0.5 * weights
 
-    def outputs(self) -> tuple[str, ...]:
-        """What is predicted: "prediction", or a probability of every class."""
-        if self.classes is None:
-            return ("prediction",)
-        return tuple(f"probability {label}" for label in self.classes)
+    def probabilities(self) -> tuple[str, ...]:
+        """Names of what is predicted beside "prediction": a probability of every class, or of every level."""
+        return tuple(f"probability {label}" for label in self.classes or self.mean.levels)
 
 
-def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> Description:
+def describe(model: Model, *, pure: bool = False, mean: Mean | None = None) -> Description:
     """Write a model as plain arrays.
 
     Parameters
@@ -222,7 +220,7 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     pure : bool, default False
         With functions of mean zero, which contributions need. A model that was fitted with ``center=False`` has more
         factors then.
-    mean : str, optional
+    mean : Mean, optional
         How linear predictors become means; by default what the family says.
 
     Returns
@@ -232,11 +230,14 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     Raises
     ------
     TypeError
-        For a family of a user's own whose mean is none of the links that exports know.
+        For a family of a user's own whose mean is none that exports know.
+    ValueError
+        For a model that remembers repeated rows.
     """
+    refuse_repeated(model)
     books = model.encoder.codebooks
     parts = [one.pure(books) if pure else one for one in model.linear_predictors]
-    mean = mean or mean_name(model.family)
+    mean = mean or mean_of(model.family)
     wholes = [one.whole for one in parts]
     chosen, groups = _groups(wholes, [one.product_means for one in parts])
     columns = tuple(_column(book, j, wholes, chosen) for j, book in enumerate(books))
@@ -245,6 +246,15 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     labels = tuple(map(str, classes or range(len(parts)))) if several else ("",)
     intercepts = np.array([one.intercept for one in wholes])
     return Description(columns, groups, intercepts, mean, labels, classes, pure)
+
+
+def refuse_repeated(model: Model) -> None:
+    """Raise ValueError for a model that remembers repeated rows."""
+    if model.repeated is not None:
+        raise ValueError(
+            "the model has effects of copies of training rows, and exports are functions of the columns alone: export "
+            "estimator.forget_rows(), or give --forget-rows"
+        )
 
 
 _Chosen: TypeAlias = list[tuple[int, int]]
@@ -282,13 +292,16 @@ def _column(book: Codebook, j: int, wholes: Sequence[Predictor], chosen: _Chosen
 
     coef, centring = of_all([one.coef[j] for one in wholes]), of_all([one.centring[j] for one in wholes])
     neutral = of_all([one.at_neutral(j) for one in wholes])
+    slopes = None
+    if any(j in one.end_slopes for one in wholes):  # main effects that go on as lines
+        slopes = np.array([wholes[k].end_slopes.get(j, 0.0) if f == MAIN else 0.0 for k, f in chosen])
     nodes = None
     if isinstance(book.functions, SplineIIDBasis):  # the spline and the levels apart: a quarter of the numbers
         both, kept = book.functions, [*range(book.functions.smooth.size)]
         nodes = Nodes(both.levels, coef[both.smooth.size : both.size])
         coef = coef[[*kept, *([book.size - 1] if book.learns_missing else [])]]
         book = replace(book, functions=both.smooth)
-    curves = column_curves(book, coef, centring, neutral)
+    curves = column_curves(book, coef, centring, neutral, slopes)
     if isinstance(curves, NumberCurves):
         return NumberColumn(
             book.name,

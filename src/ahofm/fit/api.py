@@ -25,6 +25,7 @@ from ahofm.fit.stacking.problem import fold_count, uses_subsample
 from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Model, Reason, Trace
+from ahofm.model.lines import with_lines
 from ahofm.model.shapes import constrained
 from ahofm.rows import Dataset
 from ahofm.shared_curves.ensemble import fit_classes
@@ -132,6 +133,7 @@ def fit_model(
     model = _within_constraints(model, data, shapes, settings)
     if settings.prune:
         model = model.without(model.negligible())
+    model = with_lines(model)
     _warn_unless_finished(model.trace, settings)
     return replace(
         model, trace=replace(model.trace, seconds={"learn": learned - deadline.begun, **model.trace.seconds})
@@ -184,7 +186,10 @@ def _prepared_dataset(
     else:
         encoder = earlier.encoder
         pairs = zip_longest(encoder.learned, rows.columns)
-        if not all(mine is not None and theirs is not None and mine.codes_like(theirs) for mine, theirs in pairs):
+        if not all(
+            earlier_column is not None and column is not None and earlier_column.codes_like(column)
+            for earlier_column, column in pairs
+        ):
             raise ValueError("X was coded by other codebooks than those of the earlier fit; give these when coding it")
     return prepare_dataset(rows, family, encoder, classes, n_threads=settings.n_threads)
 

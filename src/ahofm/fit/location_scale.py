@@ -21,8 +21,7 @@ from ahofm.fit.stacking.ensemble import fit_variational, stacked_fit
 from ahofm.fit.stacking.variance import absolute_errors
 from ahofm.fit.stacking.weights import Scores
 from ahofm.model import Choice, Lower, Model, Predictor, Reason
-from ahofm.rows import ArraySource
-from ahofm.training.data import Data
+from ahofm.training.data import Data, array_source
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.tuning import FEWEST_VARIANCE_ROWS, SCALE_ORDER
@@ -65,7 +64,7 @@ def _location(data: Data) -> Data:
     rows = replace(data.rows, offset=offset)
     return replace(
         data,
-        source=ArraySource(data.codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, offset),
+        source=array_source(data.codes, rows.y, rows.weight, offset),
         rows=rows,
         family=Gaussian(),
         inner=Gaussian(),
@@ -87,7 +86,7 @@ def _scale(
     codes = data.codes.take(validation_rows)
     errors_data = replace(
         data,
-        source=ArraySource(codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, None),
+        source=array_source(codes, rows.y, rows.weight, None),
         table=data.table.take(validation_rows),
         codes=codes,
         rows=rows,

@@ -81,8 +81,8 @@ def smooth_tables(model: Model) -> list[Tables]:
                 column = column_priors(book, "spline", center=True)
                 basis = np.column_stack([np.ones(len(column.start)), column.start])
                 roots = np.sqrt(column.mass)[:, np.newaxis]
-                own = values[start : start + len(basis)]
-                own[:] = basis @ np.linalg.lstsq(roots * basis, roots * own, rcond=None)[0]
+                column_values = values[start : start + len(basis)]
+                column_values[:] = basis @ np.linalg.lstsq(roots * basis, roots * column_values, rcond=None)[0]
         main, factors = tables.orders.split(values)
         found.append(replace(tables, main=np.ascontiguousarray(main), factors=factors))
     return found

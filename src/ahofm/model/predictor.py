@@ -19,8 +19,9 @@ part of another. A model fitted with ``center=True`` has this form; ``pure`` bri
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,16 +30,13 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.kernels import Curves, Tables, column_curves
+from ahofm.kernels import Curves, LevelCurves, NumberCurves, Tables, column_curves
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model.terms import moved_down, of_one_column
 from ahofm.orders import MAIN, PRODUCT, Orders
 
 _CENTRED = 1e-8
 """Means below this fraction of a function's root mean square are rounding."""
-
-_LEAST_CONSTANT = 1e-15
-"""Least absolute value of the constants of product factors where a product is truncated at an order."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,8 @@ class Predictor:
         The functions at the neutral code, which unseen levels have; None: zero, as in every fitted model.
     product_means : array of shape (columns, rank of product factors), or None
         The constants m of product factors; None where there are none of these.
+    end_slopes : dict of column to float
+        Slopes of main effects that go on as lines beyond the training range; all other functions are constant there.
     """
 
     intercept: float
@@ -66,6 +66,7 @@ class Predictor:
     loadings: Mapping[int, Floats]
     neutral: tuple[Floats, ...] | None = None
     product_means: Floats | None = None
+    end_slopes: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -100,7 +101,7 @@ class Predictor:
     @cached_property
     def orders(self) -> Orders:
         """Orders of the interactions, and the ranks."""
-        return Orders({order: len(own) for order, own in self.loadings.items()})
+        return Orders({order: len(loadings) for order, loadings in self.loadings.items()})
 
     def __getstate__(self) -> dict[str, object]:
         """The fields; cached properties are left out and computed again."""
@@ -123,16 +124,20 @@ class Predictor:
                     f"column '{book.name}': coefficients of shape {shapes[0]} and {shapes[1]}, "
                     f"expected {(book.size, width)} and {(width,)}"
                 )
+        for j, slope in self.end_slopes.items():
+            if not 0 <= j < len(books) or books[j].clamped_range is None or not np.isfinite(slope):
+                raise ValueError(f"column {j} cannot go on as a line of slope {slope!r} beyond the training range")
 
     # Scaling and adding
 
     def scaled(self, shift: float = 0.0, factor: float = 1.0) -> Predictor:
         """The linear predictor ``shift + factor * eta``; factors keep their functions, loadings change."""
         stretch = np.where(self.orders.of_each == 1, factor, 1.0)
-        loadings = {order: factor * own for order, own in self.loadings.items()}
+        loadings = {order: factor * loading for order, loading in self.loadings.items()}
         with quiet():  # coefficients of columns of tiny values may overflow; fits raise an error then
             scaled = self._changed(lambda functions: functions * stretch)
-        return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings)
+        ends = {j: factor * slope for j, slope in self.end_slopes.items()}
+        return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings, end_slopes=ends)
 
     def plus(self, other: Predictor, weight: float = 1.0) -> Predictor:
         """The sum with a multiple of another one: main effects add up, factors stand side by side."""
@@ -151,10 +156,10 @@ class Predictor:
 
         def together(arrays: Sequence[Floats]) -> Floats:
             """Functions of one column in all parts, in the last axis."""
-            split = [part.orders.split(own) for (_, part), own in zip(parts, arrays, strict=True)]
+            split = [part.orders.split(array) for (_, part), array in zip(parts, arrays, strict=True)]
             main = sum(weight * main for (weight, _), (main, _) in zip(parts, split, strict=True))
-            factors = {d: np.concatenate([own[d] for _, own in split if d in own], axis=-1) for d in found}
-            return Orders({d: own.shape[-1] for d, own in factors.items()}).join(np.asarray(main), factors)
+            factors = {d: np.concatenate([array[d] for _, array in split if d in array], axis=-1) for d in found}
+            return Orders({d: array.shape[-1] for d, array in factors.items()}).join(np.asarray(main), factors)
 
         columns = range(len(parts[0][1].coef))
         with quiet():
@@ -169,7 +174,9 @@ class Predictor:
         }
         means = [part.product_means for _, part in parts if part.product_means is not None]
         intercept = float(sum(weight * part.intercept for weight, part in parts))
-        return Predictor(intercept, coef, centring, loadings, neutral, np.hstack(means) if means else None)
+        lines = sorted({j for _, part in parts for j in part.end_slopes})
+        ends = {j: float(sum(weight * part.end_slopes.get(j, 0.0) for weight, part in parts)) for j in lines}
+        return Predictor(intercept, coef, centring, loadings, neutral, np.hstack(means) if means else None, ends)
 
     # Restricting
 
@@ -180,7 +187,7 @@ class Predictor:
     def keeping(self, which: Mapping[int, NDArray[np.bool_]]) -> Predictor:
         """With a selection of the factors by order; orders without factors are removed."""
         columns = np.concatenate([[True], *(which[order] for order in self.orders)])
-        loadings = {order: own[which[order]] for order, own in self.loadings.items() if which[order].any()}
+        loadings = {order: loading[which[order]] for order, loading in self.loadings.items() if which[order].any()}
         means = None if PRODUCT not in loadings or self.product_means is None else self.product_means[:, which[PRODUCT]]
         return replace(self._changed(lambda functions: functions[..., columns]), loadings=loadings, product_means=means)
 
@@ -190,10 +197,11 @@ class Predictor:
         stays[MAIN] = float(main_effects)
 
         def kept(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            return tuple(own * (0.0 if gone else stays) for own, gone in zip(arrays, columns, strict=True))
+            return tuple(array * (0.0 if gone else stays) for array, gone in zip(arrays, columns, strict=True))
 
         neutral = None if self.neutral is None else kept(self.neutral)
-        return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral)
+        ends = {j: 0.0 if columns[j] else slope * float(main_effects) for j, slope in self.end_slopes.items()}
+        return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral, end_slopes=ends)
 
     def among(self, columns: Sequence[int], sizes: Sequence[int]) -> Predictor:
         """Embed into a table of more columns, with basis sizes ``sizes``; functions of the other columns are zero."""
@@ -208,33 +216,8 @@ class Predictor:
         if self.product_means is not None:
             means = np.ones((len(sizes), self.product_means.shape[1]))
             means[list(columns)] = self.product_means
-        moved = None if neutral is None else tuple(neutral)
-        return replace(self, coef=tuple(coef), centring=tuple(centring), neutral=moved, product_means=means)
-
-    def truncated(self, highest: int) -> Predictor:
-        """Without terms of more columns than ``highest``; product factors leave factors of orders up to it.
-
-        The terms of k columns of a product are those of a factor of order k, with functions phi / m and the product of
-        all m for a loading. Constants near zero are replaced by ``_LEAST_CONSTANT``, which changes no digit of a term.
-        """
-        lower = self.at_orders([order for order in self.orders if order <= highest])
-        if self.product_means is None or highest < 2:
-            return lower
-        products = self.keeping({d: np.full(rank, d == PRODUCT) for d, rank in self.orders.items()})
-        tiny = np.copysign(_LEAST_CONSTANT, self.product_means)
-        means = np.where(np.abs(self.product_means) < _LEAST_CONSTANT, tiny, self.product_means)
-        loading = products.loadings[PRODUCT] * means.prod(axis=0)
-        times = highest - 1
-
-        def repeated(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            return tuple(
-                np.concatenate([0.0 * own[..., :1], np.tile(own[..., 1:] / mean, times)], axis=-1)
-                for own, mean in zip(arrays, means, strict=True)
-            )
-
-        neutral = None if products.neutral is None else repeated(products.neutral)
-        loadings = {order: loading.copy() for order in range(2, highest + 1)}
-        return lower.plus(Predictor(0.0, repeated(products.coef), repeated(products.centring), loadings, neutral))
+        moved, ends = None if neutral is None else tuple(neutral), {columns[j]: s for j, s in self.end_slopes.items()}
+        return Predictor(self.intercept, tuple(coef), tuple(centring), self.loadings, moved, means, ends)
 
     # Other forms of the same linear predictor
 
@@ -243,18 +226,17 @@ class Predictor:
 
         Product factors keep their loadings: their functions have constants.
         """
-        kept = {order: own for order, own in self.loadings.items() if order == PRODUCT}
-        sizes = {order: np.abs(own) ** (1.0 / order) for order, own in self.loadings.items()} | {
-            order: np.ones_like(own) for order, own in kept.items()
-        }
-        signs = {order: np.where(own < 0.0, -1.0, 1.0) for order, own in self.loadings.items()} | kept
+        sizes, signs = self.orders.ones(), dict(self.loadings)
+        for order, loading in self.loadings.items():
+            if order != PRODUCT:
+                sizes[order], signs[order] = np.abs(loading) ** (1.0 / order), np.where(loading < 0.0, -1.0, 1.0)
         stretch = self.orders.join(1.0, sizes)
         return replace(self._changed(lambda functions: functions * stretch), loadings=signs)
 
     def unloaded(self) -> Predictor | None:
         """The same with loadings of 1; None where there is none: a negative loading of an even order, or products."""
         flat = self.balanced()
-        if PRODUCT in self.orders or any(order % 2 == 0 and (own < 0.0).any() for order, own in flat.loadings.items()):
+        if PRODUCT in self.orders or any(d % 2 == 0 and (w < 0.0).any() for d, w in flat.loadings.items()):
             return None
         stretch = flat.orders.join(1.0, flat.loadings)
         return replace(flat._changed(lambda functions: functions * stretch), loadings=flat.orders.ones())
@@ -266,16 +248,16 @@ class Predictor:
         these change by the means.
         """
         intercept, centring = self.intercept, []
-        neutral = None if self.neutral is None else [own.copy() for own in self.neutral]
+        neutral = None if self.neutral is None else [values.copy() for values in self.neutral]
         for j, book in enumerate(books):
-            own = self.centring[j].copy()
+            shift = self.centring[j].copy()
             if book.size:
-                mean = float(book.distribution @ (book.basis @ self.coef[j][:, MAIN])) + own[MAIN]
-                own[MAIN] -= mean
+                mean = float(book.distribution @ (book.basis @ self.coef[j][:, MAIN])) + shift[MAIN]
+                shift[MAIN] -= mean
                 intercept += mean
                 if neutral is not None:
                     neutral[j][MAIN] -= mean
-            centring.append(own)
+            centring.append(shift)
         moved = None if neutral is None else tuple(neutral)
         return replace(self, intercept=float(intercept), centring=tuple(centring), neutral=moved)
 
@@ -283,8 +265,8 @@ class Predictor:
         """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
         masses = [book.distribution for book in books]
-        means = np.array([mass @ own for mass, own in zip(masses, values, strict=True)])
-        squares = np.array([mass @ own**2 for mass, own in zip(masses, values, strict=True)])
+        means = np.array([mass @ at_codes for mass, at_codes in zip(masses, values, strict=True)])
+        squares = np.array([mass @ at_codes**2 for mass, at_codes in zip(masses, values, strict=True)])
         if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
             return self
         main_means, factor_means = self.orders.split(means)
@@ -292,24 +274,25 @@ class Predictor:
         unit = np.eye(self.orders.width)
         to_main = np.tile(unit[MAIN], (len(books), 1))
         # order: loadings (F,) and weights of the old functions (p, F, width)
-        made: dict[int, list[tuple[Floats, Floats]]] = {}
-        product_means = self.product_means
-        for order, part in self.orders.slices.items():
-            own, loading = factor_means[order], self.loadings[order]
+        made, product_means = defaultdict[int, list[tuple[Floats, Floats]]](list), self.product_means
+        for order, functions in self.orders.slices.items():
+            order_means, loading = factor_means[order], self.loadings[order]
+            same = np.broadcast_to(unit[functions], (len(books), *unit[functions].shape))
             if product_means is not None and order == PRODUCT:  # constants get the means; terms of one column move
-                before, product_means = product_means, product_means + own
+                before, product_means = product_means, product_means + order_means
                 new, old = of_one_column(product_means, loading), of_one_column(before, loading)
-                to_main[:, part] = new - old
-                intercept += float((product_means.prod(axis=0) - before.prod(axis=0)) @ loading - (old * own).sum())
-                made[order] = [(loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape)))]
+                to_main[:, functions] = new - old
+                change = product_means.prod(axis=0) - before.prod(axis=0)
+                intercept += float(change @ loading - (old * order_means).sum())
+                made[order] = [(loading, same)]
                 continue
-            intercept += float(symmetric(own, order) @ loading)
+            intercept += float(symmetric(order_means, order) @ loading)
             for j in range(len(books)):
-                to_main[j, part] = loading * symmetric(np.delete(own, j, axis=0), order - 1)
-            made.setdefault(order, []).append((loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape))))
+                to_main[j, functions] = loading * symmetric(np.delete(order_means, j, axis=0), order - 1)
+            made[order].append((loading, same))
             for lower in range(2, order):
-                for weights, scales in moved_down(own, order, lower):
-                    made.setdefault(lower, []).append((loading * weights, scales[:, :, np.newaxis] * unit[part]))
+                for weights, scales in moved_down(order_means, order, lower):
+                    made[lower].append((loading * weights, scales[:, :, np.newaxis] * unit[functions]))
         orders = sorted(made)
         coef, centring, neutral = [], [], []
         for j in range(len(books)):
@@ -317,8 +300,9 @@ class Predictor:
             coef.append(self.coef[j] @ to.T)
             centring.append((self.centring[j] - means[j]) @ to.T)
             neutral.append((self.at_neutral(j) - means[j]) @ to.T)
-        loadings = {order: np.concatenate([own for own, _ in made[order]]) for order in orders}
-        return Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral), product_means)
+        loadings = {order: np.concatenate([loading for loading, _ in made[order]]) for order in orders}
+        found = Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral), product_means)
+        return replace(found, end_slopes=self.end_slopes)
 
     # Evaluating
 
@@ -342,10 +326,16 @@ class Predictor:
     def curves(self, books: Sequence[Codebook]) -> Curves:
         """At true values."""
         whole = self.whole
-        columns = (
-            column_curves(book, whole.coef[j], whole.centring[j], whole.at_neutral(j)) for j, book in enumerate(books)
-        )
-        return Curves(whole.intercept, self.orders, tuple(columns), self.loadings, self.product_means)
+        columns = tuple(whole.column_curves(j, book) for j, book in enumerate(books))
+        return Curves(whole.intercept, self.orders, columns, self.loadings, self.product_means)
+
+    def column_curves(self, j: int, book: Codebook) -> NumberCurves | LevelCurves:
+        """Functions of a column at true values."""
+        slopes = None
+        if j in self.end_slopes:
+            slopes = np.zeros(self.orders.width)
+            slopes[MAIN] = self.end_slopes[j]
+        return column_curves(book, self.coef[j], self.centring[j], self.at_neutral(j), slopes)
 
     @property
     def whole(self) -> Predictor:
@@ -356,9 +346,9 @@ class Predictor:
         moved, part = self._moved(-1.0), self.orders.slices[PRODUCT]
 
         def shifted(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            found = tuple(np.array(own, order="C") for own in arrays)
-            for own, mean in zip(found, means, strict=True):
-                own[part] += mean
+            found = tuple(np.array(array, order="C") for array in arrays)
+            for array, mean in zip(found, means, strict=True):
+                array[part] += mean
             return found
 
         neutral = [moved.at_neutral(j) for j in range(len(self.coef))]
@@ -371,9 +361,9 @@ class Predictor:
         weights = sign * of_one_column(self.product_means, loading)
 
         def added(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            found = tuple(np.array(own, order="C") for own in arrays)
-            for own, weight in zip(found, weights, strict=True):
-                own[..., MAIN] += own[..., part] @ weight
+            found = tuple(np.array(array, order="C") for array in arrays)
+            for array, weight in zip(found, weights, strict=True):
+                array[..., MAIN] += array[..., part] @ weight
             return found
 
         return replace(

@@ -14,7 +14,7 @@ from ahofm.explain import VarianceShares, checks, effect, summary, top_interacti
 from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.assessment import assess
 from ahofm.export.description import describe
-from ahofm.export.means import mean_name
+from ahofm.export.means import Mean, mean_of
 from ahofm.export.packed import Packer, packed
 from ahofm.families import Family
 from ahofm.model import Model
@@ -32,7 +32,7 @@ NEGLIGIBLE = 1e-6
 """Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
 
 OTHER = "other"
-"""The link of a family whose mean exports do not know: its page evaluates linear predictors."""
+"""The link of a family whose mean is no link of a linear predictor: its page evaluates linear predictors."""
 
 _TOP, _ROWS, _PAIRS = 30, 12, 150
 
@@ -94,14 +94,16 @@ def shown(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _link(family: Family) -> str:
     try:
-        return mean_name(family)
+        mean = mean_of(family)
     except TypeError:
         return OTHER
+    return mean.name if mean.plain else OTHER
 
 
 def _evaluated(model: Model, link: str, packer: Packer) -> dict[str, Any]:
     """What the evaluator takes; names and levels are with the columns."""
-    found = packed(describe(model, pure=True, mean="identity" if link == OTHER else link), packer)
+    mean = Mean("identity" if link == OTHER else link)
+    found = packed(describe(model.without_repeated, pure=True, mean=mean), packer)
     curves = [{name: part for name, part in own.items() if name != "levels"} for own in found["curves"]]
     return {"mean": found["mean"], "quadrature": found["quadrature"], "curves": curves} | {
         "linear_predictors": found["linear_predictors"]
@@ -166,7 +168,7 @@ def _rows(model: Model, training: Any, classes: bool) -> list[dict[str, Any]]:
     table: Table = training.table
     some = np.random.default_rng(0).permutation(table.n_rows)[:2_000]
     offset = None if training.offset is None else np.asarray(training.offset, dtype=np.float64)
-    eta = model.eta(table.take(some), None if offset is None else offset[some])
+    eta = model.without_repeated.eta(table.take(some), None if offset is None else offset[some])
     order = np.argsort(eta[:, 0], kind="stable")
     chosen = some[order[np.unique(np.linspace(0, len(order) - 1, _ROWS).astype(int))]]
     found = []

@@ -38,3 +38,7 @@ CONSTANT_PRECISION = 1.0
 
 LEAST_PRODUCT_SCALE = 1e-8
 """Root mean square below which a function counts as zero and is not scaled to one."""
+
+LEAST_PRODUCT_VALUE = 1e-6
+"""Least absolute mean of a function, whose root mean square is one, in row states of products, which are divided by it:
+too small to change predictions."""

@@ -70,7 +70,7 @@ def fit_penalised(
         if len(starts) == len(found):
             reference = objective.value(start) / objective.total
             start = np.concatenate(starts)
-    start = np.where(objective.free, start, 0.0)
+    start = np.where(objective.estimated, start, 0.0)
     ready = time.perf_counter()
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
@@ -198,5 +198,5 @@ def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
     """A key that sorts numbers within names by their size."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    runs = re.split(r"([0-9]+)", name)
+    return [(not run.isdecimal(), int(run) if run.isdecimal() else 0, run) for run in runs]

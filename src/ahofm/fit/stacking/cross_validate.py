@@ -30,8 +30,8 @@ from ahofm.model import Validated
 from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
-from ahofm.training.splits import given_parts
-from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
+from ahofm.training.splits import given_splits
+from ahofm.training.validation import Split, mean_and_error, stratified, targets_differ, validation_split
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
     FARTHEST_WEIGHT,
@@ -82,46 +82,46 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     """
     found = CrossValidation(problem)
     with runner.interruptible():
-        parts = _parts(problem)
-        if parts is not None:
-            _cross_validate(problem, candidates, parts, runner, found)
+        splits = _splits(problem)
+        if splits is not None:
+            _cross_validate(problem, candidates, splits, runner, found)
     return found
 
 
-def _parts(problem: TrainingProblem) -> list[Split] | None:
+def _splits(problem: TrainingProblem) -> list[Split] | None:
     """Rows to fit and validation rows: those given or, at random or if necessary stratified; None if a part has equal
     targets.
     """
     response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
     options = {"dispersed": response.family.dispersed, "rare": response.rare}
     if problem.data.rows.roles is not None:
-        return given_parts(problem.data.rows, seed, **options)
-    parts = validation_split(response.n_rows, seed, **options, n_folds=count)
-    if not can_judge(parts, response.y):
-        parts = stratified(response.y, seed, **options, n_folds=count)
-    return parts if can_judge(parts, response.y) else None
+        return given_splits(problem.data.rows, seed, **options)
+    splits = validation_split(response.n_rows, seed, **options, n_folds=count)
+    if not targets_differ(splits, response.y):
+        splits = stratified(response.y, seed, **options, n_folds=count)
+    return splits if targets_differ(splits, response.y) else None
 
 
 def _cross_validate(
     problem: TrainingProblem,
     candidates: Sequence[Candidate],
-    parts: Sequence[Split],
+    splits: Sequence[Split],
     runner: StagedRunner,
     found: CrossValidation,
 ) -> None:
     """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
     unweighted = [candidate for candidate in candidates if not candidate.weighted]
-    rows = np.concatenate([validation for _, validation in parts])
+    rows = np.concatenate([validation for _, validation in splits])
     groups = problem.data.rows.groups
-    race = _Race(problem, parts, problem.response.take(rows), runner, None if groups is None else groups[rows])
-    fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), parts))
+    race = _Race(problem, splits, problem.response.take(rows), runner, None if groups is None else groups[rows])
+    fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), splits))
     found.fits = [
         next(filter(None, fits[k :: len(unweighted)]), []) for k in range(len(unweighted))
     ]  # some, if interrupted
     precise = None
     if runner.reason is None and len(unweighted) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), parts)
+        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), splits)
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
@@ -129,13 +129,13 @@ def _cross_validate(
     if runner.reason is None:
         found.fits = race.finish()[: len(unweighted)]
     if runner.reason is None:
-        found.problem, found.n_fitted = precise or problem, float(np.mean([len(fitted) for fitted, _ in parts]))
+        found.problem, found.n_fitted = precise or problem, float(np.mean([len(fitted) for fitted, _ in splits]))
         dispersions = race.dispersions(problem, found.problem, len(unweighted))
         found.scores = replace(race.scores, rows=rows, dispersions=dispersions)
 
 
 def _staged_fits(
-    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Split]
+    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], splits: Sequence[Split]
 ) -> list[StagedFit]:
     """One staged fit per part of the rows and candidate in ``numbers``, ordered by part."""
     response, found = problem.response, []
@@ -144,7 +144,7 @@ def _staged_fits(
         for product in (False, True)
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
-    for rows, _ in parts:
+    for rows, _ in splits:
         part_problem = replace(problem, ranks=ranks).take(rows)
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
         found += [
@@ -164,19 +164,19 @@ class _Race:
     def __init__(
         self,
         problem: TrainingProblem,
-        parts: Sequence[Split],
+        splits: Sequence[Split],
         response: Response,
         runner: StagedRunner,
         groups: NDArray[np.intp] | None,
     ) -> None:
         """Start without fits; ``response`` and ``groups`` are those of the validation rows."""
         self._problem, self._response, self._runner, self._groups = problem, response, runner, groups
-        self._parts = parts
+        self._splits = splits
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
-            [book.places(column[rest]) for book, column in zip(problem.books, problem.table, strict=True)]
-            for _, rest in parts
+            [book.places(column[validation]) for book, column in zip(problem.books, problem.table, strict=True)]
+            for _, validation in splits
         ]
 
     @property
@@ -187,15 +187,18 @@ class _Race:
     def _scores(self, candidates: Sequence[int]) -> Scores:
         """Scores at the orders reached in all parts; a candidate that stopped earlier keeps its last predictions."""
         self._predict()
-        of_parts = [self._predicted[number] for number in candidates]
+        of_candidates = [self._predicted[number] for number in candidates]
         fitted = [
-            self._staged_fits[number][0].orders[: min(map(len, parts))]
-            for number, parts in zip(candidates, of_parts, strict=True)
+            self._staged_fits[number][0].orders[: min(map(len, by_split))]
+            for number, by_split in zip(candidates, of_candidates, strict=True)
         ]
         orders = tuple(sorted({order for orders_fitted in fitted for order in orders_fitted}))
         predicted = [
-            [np.concatenate([part[sum(d <= order for d in orders_fitted) - 1] for part in parts]) for order in orders]
-            for orders_fitted, parts in zip(fitted, of_parts, strict=True)
+            [
+                np.concatenate([by_stage[sum(d <= order for d in orders_fitted) - 1] for by_stage in by_split])
+                for order in orders
+            ]
+            for orders_fitted, by_split in zip(fitted, of_candidates, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
         eta = np.array(predicted).transpose(2, 3, 0, 1)
@@ -208,15 +211,15 @@ class _Race:
         weights of ``problem``.
         """
         orders, found = self.scores.orders, []
-        for part, (rows, rest) in enumerate(self._parts):
+        for number_of_split, (rows, validation) in enumerate(self._splits):
             by_candidate = []
-            for number, parts in enumerate(self._staged_fits):
-                own, fits = parts[part].orders, parts[part].fits
+            for number, staged_fits in enumerate(self._staged_fits):
+                fitted, fits = staged_fits[number_of_split].orders, staged_fits[number_of_split].fits
                 if number >= n_unweighted:
                     fits = with_original_weights(fits, precise.take(rows), problem.take(rows))
-                last = [min(sum(d <= order for d in own), len(fits)) - 1 for order in orders]
+                last = [min(sum(d <= order for d in fitted), len(fits)) - 1 for order in orders]
                 by_candidate.append([fits[at][0].dispersion for at in last])
-            found.append(np.broadcast_to(by_candidate, (len(rest), *np.shape(by_candidate))))
+            found.append(np.broadcast_to(by_candidate, (len(validation), *np.shape(by_candidate))))
         return np.concatenate(found)
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
@@ -228,10 +231,10 @@ class _Race:
 
     def finish(self) -> list[list[Fit]]:
         """Fit the candidates that stay in the race at all orders."""
-        all_fits = [staged for part in zip(*self._staged_fits, strict=True) for staged in part]
+        all_fits = [staged for of_split in zip(*self._staged_fits, strict=True) for staged in of_split]
         if all(staged.forgotten for staged in all_fits):
             return [staged.fits for staged in all_fits]
-        others = [number for number, parts in enumerate(self._staged_fits) if PRODUCT not in parts[0].ranks]
+        others = [number for number, by_split in enumerate(self._staged_fits) if PRODUCT not in by_split[0].ranks]
         products = [number for number in range(len(self._staged_fits)) if number not in others]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
@@ -263,9 +266,9 @@ class _Race:
                 self._drop(number)
         count = len(self._staged_fits)
         running = {
-            part * count + number: self._staged_fits[number][part]
+            split * count + number: self._staged_fits[number][split]
             for number in (*others, *raced)
-            for part in range(1 if number in raced else len(self._places))
+            for split in range(1 if number in raced else len(self._places))
         }
         self._runner(list(running.values()), "search", numbers=list(running))
         if self._runner.reason is not None:
@@ -301,15 +304,15 @@ class _Race:
             if not staged.forgotten:
                 staged.forget()
             staged.ranks, staged.fits = {}, staged.fits[:1]
-        self._predicted[candidate] = [parts[:1] for parts in self._predicted[0]]
+        self._predicted[candidate] = [by_stage[:1] for by_stage in self._predicted[0]]
 
     def _predict(self) -> None:
         """Predict the validation rows by stages that have been fitted since the last call."""
-        for candidate, parts in enumerate(self._staged_fits):
-            for part, staged in enumerate(parts):
-                predicted = self._predicted[candidate][part]
+        for candidate, by_split in enumerate(self._staged_fits):
+            for split, staged in enumerate(by_split):
+                predicted = self._predicted[candidate][split]
                 predicted += [
-                    predict_at(fit, self._problem.books, self._places[part], self._problem.backend)
+                    predict_at(fit, self._problem.books, self._places[split], self._problem.backend)
                     for fit in staged.fits[len(predicted) :]
                 ]
 
@@ -327,7 +330,7 @@ def _with_validated_scale(response: Response, predicted: Floats) -> Response:
     learned = [
         family.learned(response.y, response.shifted(each[:, :, k]), response.weight) for k in range(each.shape[2])
     ]
-    return replace(response, family=min(learned, key=lambda own: own.scale or 0.0))
+    return replace(response, family=min(learned, key=lambda one: one.scale or 0.0))
 
 
 def weighted(

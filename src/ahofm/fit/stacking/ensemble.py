@@ -32,6 +32,7 @@ from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
 from ahofm.training.members import interactions_choice, on_validation_rows, rank_choice
+from ahofm.training.repeated import with_repeated_rows
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
@@ -110,8 +111,7 @@ def stacked_fit(
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
     if plan.search and validation.skipped:
         runner.reason = runner.reason or Reason.TIME
-    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    trace = _trace(problem, members, runner, seconds)
+    trace = _trace(problem, members, runner, {"search": searched - begun, "fit": time.perf_counter() - searched})
     mixed = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
     noise = Noise()
@@ -122,7 +122,8 @@ def stacked_fit(
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
         found = replace(found, family=validated_family(found.family, scores))
-        return noise.added_to(replace(found, gains=gains, validated=score))
+        found = noise.added_to(replace(found, gains=gains, validated=score))
+        return found if scores is None else with_repeated_rows(found, data, settings, scores.rows, scores.best())
 
     with runner.interruptible():
         return model(trace), scores
@@ -274,9 +275,9 @@ def merge(
     books = data.encoder.codebooks
     constants = problem.response.constants
     models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
-    lower = tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True))
+    lower = tuple(Lower(order, predictors) for order, predictors in zip(orders[:-1], models[:-1], strict=True))
     last = at_order(orders[-1])
-    best = max(last, key=lambda part: part[0])[1][0]
+    best = max(last, key=lambda predictors: predictors[0])[1][0]
     dispersion = sum(weight * fit[0].dispersion for weight, fit in last) / sum(weight for weight, _ in last)
     model = Model(
         data.encoder,
@@ -355,7 +356,7 @@ def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, o
 
 
 def merged(
-    parts: Sequence[tuple[float, Fit]],
+    members: Sequence[tuple[float, Fit]],
     books: Sequence[Codebook],
     columns: Sequence[int],
     units: Units,
@@ -367,7 +368,7 @@ def merged(
     """
     masses = [books[j].distribution for j in columns]
     found = []
-    for weight, fit in parts:
+    for weight, fit in members:
         kept = {
             order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
             for order in fit[0].orders

@@ -21,14 +21,14 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
 from ahofm.fit.solvers.variational.stage import Tempering
 from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, Constant, against_noise, with_noise
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, ConstantTempering, noise_tempering, signal_tempering
 from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import FactorGroups, factor_groups
 from ahofm.training.settings import Settings
-from ahofm.training.splits import given_parts
+from ahofm.training.splits import given_splits
 from ahofm.training.validation import validation_split
 from ahofm.tuning import (
     BEST_FOLDS,
@@ -175,20 +175,20 @@ class TrainingProblem:
     def tempering(self, candidate: Candidate) -> Tempering:
         """The setting; by default a function of the noise for few rows, and the candidate's constant for many."""
         if self.settings.tempering != "auto":
-            return Constant(float(self.settings.tempering))
+            return ConstantTempering(float(self.settings.tempering))
         if self.response.rare:
-            return Constant(1.0)
+            return ConstantTempering(1.0)
         if candidate.product:
-            return Constant(candidate.tempering) if candidate.tempering > 0.0 else with_noise
+            return ConstantTempering(candidate.tempering) if candidate.tempering > 0.0 else noise_tempering
         if self.n_rows < LARGE_SAMPLE_ROWS:
-            return with_noise
+            return noise_tempering
         if candidate.factor_prior == "spline" and self.refined:
             return (
-                partial(against_noise, REFINED_SPLINE_TEMPERING)
+                partial(signal_tempering, REFINED_SPLINE_TEMPERING)
                 if self.response.quadratic
-                else Constant(REFINED_SPLINE_TEMPERING)
+                else ConstantTempering(REFINED_SPLINE_TEMPERING)
             )
-        return Constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
+        return ConstantTempering(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
 
     def staged_fit(
         self,
@@ -286,9 +286,12 @@ class Plan:
         problem: TrainingProblem,
         candidates: Sequence[Candidate],
         n_rows: int,
-        part_sizes: Sequence[int] | None = None,
+        fitted_rows: Sequence[int] | None = None,
     ) -> Plan:
-        """For ``n_rows`` rows like those of ``problem``; ``part_sizes`` are rows to fit of each part, where given."""
+        """For ``n_rows`` rows like those of ``problem``.
+
+        ``fitted_rows`` are numbers of rows of each fit of the search, where splits are given.
+        """
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
@@ -304,14 +307,14 @@ class Plan:
                 for product in (False, True)
             }
             options = {"dispersed": dispersed, "rare": response.rare}
-            if part_sizes is not None:
-                sizes = list(part_sizes)
+            if fitted_rows is not None:
+                sizes = list(fitted_rows)
             elif problem.data.rows.roles is None:
                 count = fold_count(settings)
-                parts = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
-                sizes = [len(fitted) for fitted, _ in parts]
+                splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
+                sizes = [len(fitted) for fitted, _ in splits]
             else:
-                sizes = [len(fitted) for fitted, _ in given_parts(problem.data.rows, settings.seed, **options)]
+                sizes = [len(fitted) for fitted, _ in given_splits(problem.data.rows, settings.seed, **options)]
             search = [
                 job(size, shorter[candidate.product], candidate.ranks(ranks))
                 for size in sizes

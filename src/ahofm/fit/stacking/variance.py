@@ -162,9 +162,9 @@ def _variance_model(
     whole_fit, *half_fits = [fit for fit in fits if fit is not None]
     log_std = np.empty(n)
     for fit, fitted, other in zip(half_fits, halves, halves[::-1], strict=True):
-        own = predict(fit, rows.problem.books, rows.problem.table, problem.backend)[:, 0]
-        curve = _of_mean(rows.eta[fitted, 0], rows.positive[fitted] * np.exp(-own[fitted]), rows.alike[fitted])
-        log_std[other] = own[other] + np.interp(rows.eta[other, 0], *curve)
+        additive = predict(fit, rows.problem.books, rows.problem.table, problem.backend)[:, 0]
+        curve = _of_mean(rows.eta[fitted, 0], rows.positive[fitted] * np.exp(-additive[fitted]), rows.alike[fitted])
+        log_std[other] = additive[other] + np.interp(rows.eta[other, 0], *curve)
     times = _sharpness(rows.positive, log_std, rows.alike)
     if not times * np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
         return None, even

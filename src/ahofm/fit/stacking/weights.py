@@ -148,9 +148,9 @@ class Scores:
         return np.asarray(sum(parts) / sum(weights.values()))
 
     def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
-        rest = (1.0 - sum(weights.values())) * self.response.constants
+        constant = (1.0 - sum(weights.values())) * self.response.constants
         return np.asarray(
-            rest + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
+            constant + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
         )
 
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
@@ -245,8 +245,8 @@ def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, S
     for order, by_member in weights.items():
         moved: dict[tuple[int, int], float] = {}
         for (candidate, below), weight in by_member.items():
-            place = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
-            moved[place] = moved.get(place, 0.0) + weight
+            member = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
+            moved[member] = moved.get(member, 0.0) + weight
         found[order] = moved
     return found
 
@@ -298,4 +298,4 @@ def predict_at(
     fit: Fit, books: Sequence[Codebook], places: Sequence[NDArray[Any]], backend: Backend | None = None
 ) -> Floats:
     """Linear predictors (n, K) at values whose positions in the codebooks are known."""
-    return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
+    return (backend or backend_of()).curves(tuple(result.predictor.curves(books) for result in fit)).eta(places, 1)

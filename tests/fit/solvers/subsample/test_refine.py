@@ -77,8 +77,8 @@ def test_block_solves_invert_the_blocks(factor_prior):
             penalty = np.abs(function.prior.penalty_gradient(part, function.lam).flat()).max()
             assert np.abs(flat).max() < 1e-8 * max(np.abs(at_codes).max(), penalty)
         else:  # what is left is a multiple of the constraint's normal, per function
-            rough = residual.rough / mass[:, np.newaxis]
-            np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
+            per_code = residual.per_code / mass[:, np.newaxis]
+            np.testing.assert_allclose(per_code - per_code[0], 0.0, atol=1e-5 * np.abs(per_code).max() + 1e-6)
 
 
 @pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
@@ -163,7 +163,7 @@ def test_strengths_are_those_of_all_rows(monkeypatch):
 def _minus(a, b):
     return Coefficients(
         None if a.smooth is None else a.smooth - b.smooth,
-        None if a.rough is None else a.rough - b.rough,
+        None if a.per_code is None else a.per_code - b.per_code,
     )
 
 

@@ -84,12 +84,12 @@ class CoefficientBlock:
     def values(self, coef: Coefficients) -> Floats:
         """Values of the functions at the codes, (codes, K)."""
         total = np.zeros(self.gram.shape[:2]) if coef.smooth is None else self.basis @ coef.smooth
-        return total if coef.rough is None else total + coef.rough
+        return total if coef.per_code is None else total + coef.per_code
 
     def gradient(self, at_codes: Floats, coef: Coefficients) -> Floats:
         """Gradient of the penalised loss by the coefficients, flat, from that by the values at the codes."""
         smooth = None if coef.smooth is None else self.basis.T @ at_codes
-        of_losses = Coefficients(smooth, None if coef.rough is None else at_codes)
+        of_losses = Coefficients(smooth, None if coef.per_code is None else at_codes)
         return of_losses.flat() + self.prior.penalty_gradient(coef, self.lam).flat()
 
     def penalty(self, coef: Coefficients) -> float:
@@ -127,7 +127,7 @@ class CoefficientBlock:
         gram = self.gram.copy()
         np.einsum("bff->bf", gram)[...] += self.damping
         solved = replace(self, gram=gram).block_solve(at_codes, coef)
-        return coef.flat() - Coefficients(solved.smooth, solved.rough).flat()
+        return coef.flat() - Coefficients(solved.smooth, solved.per_code).flat()
 
 
 def blocks_of_column(
@@ -144,7 +144,7 @@ def blocks_of_column(
         solves.append((block.column.factors, factors, block.lam, slice(1, gram.shape[1])))
     for prior, posterior, lam, columns in solves:
         smooth_only = isinstance(prior, SplinePrior)
-        coef = Coefficients(posterior.smooth, None if smooth_only else posterior.rough)
+        coef = Coefficients(posterior.smooth, None if smooth_only else posterior.per_code)
         curvature = np.ascontiguousarray(gram[:, columns, columns])
         np.einsum("bff->bf", curvature)[...] += variance_curvature[:, columns]
         zeros = np.zeros((len(gram), columns.stop - columns.start))
@@ -179,9 +179,9 @@ def blocks_of_smooth_main(
     found = additive.column(j)
     if found is None:
         return []
-    coordinates, places = found
-    lam = posterior.smooth.lam[additive.lam_indices(places)][:, np.newaxis]
-    coef = Coefficients(posterior.smooth.coef[places, np.newaxis], None)
+    coordinates, indices = found
+    lam = posterior.smooth.lam[additive.lam_indices(indices)][:, np.newaxis]
+    coef = Coefficients(posterior.smooth.coef[indices, np.newaxis], None)
     zeros = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
     mass, main = posterior.blocks[j].column.mass, slice(0, 1)

@@ -38,7 +38,8 @@ from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
 from ahofm.orders import Orders
 from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
-from ahofm.rows import ArraySource, ThreadExecutor, selected
+from ahofm.rows import ThreadExecutor, selected
+from ahofm.training.data import array_source
 from ahofm.training.runner import Runner, Saved
 from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
@@ -133,7 +134,7 @@ def posteriors_of(
             if block.factors is not None:
                 (_, function, _), coefs = next(found)
                 factors, lam = _moved(block.factors, function, coefs), function.lam
-            if factors is not None and block.column.free:
+            if factors is not None and block.column.saturated:
                 factors = bounded(factors, block.column.mass, block.farthest)
             smooth = additive.column(j)
             if smooth is not None:
@@ -151,9 +152,9 @@ def posteriors_of(
 
 def _moved(posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients) -> FunctionPosterior:
     assert posterior is not None
-    rough = posterior.rough if coef.rough is None else coef.rough  # of a spline prior: the change by bounds
-    extra = 0.0 if coef.rough is not None or rough is None else rough
-    return replace(posterior, mean=function.values(coef) + extra, smooth=coef.smooth, rough=rough)
+    per_code = posterior.per_code if coef.per_code is None else coef.per_code  # of a spline prior: the change by bounds
+    extra = 0.0 if coef.per_code is not None or per_code is None else per_code
+    return replace(posterior, mean=function.values(coef) + extra, smooth=coef.smooth, per_code=per_code)
 
 
 def _descended(
@@ -232,7 +233,7 @@ def refined_fits(
 
 
 def _refined_stage(
-    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, stage_name: str
 ) -> list[Posterior]:
     """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
     last = at == len(staged.posteriors) - 1
@@ -250,7 +251,7 @@ def _refined_stage(
         most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
-        name=f"{place} on its way",
+        name=f"{stage_name} on its way",
     )
 
 
@@ -273,8 +274,7 @@ def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
 def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
     """Rows of the sample, and their losses."""
     response = sample.response
-    weight = None if (response.weight == 1.0).all() else response.weight
-    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    source = array_source(sample.codes, response.y, response.weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
     rows = staged.backend.load(source, executor, _precision(response.n_rows))
     return LossRows(rows, staged.response.family, response.total)

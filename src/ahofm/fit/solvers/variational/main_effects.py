@@ -161,9 +161,9 @@ class AdditiveDesign:
         start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
         return smooth, slice(start, start + smooth.values.shape[1])
 
-    def lam_indices(self, places: slice) -> NDArray[np.intp]:
+    def lam_indices(self, coefficients: slice) -> NDArray[np.intp]:
         """Indices of the smoothing parameters of some coefficients, one per group."""
-        return np.unique(self._group[places])
+        return np.unique(self._group[coefficients])
 
     @cached_property
     def arrays(self) -> dict[str, Any]:

@@ -83,11 +83,11 @@ class Posterior:
         for (coef, centring), (smooth, constant) in zip(columns, mains, strict=True):
             coef[:, MAIN] += smooth
             centring[MAIN] += constant
-        given = orders, self.intercept, [coef for coef, _ in columns], [centring for _, centring in columns]
-        predictor = Predictor.of(*given)
+        arguments = orders, self.intercept, [coef for coef, _ in columns], [centring for _, centring in columns]
+        predictor = Predictor.of(*arguments)
         if PRODUCT in orders:
             means = np.array([block.constants for block in self.blocks])
-            predictor = Predictor.of_products(*given, self.loadings, means)
+            predictor = Predictor.of_products(*arguments, self.loadings, means)
         return StageResult(
             predictor,
             dispersion,
@@ -104,8 +104,8 @@ class Posterior:
             "lam": self.smooth.lam.copy(),
             "intercept": self.intercept,
             "trace": self.smooth.trace,
-            "along": None if surfaces is None else surfaces.along.copy(),
-            "plain": None if surfaces is None else surfaces.plain.copy(),
+            "margin_lam": None if surfaces is None else surfaces.margin_lam.copy(),
+            "null_lam": None if surfaces is None else surfaces.null_lam.copy(),
             "edf": 0.0 if surfaces is None else surfaces.edf,
             "age": 0 if surfaces is None else surfaces.age,
             "loadings": self.loadings.copy(),
@@ -117,7 +117,8 @@ class Posterior:
         blocks = tuple(block.with_arrays(column_arrays, solved) for block, column_arrays, solved in columns)
         surfaces = self.surfaces
         if surfaces is not None:
-            surfaces = replace(surfaces, along=arrays["along"], plain=arrays["plain"], edf=found.edf, age=found.age)
+            lam = {name: arrays[name] for name in ("margin_lam", "null_lam")}
+            surfaces = replace(surfaces, **lam, edf=found.edf, age=found.age)
         smooth = MainEffects(arrays["coef"], arrays["lam"], found.trace)
         return replace(
             self,
@@ -133,10 +134,8 @@ class Posterior:
         lam = self.blocks[j].lam
         if self.surfaces is None:
             return lam
-        rough, plain = self.surfaces.of(j)
-        lam = lam.copy()
-        pairs = Orders(self.ranks).factor_slices[2]
-        lam[0, pairs], lam[1:, pairs] = rough, plain
+        lam, pairs = lam.copy(), Orders(self.ranks).factor_slices[2]
+        lam[0, pairs], lam[1:, pairs] = self.surfaces.of(j)
         return lam
 
 
