@@ -51,7 +51,7 @@ def _alike(one: ClassState, other: ClassState, tol: float) -> None:
     assert one.mains.posteriors.keys() == other.mains.posteriors.keys()
     for j, posterior in one.mains.posteriors.items():
         np.testing.assert_allclose(posterior.mean, other.mains.posteriors[j].mean, rtol=tol, atol=tol)
-        np.testing.assert_allclose(one.mains.own_lam[j], other.mains.own_lam[j], rtol=tol)
+        np.testing.assert_allclose(one.mains.column_lam[j], other.mains.column_lam[j], rtol=tol)
     if one.factors is None:
         assert other.factors is None
         return

@@ -146,6 +146,7 @@ def test_said_saved_and_explained(fitted, tmp_path):
         parts.rest[:8], fitted.model_.repeated.at(fitted.model_.encoder.codebooks, read_table(X[:8]))
     )
     assert fitted.model_.at_order(1).repeated is None
+    assert fitted.rescale_effect("b", factor=0.5).model_.repeated is None
     assert "copies of training rows" in page(fitted)
 
 

@@ -206,7 +206,11 @@ def _replaced(own: Predictor, j: int, coef: Floats, centring: Floats) -> Predict
 
 
 def _with(model: Model, own: Predictor, k: int, edit: Edit) -> Model:
-    """With one linear predictor changed, main effects centred, and one more record; without band and lower fits."""
+    """With one linear predictor changed, main effects centred, and one more record; without band and lower fits.
+
+    Also without effects of copies of training rows, which would bring back what was changed.
+    """
     parts = list(model.linear_predictors)
     parts[k] = own.centred(model.encoder.codebooks)
-    return replace(model, linear_predictors=tuple(parts), lower=(), band=None, edits=(*model.edits, edit))
+    changed = replace(model.without_repeated, linear_predictors=tuple(parts), lower=(), band=None)
+    return replace(changed, edits=(*model.edits, edit))
