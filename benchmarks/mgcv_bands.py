@@ -1,11 +1,11 @@
 """Bands of effects beside those of mgcv (R), on the same simulated rows: how often they hold, and how wide they are.
 
 ``make bench-mgcv-bands`` prints the table and writes benchmarks/results/mgcv_bands.csv. The simulation is that of
-benchmarks.bands, with seeds of its own: 1,000 rows, six columns, three curves and three columns without an effect; three
-families, independent columns and correlations of .9. In the last two designs two pairs of columns interact, and mgcv's
-formula names these two pairs, while this library is only told ``order=2``. mgcv: ``gam(method="REML")`` with its default
-bases, standard errors given the smoothing parameters (the default of its figures and predictions) and with the
-uncertainty of these (``unconditional=TRUE``).
+benchmarks.bands, with seeds of its own: 1,000 rows, six columns, three curves and three columns without an effect;
+three families, independent columns and correlations of .9. In the last two designs two pairs of columns interact,
+and mgcv's formula names these two pairs, while this library is only told ``order=2``. mgcv: ``gam(method="REML")`` with
+its default bases, standard errors given the smoothing parameters (the default of its figures and predictions) and with
+the uncertainty of these (``unconditional=TRUE``).
 
 Effects are compared at the same points, of equal numbers of rows, with truths that have mean zero over the rows along
 every column, as the effects of both libraries have. Widths are means over points, relative to the residual standard
@@ -104,7 +104,7 @@ def terms_of(design: Design) -> dict[tuple[int, ...], Callable[..., Floats]]:
 def linear_predictor(design: Design, X: Floats) -> Floats:
     """The truth at rows (n,)."""
     parts = [function(*(X[:, j] for j in columns)) for columns, function in terms_of(design).items()]
-    return design.scale * np.sum(parts, axis=0)
+    return np.asarray(design.scale * np.sum(parts, axis=0))
 
 
 def drawn(design: Design, seed: int) -> Data:
@@ -130,7 +130,7 @@ def true_curve(design: Design, data: Data, j: int) -> Floats:
                 found += function(*places).mean(axis=1)
         return found
 
-    return design.scale * (at(data.grid[:, j]) - at(data.X[:, j]).mean())
+    return np.asarray(design.scale * (at(data.grid[:, j]) - at(data.X[:, j]).mean()))
 
 
 def true_surface(design: Design, data: Data, pair: tuple[int, int]) -> Floats:
@@ -141,7 +141,7 @@ def true_surface(design: Design, data: Data, pair: tuple[int, int]) -> Floats:
     over_a = function(rows_a[:, np.newaxis], y).mean(axis=0, keepdims=True)
     over_b = function(x, rows_b[np.newaxis]).mean(axis=1, keepdims=True)
     everywhere = function(rows_a[:, np.newaxis], rows_b[np.newaxis]).mean()
-    return design.scale * (function(x, y) - over_a - over_b + everywhere)
+    return np.asarray(design.scale * (function(x, y) - over_a - over_b + everywhere))
 
 
 Term = tuple[Floats, Floats]
@@ -253,7 +253,7 @@ def summarised(
     design: Design, method: str, runs: Sequence[tuple[list[dict[str, float | str]], float]]
 ) -> list[Mapping[str, object]]:
     """A record per kind of term; the standard error of the coverage is that over replications."""
-    table = []
+    table: list[Mapping[str, object]] = []
     for kind in ("curves", "no effect", "surfaces", "rows"):
         own = [[one for one in records if one["kind"] == kind] for records, _ in runs]
         own = [records for records in own if records]
