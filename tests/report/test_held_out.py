@@ -120,3 +120,13 @@ def test_the_page_says_whose_rows_they_are(opened, model, tmp_path):  # noqa: F8
     one = opened(model, made={"X": X, "y": eta})
     assert one.locator("#diagnostics-note").text_content() == "60 rows that were not fitted."
     assert "not fitted" in one.locator("#facts li").first.text_content()
+
+
+@pytest.mark.slow
+def test_a_page_of_a_single_row(opened, model):  # noqa: F811
+    X, eta, _ = rows(1)
+    one = opened(model, made={"X": X, "y": eta})
+    assert one.locator("#start-row option").count() == 2
+    one.select_option("#start-row", "0")
+    assert "row 1: actual" in one.locator("#prediction-note").text_content()
+    assert one.locator("#columns figure").count() == 2

@@ -73,7 +73,7 @@ function numberBins(c, own, { middle, error, known, firm, limits, text }, residu
 
 // A row per level: those with most rows, highest first.
 function levelBins(c, own, { level, middle, error, known, firm, limits, text }, residual) {
-  const order = own.at.map((_, k) => k).sort((a, b) => (middle[b] ?? -Infinity) - (middle[a] ?? -Infinity)), left = 128, H = 17, right = WIDTH - SIZES - 14, height = 14 + H * order.length + 24;
+  const order = own.at.map((_, k) => k).sort((a, b) => (middle[b] ?? -Infinity) - (middle[a] ?? -Infinity)), left = leftOf(own.at.map(level)), H = 17, right = WIDTH - SIZES - 14, height = 14 + H * order.length + 24;
   const px = (v) => left + (right - left) * (Math.min(Math.max(v, limits.low), limits.high) - limits.low) / (limits.high - limits.low || 1), largest = Math.max(...own.size, 1e-300);
   const root = draw("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `Observed and fitted by ${c.name}` }), points = [];
   for (const v of ticks(limits.low, limits.high, 4)) {

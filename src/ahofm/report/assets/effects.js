@@ -12,21 +12,23 @@ function viewOf(e, inside, transform, most) {
     for (const [size, rows] of half) { seen += rows; typical = size; if (seen >= total / 2) break; }
     const size = curve[1] - curve[0], room = Math.max(Math.min(2.5 * typical, Math.max(1.5 * size, most)), 0.3 * size);
     const band = [Math.min(...at.map((k) => e.low[k])), Math.max(...at.map((k) => e.high[k]))];
-    const ends = sorted([Math.max(band[0], curve[0] - room), Math.min(band[1], curve[1] + room)]);
-    ({ low, high } = range([floor, ceiling], ends));
+    const ends = sorted([Math.max(band[0], curve[0] - room), Math.min(band[1], curve[1] + room)]), unit = sorted([-most, most]);
+    const far = Math.max(ceiling - floor, (unit[1] - unit[0]) / 2);  // factors and probabilities stretch what is above
+    ({ low, high } = range([floor, ceiling, Math.max(ends[0], floor - far), Math.min(ends[1], ceiling + far)]));
   }
   return { low, high };
 }
 
 const MANY = 15;  // highest and lowest levels of many
+const leftOf = (names) => Math.min(128, 18 + 6.4 * Math.max(...names.map((name) => Math.min(Array.from(name).length, 19)), 3));  // room for names of levels
 const SIZES = 44;  // width of the bars beside levels that say how many rows they have
 
 // A row per level, sorted by effect, with the interval and how many rows it has.
 function levelChart(c, e, { transform, neutral, partial, most }, said) {
   let order = e.value.map((_, k) => k).sort((a, b) => e.value[b] - e.value[a]);
-  const left = 128, H = 17, count = order.length, cut = count > 2 * MANY, hidden = count - 2 * MANY;
+  const H = 17, count = order.length, cut = count > 2 * MANY, hidden = count - 2 * MANY;
   if (cut) order = [...order.slice(0, MANY), null, ...order.slice(-MANY)];
-  const shown = order.filter((k) => k !== null), y = viewOf(e, (k) => shown.includes(k), transform, most), largest = Math.max(...shown.map((k) => c.mass[k]), 1e-300);
+  const shown = order.filter((k) => k !== null), left = leftOf(shown.map((k) => c.levels[k])), y = viewOf(e, (k) => shown.includes(k), transform, most), largest = Math.max(...shown.map((k) => c.mass[k]), 1e-300);
   const height = 14 + H * order.length + 24, right = WIDTH - SIZES - 14, px = (v) => left + (right - left) * (Math.min(Math.max(v, y.low), y.high) - y.low) / (y.high - y.low || 1);
   const root = draw("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `Effect of ${c.name}` }), points = [];
   for (const v of ticks(y.low, y.high, 4)) {

@@ -204,8 +204,8 @@ async function report(root, data) {
   function answer() {
     const found = predict(row, start.offset), why = model.explain(linear(), row), ends = interval(found), name = data.classes ? data.classes[data.predictors.length > 1 ? at : 1] : "";
     handle.last = { ...found, interval: ends };
-    const what = link === "other" ? "linear predictor" : predicted;
-    $("prediction").textContent = `${name ? shortened(name, 40) + ": " : what === "mean" ? "" : `${what} `}${shownMean(pick(found.mean))}`;
+    const what = link === "other" ? "linear predictor" : likely ? "probability" : predicted;
+    $("prediction").textContent = `${name ? shortened(name, 40) + ": " : what === "mean" || likely ? "" : `${what} `}${shownMean(pick(found.mean))}`;
     const notes = [ends ? `95 % interval of the ${what}: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band || link === "zero_inflated" ? "" : "no interval: the band of this model is too large for a page"];
     if (start.actual !== null) notes.push(`${start.name}: actual ${typeof start.actual === "number" ? show(start.actual) : start.actual}`);
     if (start.offset.length) notes.push(`with the row's offset ${start.offset.map((v) => show(v)).join(", ")}`);
@@ -295,7 +295,13 @@ async function report(root, data) {
     add("end", `${m.ended}; ` + Object.entries(m.seconds).map(([name, s]) => `${name} ${show(s)} s`).join(", "));
     add("page", `${m.date}, ahofm ${m.version}, Python ${m.python}, NumPy ${m.numpy}`);
     $("fit-orders").replaceChildren(table(data.fit.orders));
-    $("fit-columns").replaceChildren(table(data.fit.columns));
+    const every = data.fit.columns, most = 40;
+    $("fit-columns").replaceChildren(table(every.slice(0, most + 1)));
+    if (every.length > most + 1) {
+      const rest = make("details"), head = make("summary", { class: "soft" }, `the other ${every.length - most - 1} columns`);
+      rest.append(head, table([every[0], ...every.slice(most + 1)]));
+      $("fit-columns").append(rest);
+    }
   }
 
   // ---- begin ----
