@@ -35,9 +35,10 @@ def test_examples_run_and_print_what_they_say(block, printed, tmp_path, monkeypa
 
 
 def how_do_i():
-    """The code in the last column of the table for newcomers."""
+    """The code in the last columns of the tables for newcomers."""
     table = [line for line in (ROOT / "docs" / "coming_from.md").read_text().splitlines() if line.startswith("| ")]
-    return [code for line in table[1:] for code in re.findall(r"`(.*?)`", line.split(" | ")[-1])]
+    found = (code for line in table for code in re.findall(r"`(.*?)`", line.split(" | ")[-1]))
+    return list(dict.fromkeys(found))
 
 
 @pytest.fixture(scope="module")
