@@ -15,6 +15,7 @@ deviation (normal errors) or in units of the linear predictor. Replications are 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import subprocess
 import sys
@@ -37,7 +38,7 @@ from ahofm.explain import effect
 from benchmarks.bands import truths
 from benchmarks.coverage import Cell, draw_columns, draw_targets
 from benchmarks.measure import ONE_THREAD
-from benchmarks.table import keep
+from benchmarks.table import RESULTS, keep
 
 SCRIPT = Path(__file__).parent / "peers" / "mgcv_bands.R"
 ROWS, NEW, POINTS, SIDE = 1_000, 200, 60, 16
@@ -277,18 +278,28 @@ def summarised(
     return table
 
 
+def _others(measured: set[str]) -> list[Mapping[str, object]]:
+    """Results of designs that were not measured now."""
+    path = RESULTS / "mgcv_bands.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [record for record in csv.DictReader(file) if record["design"] not in measured]
+
+
 def main() -> int:
     """Run all designs, in parts, until the replications are there or time is up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100, help="replications; results are kept from 100 on")
     parser.add_argument("--minutes", type=float, default=60.0, help="for all designs; a part is always finished")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--designs", type=int, nargs="+", default=range(len(DESIGNS)), help="numbers of some of them")
     parser.add_argument("--part", type=int, default=20, help="replications between two looks at the clock")
     given = parser.parse_args()
     table: list[Mapping[str, object]] = []
     begun = time.monotonic()
-    for number, design in enumerate(DESIGNS):
-        until = begun + 60 * given.minutes * (number + 1) / len(DESIGNS)
+    for number, design in enumerate(DESIGNS[k] for k in given.designs):
+        until = begun + 60 * given.minutes * (number + 1) / len(given.designs)
         runs: dict[str, list[tuple[list[dict[str, float | str]], float]]] = {method: [] for method in METHODS}
         for first in range(0, given.count, given.part):
             if first and time.monotonic() > until:
@@ -307,7 +318,7 @@ def main() -> int:
             if record["design"] == str(design):
                 print(*(f"{v:.3g}" if isinstance(v, float) else v for v in record.values()), sep=" | ", flush=True)
     if given.count >= 100:
-        keep("mgcv_bands", table)
+        keep("mgcv_bands", [*_others({str(record["design"]) for record in table}), *table])
     return 0
 
 
