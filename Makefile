@@ -112,6 +112,7 @@ wheel: | $(BUILD)
 wheel-test:
 	@ls dist/*.whl > /dev/null || { echo "make wheel first"; exit 1; }
 	rm -rf build/try && $(PYTHON) -m venv build/try
+	command -v lscpu > /dev/null && ln -s "$$(command -v lscpu)" build/try/bin || true  # joblib counts cores with it
 	env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" build/try/bin/python -m pip install --quiet --only-binary :all: "$$(ls $(CURDIR)/dist/*.whl | head -1)[cli]"
 	cd build/try && env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" MPLCONFIGDIR="$(CURDIR)/build/try" bin/ahofm --version
 	cd build/try && env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" MPLCONFIGDIR="$(CURDIR)/build/try" bin/ahofm demo --out demo
@@ -147,7 +148,7 @@ gallery: $(VENV)/installed-dev
 	$(VENV)/bin/python docs/figures/thumbnails.py
 
 test-browser: $(VENV)/installed-dev
-	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	@test -n "$$CHROMIUM" || command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 	$(VENV)/bin/python -m pip install --quiet playwright
 	$(VENV)/bin/python -m pytest tests/report
 
