@@ -179,3 +179,15 @@ def test_the_reference_is_complete(module):
     last = {name.rsplit(".", 1)[1] for name in listed if name.startswith(module + ".")}
     loaded = importlib.import_module(module)
     assert {name for name in loaded.__all__ if callable(getattr(loaded, name))} <= last
+
+
+def test_cards_of_the_gallery_have_thumbnails_that_can_be_read():
+    """One panel of each figure, where the gallery says so, and small files."""
+    index = ROOT / "docs" / "gallery" / "index.md"
+    shown = [
+        index.parent / name for name in re.findall(r"\((\.\./figures/gallery/thumbnails/[^)]+)\)", index.read_text())
+    ]
+    assert len(shown) >= 9
+    for path in shown:
+        assert path.stat().st_size < 60_000, path.name
+        assert (path.parents[1] / path.name).exists(), path.name

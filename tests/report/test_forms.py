@@ -125,8 +125,10 @@ ODD = [long_names, one_column, no_effects, few_rows, two_rows, many_columns, fif
 @pytest.mark.parametrize("make", ODD)
 def test_the_page_stays_usable(opened, make):  # noqa: F811
     model = make()
-    one = opened(model, viewport={"width": 390, "height": 844})
+    target = "😀 \"quoted\" <img src=x onerror='window.hit = 1'> " + "t" * 200
+    one = opened(model, made={"target": target}, viewport={"width": 390, "height": 844})
     assert one.evaluate("window.hit") is None
+    assert target in one.locator("#title").text_content()
     assert one.evaluate("document.documentElement.scrollWidth") <= 390
     assert one.locator("script").count() == 2
     assert one.locator("#prediction").text_content()
