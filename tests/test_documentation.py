@@ -1,6 +1,7 @@
 """What the documents show works as shown, and what they name exists."""
 
 import ast
+import csv
 import importlib
 import re
 import shlex
@@ -191,3 +192,25 @@ def test_cards_of_the_gallery_have_thumbnails_that_can_be_read():
     for path in shown:
         assert path.stat().st_size < 60_000, path.name
         assert (path.parents[1] / path.name).exists(), path.name
+
+
+def test_bands_beside_mgcv_are_those_that_were_measured():
+    with (ROOT / "benchmarks" / "results" / "mgcv_bands.csv").open(newline="") as file:
+        measured = {(row["design"], row["terms"], row["method"]): row for row in csv.DictReader(file)}
+    kinds = {"Curves": "curves", "Columns without an effect": "no effect", "Surfaces of pairs": "surfaces"}
+    kinds["Linear predictors of new rows"] = "rows"
+    seen = 0
+    for part in (ROOT / "docs" / "mgcv_bands.md").read_text().split("\n## ")[1:]:
+        for line in part.splitlines():
+            if not line.startswith("| ") or line.startswith("| |"):
+                continue
+            name, count, *numbers = line.strip("| ").split(" | ")
+            own = [
+                measured[name, kinds[part.splitlines()[0]], method]
+                for method in ("ahofm", "mgcv", "mgcv, unconditional")
+            ]
+            assert count == own[0]["replications"]
+            expected = [*(f"{float(row['held']):.1f}" for row in own), *(f"{float(row['width']):.3f}" for row in own)]
+            assert numbers == [*expected, *(f"{float(row['rmse']):.3f}" for row in own[:2])]
+            seen += 1
+    assert seen == sum(method == "ahofm" for _, _, method in measured)
