@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-mgcv-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-mgcv-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-survival bench-ordinal bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -36,6 +36,8 @@ help:
 	@echo "make bench-p-values                   level and power of p-values (a few minutes)"
 	@echo "make bench-new-rows DATA=folder       intervals for new observations, on data (a few minutes)"
 	@echo "make bench-constraints                monotone effects: falls among a million rows, errors (a few minutes)"
+	@echo "make bench-survival                   censored times against lifelines: concordance, Brier scores (a few minutes)"
+	@echo "make bench-ordinal DATA=folder        wine quality: ordinal, Gaussian and multinomial fits (a few minutes)"
 	@echo "make bench-explain                    Shapley values, interaction search and report page"
 	@echo "make bench-forecast                   forecasts of time and memory against fits"
 	@echo "make bench-many-rows                  100,000 and 1,000,000 rows, against LightGBM and EBM"
@@ -216,6 +218,13 @@ bench-new-rows: $(VENV)/installed-bench
 
 bench-constraints: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.constraints
+
+bench-survival: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.survival
+
+bench-ordinal: $(VENV)/installed-bench
+	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }
+	$(VENV)/bin/python -m benchmarks.ordinal $(DATA)
 
 bench-explain: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.explain

@@ -2,7 +2,8 @@
 
 ``make bench-export DATA=folder`` prints the table and writes benchmarks/results/export.csv and export.json (the
 machine). A twentieth of the cells are missing, another is outside the range of training, and text is partly unseen.
-Errors are the largest differences from ``predict`` and ``shapley_values``, relative to these. Times are processor
+Errors are the largest differences from ``predict`` and ``shapley_values``, relative to these; a mean near zero counts
+as a thousandth of the median mean, a contribution as a thousandth of the largest of its row. Times are processor
 seconds of one thread, the best of a few runs; PostgreSQL's, which has processes of its own, are wall-clock seconds with
 the transfer of the result through psql.
 """
@@ -96,10 +97,9 @@ def scored_rows(rows: Rows, learned: pd.DataFrame, n: int) -> tuple[pd.DataFrame
     return X, None if rows.exposure is None else np.log(rows.exposure[at])
 
 
-def error(found: Floats, expected: Floats) -> float:
-    """The largest difference, relative; numbers near zero count as a thousandth of the largest of their column."""
-    size = np.maximum(np.abs(expected), 1e-3 * np.abs(expected).max(axis=0))
-    return float((np.abs(found - expected) / np.maximum(size, 1e-300)).max())
+def error(found: Floats, expected: Floats, least: Floats) -> float:
+    """The largest difference, relative to the expected number, or to ``least`` where this is more."""
+    return float((np.abs(found - expected) / np.maximum(np.maximum(np.abs(expected), least), 1e-300)).max())
 
 
 def best(run: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.process_time) -> float:
@@ -146,11 +146,11 @@ def measure(folder: Path, n: int, repeats: int, done: set[str]) -> Iterator[dict
                 found, own_parts = scored.run(), scored.contributions()
                 clock = time.perf_counter if scored.elsewhere else time.process_time
                 seconds = scored.seconds or best(scored.run, repeats, clock)
-                errors = (
-                    (error(found, mean), error(own_parts.reshape(n, -1), parts.reshape(n, -1)))
-                    if scored.exact
-                    else ("", "")
-                )
+                errors: tuple[Any, Any] = ("", "")
+                if scored.exact:
+                    of_means = error(found, mean, 1e-3 * np.median(np.abs(mean), axis=0))
+                    largest = np.abs(parts).max(axis=2, keepdims=True)
+                    errors = of_means, error(own_parts.reshape(parts.shape), parts, 1e-3 * largest)
                 yield shape | record(target, seconds, native, n, scored.size, *errors)
 
 

@@ -56,7 +56,7 @@ def test_new_rows_are_counted_by_quarter(tmp_path, monkeypatch):
     table = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=308)])
     header = "a,b,c,d,e,f,Residuary_resistance"
     np.savetxt(tmp_path / "yacht.csv", table, delimiter=",", header=header, comments="")
-    monkeypatch.setattr(new_rows, "SPLITS", range(2))
+    monkeypatch.setattr(new_rows, "N_SPLITS", 2)
     rows = new_rows.measured("yacht", tmp_path)
     quarters = [f"yacht: quarter {k}" for k in (1, 2, 3, 4)]
     assert [row.measure for row in rows] == ["yacht: all rows", *quarters, "yacht: width"]

@@ -22,7 +22,24 @@ TRUE = {
         found["falls"] == 0.0 and found["free falls"] > 0.0 and found["log-loss"] < 1.01 * found["free log-loss"]
     ),
     "diabetes": lambda found: found["error"] < 1.02 * found["linear"] and 0.86 < found["held at 0.9"] < 0.94,
+    "lifetimes": lambda found: (
+        found["hazards, error"] < 0.06
+        and found["hazards, error"] < 0.7 * found["log-logistic times, error"]
+        and 0.5 < found["censored"] < 0.65
+    ),
     "paper_toy": lambda found: found["error"] < 0.35 * found["spread of the mean"],
+    "ratings": lambda found: (
+        found["truth"] < found["ordinal"] < 1.005 * found["truth"]
+        and found["ordinal, error"] < 0.25 * found["normal, rounded, error"]
+        and found["steps"] < 0.25
+    ),
+    "shares": lambda found: (
+        found["beta, impossible"] == 0.0
+        and found["normal, impossible"] > 0.3
+        and found["beta, error"] < 1.05 * found["normal, error"]
+        and 0.85 < found["beta, held"] < 0.95
+        and 0.85 < found["normal, held"] < 0.95
+    ),
     "space_time": lambda found: (
         found["triples"] < found["pairs"] < found["additive"] and found["correlation of maps"] > 0.98
     ),
@@ -34,6 +51,13 @@ TRUE = {
         found["falls"] == 0.0 and found["barred"] == 0.0 and found["error"] < 1.03 * found["free error"]
     ),
     "wide": lambda found: found["true ones on top"] == 3 and found["error"] < 0.8 * found["boosting"],
+    "zeros": lambda found: (
+        found["rate"] < 0.15
+        and found["idle"] < 0.06
+        and abs(found["zeros"]) < 0.02
+        and found["Poisson zeros"] < -0.1
+        and found["log score"] < found["Poisson log score"]
+    ),
 }
 WAYS = ("mean and spread", "two quantiles")
 

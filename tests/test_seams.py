@@ -77,8 +77,8 @@ class Exchangeable:
         form = np.einsum("bf,bc,cf->f", mean, prior, mean)
         return FunctionPosterior(mean, variance, None, mean, edf[np.newaxis], form[np.newaxis])
 
-    def penalty_gradient(self, part, lam):
-        return Coefficients(None, lam[0] * np.linalg.inv(0.7 * np.eye(self.n_codes) + 0.3) @ part.rough)
+    def penalty_gradient(self, coef, lam):
+        return Coefficients(None, lam[0] * np.linalg.inv(0.7 * np.eye(self.n_codes) + 0.3) @ coef.per_code)
 
     def nothing(self, width):
         return Coefficients(None, np.zeros((self.n_codes, width)))
@@ -108,7 +108,7 @@ class Firm(Candidate):
 
     factor_prior: str = "spline"
     tempering: float = 0.7
-    with_many: float = 0.7
+    many_rows_tempering: float = 0.7
 
     @property
     def name(self):

@@ -48,12 +48,27 @@ RETIRED_IN_SOURCE += (
 )
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
+# Names that say nothing of what they hold, retired where fits are made.
+EMPTY_NAMES = ("own", "plain", "along", "rough", "free", "joint")
+FITTING = ("backends", "fit", "kernels", "priors", "shared_curves", "training", "tuning")
+FITTING_SOURCES = [path for path in SOURCES if path.relative_to(ROOT / "src" / "ahofm").parts[0] in FITTING]
+EMPTY_CONSTANTS = re.compile(r"^(FEW|MANY)_|_OF_(FEW|MANY)$|^TOLD_|_APART$")
+
 # Words with one meaning each in names: that of the glossary, or of the argument that is named here.
 MEANINGS = {
     "share": ("variance", {"Factors", "Summary", "TopInteractions", "variance_shares", "SharesDisplay"}),
     "level": (
         "confidence or quantile",
-        {"Effect", "effect", "difference", "derivative", "predict_interval", "Band.reach", "Quantile"},
+        {
+            "Effect",
+            "effect",
+            "difference",
+            "derivative",
+            "predict_interval",
+            "Band.reach",
+            "ErrorQuantiles",
+            "Quantile",
+        },
     ),
     "spread": ("none", set()),
     "freedom": ("degrees of freedom", {"degrees_of_freedom"}),
@@ -162,3 +177,11 @@ def test_retired_words_name_nothing_in_the_source(path):
     for name, node in identifiers(path):
         assert name not in RETIRED_IN_SOURCE, f"{path}, line {node.lineno}: {name}"
     assert path.stem not in RETIRED_IN_SOURCE
+
+
+@pytest.mark.parametrize("path", FITTING_SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_names_in_fits_say_what_they_hold(path):
+    for name, node in identifiers(path):
+        assert name not in EMPTY_NAMES, f"{path}, line {node.lineno}: {name}"
+        if path.name != "bands.py":
+            assert not EMPTY_CONSTANTS.search(name), f"{path}, line {node.lineno}: {name}"

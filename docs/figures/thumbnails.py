@@ -17,11 +17,15 @@ PANELS = {
     "claims": (0.0, 0.5, 0.343, 1.0),
     "credit": (0.337, 0.0, 0.668, 1.0),
     "diabetes": (0.262, 0.04, 0.497, 0.522),
+    "lifetimes": (0.335, 0.0, 0.668, 1.0),
     "paper_toy": (0.0, 0.0, 0.532, 0.5),
+    "ratings": (0.0, 0.0, 0.331, 1.0),
+    "shares": (0.0, 0.0, 0.308, 1.0),
     "space_time": (0.69, 0.0, 0.91, 0.5),
     "spread": (0.372, 0.0, 0.68, 1.0),
     "tariff": (0.243, 0.0, 0.474, 1.0),
     "wide": (0.0, 0.0, 0.503, 1.0),
+    "zeros": (0.0, 0.0, 0.338, 1.0),
 }
 """The panel that shows what an example is about: its left, upper, right and lower ends, as fractions of the figure."""
 

@@ -67,6 +67,7 @@ def multiply_add_rate(isa: str, repeats: int) -> float: ...
 
 _Moments = tuple[int, NDArray[Any], _Floats, _Floats]
 
+CONSTANTS: dict[str, float | list[float]]
 PRODUCT: int
 MAX_STATE_ORDER: int
 STATE_BLOCK: int

@@ -97,7 +97,7 @@ class Orders(Mapping[int, int]):
     @property
     def symmetric(self) -> Orders:
         """Without product factors."""
-        return Orders({own: rank for own, rank in self._ranks.items() if own != PRODUCT})
+        return Orders({order: rank for order, rank in self._ranks.items() if order != PRODUCT})
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -125,11 +125,11 @@ class Orders(Mapping[int, int]):
 
     def up_to(self, order: int) -> Orders:
         """Without the orders above one."""
-        return Orders({own: rank for own, rank in self._ranks.items() if own <= order})
+        return Orders({d: rank for d, rank in self._ranks.items() if d <= order})
 
     def only(self, kept: Sequence[int]) -> Orders:
         """Without the orders that are not kept."""
-        return Orders({own: rank for own, rank in self._ranks.items() if own in kept})
+        return Orders({order: rank for order, rank in self._ranks.items() if order in kept})
 
     def split(self, values: NDArray[_Item]) -> tuple[NDArray[_Item], dict[int, NDArray[_Item]]]:
         """Main effect (...) and factors by order (..., rank) of an array (..., width): views."""
@@ -139,8 +139,8 @@ class Orders(Mapping[int, int]):
 
     def join(self, main: ArrayLike, factors: Mapping[int, Any]) -> Floats:
         """The array (..., width) of a main effect (...) and factors by order (..., rank)."""
-        own = np.asarray(main, dtype=np.float64)[..., np.newaxis]
-        return np.concatenate([own, *(np.asarray(factors[order]) for order in self._ranks)], axis=-1)
+        main_column = np.asarray(main, dtype=np.float64)[..., np.newaxis]
+        return np.concatenate([main_column, *(np.asarray(factors[order]) for order in self._ranks)], axis=-1)
 
     def joined_factors(self, factors: Mapping[int, Any], rows: tuple[int, ...] = ()) -> Floats:
         """The array (..., n_factors) of factors by order (..., rank); (*rows, 0) where there are none."""
@@ -156,7 +156,7 @@ class Orders(Mapping[int, int]):
         """Loadings as arrays (rank,) by order, ones where none are given; ValueError where they do not fit."""
         if loadings is None:
             return self.ones()
-        shapes = {order: np.shape(own) for order, own in loadings.items()}
+        shapes = {order: np.shape(loading) for order, loading in loadings.items()}
         if shapes != {order: (rank,) for order, rank in self._ranks.items()}:
             raise ValueError(f"loadings have shapes {shapes} by order, expected one per factor of {dict(self._ranks)}")
         return {order: np.asarray(loadings[order], dtype=np.float64) for order in self._ranks}

@@ -155,7 +155,7 @@ void column(const std::string& isa, bool float64, const std::vector<AnyArray>& c
     if (which < 0 || which >= table.rows.n_columns)
         refuse("column " + std::to_string(which) + " is out of range: there are " +
                std::to_string(table.rows.n_columns));
-    const int64_t n = table.rows.n, own = table.columns[static_cast<size_t>(which)].size;
+    const int64_t n = table.rows.n, column_codes = table.columns[static_cast<size_t>(which)].size;
     int64_t width = 1;
     for (const ahofm::Factors& group : parsed.factors[0])
         width = within(width + group.rank, 1, kMostFunctions, "functions of a column");
@@ -168,8 +168,8 @@ void column(const std::string& isa, bool float64, const std::vector<AnyArray>& c
         if (!g || !h || !g_sums || !h_sums) refuse("g, h and both sums are given together or not at all");
         expect_shape(*g, {n}, "g");
         expect_shape(*h, {n}, "h");
-        expect_shape(*g_sums, {own, width}, "g sums");
-        expect_shape(*h_sums, {own, width, width}, "h sums");
+        expect_shape(*g_sums, {column_codes, width}, "g sums");
+        expect_shape(*h_sums, {column_codes, width, width}, "h sums");
         task.g = g->data();
         task.h = h->data();
         task.g_sums = g_sums->data();

@@ -82,7 +82,7 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
         const int64_t m = within(static_cast<int64_t>(prior.weight.size()), 1, 10'000, "coordinates of a prior");
         prior.task.m = m;
         prior.values = copied(entry(given, "values"), {codes, m}, "values");
-        prior.rough = copied(entry(given, "rough"), {m}, "rough");
+        prior.penalty = copied(entry(given, "penalty"), {m}, "penalty");
         prior.group = indices_of(entry(given, "group"), m, "group");
         if (static_cast<int64_t>(prior.group.size()) != m) refuse("group must have an entry per coordinate");
         prior.task.groups = 1 + *std::max_element(prior.group.begin(), prior.group.end());
@@ -98,7 +98,7 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
     }
     if (prior.task.kind == ahofm::PriorKind::random_walk) {
         prior.edges = copied(entry(given, "edges"), {codes - 1}, "edges");
-        prior.roughness = numbers_of(entry(given, "roughness"), "roughness");
+        prior.penalty_eigenvalues = numbers_of(entry(given, "penalty_eigenvalues"), "penalty_eigenvalues");
         expected = 2;
     }
     if (effects) {
@@ -119,7 +119,7 @@ int64_t solve_memory(const ahofm::Passes& passes, const ahofm::Prior& prior, int
     return passes.solve_memory(prior.task, K);
 }
 
-// One solve: outputs are (mean, variance, smooth, rough, edf, form), in the shapes of SolveTask.
+// One solve: outputs are (mean, variance, smooth, per_code, edf, form), in the shapes of SolveTask.
 bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram, const Doubles& rhs, const Doubles& lam,
                  const nb::list& outputs) {
     const ahofm::Passes& passes = passes_named(isa);
@@ -129,11 +129,11 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
     prior.link();
     expect_shape(gram, {codes, K, K}, "gram");
     expect_shape(lam, {prior.n_lam(), K}, "lam");
-    if (outputs.size() != 6) refuse("outputs: expected [mean, variance, smooth, rough, edf, form]");
+    if (outputs.size() != 6) refuse("outputs: expected [mean, variance, smooth, per_code, edf, form]");
     const DoublesOut mean = output(outputs[0], {codes, K}, "mean"),
                      variance = output(outputs[1], {codes, K}, "variance");
     const DoublesOut smooth = output(outputs[2], {prior.task.m, K}, "smooth"),
-                     rough = output(outputs[3], {codes, K}, "rough");
+                     per_code = output(outputs[3], {codes, K}, "per_code");
     const DoublesOut edf = output(outputs[4], {prior.n_lam(), K}, "edf"),
                      form = output(outputs[5], {prior.n_lam(), K}, "form");
     std::vector<double> memory(static_cast<size_t>(solve_memory(passes, prior, K)));
@@ -141,7 +141,7 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
                                 gram.data(),   rhs.data(),
                                 lam.data(),    nullptr,
                                 mean.data(),   variance.data(),
-                                smooth.data(), rough.data(),
+                                smooth.data(), per_code.data(),
                                 edf.data(),    form.data(),
                                 memory.data(), static_cast<int64_t>(memory.size())};
     return without_gil([&] { return passes.solve_prior(task); });
@@ -255,12 +255,12 @@ class BoundEngine {
 
     // The caller's functions may refer to the engine: Python's garbage collector must see these references.
     int traverse(visitproc visit, void* arg) const {
-        for (const nb::object* own : {&loss_, &majorant_, &stop_}) Py_VISIT(own->ptr());
+        for (const nb::object* object : {&loss_, &majorant_, &stop_}) Py_VISIT(object->ptr());
         return 0;
     }
 
     void clear() {
-        for (nb::object* own : {&loss_, &majorant_, &stop_}) *own = nb::none();
+        for (nb::object* object : {&loss_, &majorant_, &stop_}) *object = nb::none();
     }
 
   private:
@@ -287,40 +287,40 @@ class BoundEngine {
         column.codes = codes.data();
         column.n_codes = code_count(integer(entry(given, "n_codes"), "n_codes"), "a column");
         within(column.n_codes, 2, kMostCodes, "n_codes");
-        const int64_t own = column.n_codes - 1;
-        column.mass = copied(entry(given, "mass"), {own}, "mass");
-        column.farthest = copied(entry(given, "farthest"), {own}, "farthest");
+        const int64_t known_codes = column.n_codes - 1;
+        column.mass = copied(entry(given, "mass"), {known_codes}, "mass");
+        column.farthest = copied(entry(given, "farthest"), {known_codes}, "farthest");
         column.bounded = cast<bool>(entry(given, "bounded"), "bounded", "a bool");
         if (!entry(given, "left_out").is_none())
             for (const double each : copied(entry(given, "left_out"), {width - 1}, "left_out"))
                 column.left_out.push_back(each != 0.0);
-        column.main = prior_of(entry(given, "main"), own);
-        column.factors = prior_of(entry(given, "factors"), own);
+        column.main = prior_of(entry(given, "main"), known_codes);
+        column.factors = prior_of(entry(given, "factors"), known_codes);
         return column;
     }
 
     ahofm::EtaArrays eta_of(const nb::dict& given, const std::vector<ahofm::EngineColumn>& columns,
                             const ahofm::MainEffects& mains, int64_t width, int64_t products) {
         ahofm::EtaArrays eta;
-        const nb::list parts = list(entry(given, "columns"), "columns");
-        if (parts.size() != columns.size()) refuse("a linear predictor needs arrays for every column");
+        const nb::list by_column = list(entry(given, "columns"), "columns");
+        if (by_column.size() != columns.size()) refuse("a linear predictor needs arrays for every column");
         const int64_t p = static_cast<int64_t>(columns.size()), factors = width - 1;
         for (size_t j = 0; j < columns.size(); j++) {
-            const nb::dict part = dictionary(parts[j], "arrays of a column");
+            const nb::dict of_column = dictionary(by_column[j], "arrays of a column");
             const ahofm::EngineColumn& column = columns[j];
-            const int64_t own = column.n_codes - 1;
+            const int64_t known_codes = column.n_codes - 1;
             ahofm::ColumnArrays arrays{};
-            arrays.mean = write(entry(part, "mean"), {column.n_codes, width}, "mean");
-            arrays.variance = write(entry(part, "variance"), {column.n_codes, width}, "variance");
-            arrays.main_lam = write(entry(part, "main_lam"), {column.main.n_lam()}, "main_lam");
-            arrays.lam = write(entry(part, "lam"), {column.factors.n_lam(), factors}, "lam");
-            arrays.main_smooth = write(entry(part, "main_smooth"), {column.main.task.m}, "main_smooth");
-            arrays.main_rough = write(entry(part, "main_rough"), {own}, "main_rough");
-            arrays.smooth = write(entry(part, "smooth"), {column.factors.task.m, factors}, "smooth");
-            arrays.rough = write(entry(part, "rough"), {own, factors}, "rough");
-            arrays.edf = write(entry(part, "edf"), {column.factors.n_lam(), factors}, "edf");
-            arrays.constants = write(entry(part, "constants"), {products}, "constants");
-            arrays.solved = within(integer(entry(part, "solved"), "solved"), 0, width, "solved");
+            arrays.mean = write(entry(of_column, "mean"), {column.n_codes, width}, "mean");
+            arrays.variance = write(entry(of_column, "variance"), {column.n_codes, width}, "variance");
+            arrays.main_lam = write(entry(of_column, "main_lam"), {column.main.n_lam()}, "main_lam");
+            arrays.lam = write(entry(of_column, "lam"), {column.factors.n_lam(), factors}, "lam");
+            arrays.main_smooth = write(entry(of_column, "main_smooth"), {column.main.task.m}, "main_smooth");
+            arrays.main_per_code = write(entry(of_column, "main_per_code"), {known_codes}, "main_per_code");
+            arrays.smooth = write(entry(of_column, "smooth"), {column.factors.task.m, factors}, "smooth");
+            arrays.per_code = write(entry(of_column, "per_code"), {known_codes, factors}, "per_code");
+            arrays.edf = write(entry(of_column, "edf"), {column.factors.n_lam(), factors}, "edf");
+            arrays.constants = write(entry(of_column, "constants"), {products}, "constants");
+            arrays.solved = within(integer(entry(of_column, "solved"), "solved"), 0, width, "solved");
             eta.columns.push_back(arrays);
         }
         eta.coef = write(entry(given, "coef"), {mains.q}, "coef");
@@ -328,14 +328,14 @@ class BoundEngine {
         eta.loadings = write(entry(given, "loadings"), {products}, "loadings");
         eta.intercept = number(entry(given, "intercept"), "intercept");
         eta.trace = number(entry(given, "trace"), "trace");
-        if (!entry(given, "along").is_none()) {
+        if (!entry(given, "margin_lam").is_none()) {
             if (width < 2) refuse("tensor smoothing needs factors of pairs");
             for (const ahofm::EngineColumn& column : columns)
                 if (column.factors.task.kind != ahofm::PriorKind::spline &&
                     column.factors.task.kind != ahofm::PriorKind::iid)
                     refuse("tensor smoothing needs splines or independent effects");
-            eta.tensor.along = write(entry(given, "along"), {p, p}, "along");
-            eta.tensor.plain = write(entry(given, "plain"), {p, p}, "plain");
+            eta.tensor.margin_lam = write(entry(given, "margin_lam"), {p, p}, "margin_lam");
+            eta.tensor.null_lam = write(entry(given, "null_lam"), {p, p}, "null_lam");
             eta.tensor.edf = number(entry(given, "edf"), "edf");
             eta.tensor.age = integer(entry(given, "age"), "age");
         }
@@ -514,14 +514,14 @@ void bind_engine(nb::module_& m) {
     nb::class_<ahofm::ThreadBudget>(m, "ThreadBudget")
         .def(
             "__init__",
-            [](ahofm::ThreadBudget* own, nb::handle count) {
-                new (own) ahofm::ThreadBudget(static_cast<int>(within(integer(count, "count"), 1, 65536, "count")));
+            [](ahofm::ThreadBudget* self, nb::handle count) {
+                new (self) ahofm::ThreadBudget(static_cast<int>(within(integer(count, "count"), 1, 65536, "count")));
             },
             nb::arg("count"))
         .def(
             "occupy",
-            [](ahofm::ThreadBudget& own, nb::handle count) {
-                own.occupy(static_cast<int>(within(integer(count, "count"), -65536, 65536, "count")));
+            [](ahofm::ThreadBudget& self, nb::handle count) {
+                self.occupy(static_cast<int>(within(integer(count, "count"), -65536, 65536, "count")));
             },
             nb::arg("count"))
         .def_prop_ro("free", &ahofm::ThreadBudget::free);
@@ -537,38 +537,38 @@ void bind_engine(nb::module_& m) {
         .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))
         .def("set_loss", &BoundEngine::set_loss, nb::arg("loss").none())
         .def("set_stop", &BoundEngine::set_stop, nb::arg("stop").none())
-        .def("largest", [](BoundEngine& own) { return own.engine().largest(); })
+        .def("largest", [](BoundEngine& self) { return self.engine().largest(); })
         .def_prop_rw(
-            "dispersion", [](BoundEngine& own) { return own.engine().dispersion; },
-            [](BoundEngine& own, double value) { own.engine().dispersion = value; })
+            "dispersion", [](BoundEngine& self) { return self.engine().dispersion; },
+            [](BoundEngine& self, double value) { self.engine().dispersion = value; })
         .def_prop_rw(
-            "use_majorant", [](BoundEngine& own) { return own.engine().use_majorant; },
-            [](BoundEngine& own, bool value) { own.engine().use_majorant = value; })
+            "use_majorant", [](BoundEngine& self) { return self.engine().use_majorant; },
+            [](BoundEngine& self, bool value) { self.engine().use_majorant = value; })
         .def_prop_rw(
-            "majorises", [](BoundEngine& own) { return own.engine().majorises; },
-            [](BoundEngine& own, bool value) { own.engine().majorises = value; })
+            "majorises", [](BoundEngine& self) { return self.engine().majorises; },
+            [](BoundEngine& self, bool value) { self.engine().majorises = value; })
         .def_prop_rw(
-            "threads", [](BoundEngine& own) { return own.engine().threads; },
-            [](BoundEngine& own, int value) { own.engine().threads = value; })
+            "threads", [](BoundEngine& self) { return self.engine().threads; },
+            [](BoundEngine& self, int value) { self.engine().threads = value; })
         .def(
             "set_budget",
-            [](BoundEngine& own, std::shared_ptr<ahofm::ThreadBudget> budget) {
-                own.engine().budget = std::move(budget);
+            [](BoundEngine& self, std::shared_ptr<ahofm::ThreadBudget> budget) {
+                self.engine().budget = std::move(budget);
             },
             nb::arg("budget").none())
         .def(
-            "trace_regions", [](BoundEngine& own, bool wanted) { own.engine().spans.wanted = wanted; },
+            "trace_regions", [](BoundEngine& self, bool wanted) { self.engine().spans.wanted = wanted; },
             nb::arg("wanted"))
         .def("region_seconds",
-             [](BoundEngine& own) {
-                 const double* found = own.engine().spans.seconds;
+             [](BoundEngine& self) {
+                 const double* found = self.engine().spans.seconds;
                  std::vector<double> all(found, found + ahofm::RegionSpans::kinds);
-                 all.push_back(own.engine().spans.tasks);
+                 all.push_back(self.engine().spans.tasks);
                  return all;
              })
         .def_prop_rw(
-            "damped", [](BoundEngine& own) { return own.engine().damped; },
-            [](BoundEngine& own, int64_t value) { own.engine().damped = value; });
+            "damped", [](BoundEngine& self) { return self.engine().damped; },
+            [](BoundEngine& self, int64_t value) { self.engine().damped = value; });
 }
 
 }  // namespace

@@ -20,11 +20,11 @@ inline BadCode sum_by_code(const CodeSumsTask& task, const Code* codes) {
         const double weight = task.weight[i];
         for (int64_t f = 0; f < width; f++) rhs[f] += slope[f] * weighted_response[f];
         for (int64_t f = 0; f < width; f++) {
-            const double own = weight * slope[f];
+            const double weighted = weight * slope[f];
             double* row = gram + f * width;
             const int64_t end =
                 (f + 4) / 4 * 4 < width ? (f + 4) / 4 * 4 : width;  // whole vectors, beyond the diagonal
-            for (int64_t g = 0; g < end; g++) row[g] += own * slope[g];
+            for (int64_t g = 0; g < end; g++) row[g] += weighted * slope[g];
         }
     }
     for (int64_t b = 0; b < task.n_codes; b++) {

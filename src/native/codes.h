@@ -7,7 +7,7 @@
 namespace ahofm {
 namespace {
 
-// Calls visit(codes + row) with the codes' own type.
+// Calls visit(codes + row) with codes of their own type.
 template <class Visit>
 auto with_codes(const Column& column, int64_t row, Visit visit) {
     if (column.width == 1) return visit(static_cast<const uint8_t*>(column.codes) + row);
@@ -29,11 +29,11 @@ inline BadCode find_bad_code(const Rows& rows, int column, int64_t row) {
 inline void sort_by_code(const ColumnMoments& column, int64_t begin, int64_t end, uint32_t* first, uint32_t* sorted) {
     const Column codes{column.codes, column.code_width, 0, column.size};
     __builtin_memset(first, 0, (static_cast<size_t>(column.size) + 1) * sizeof(uint32_t));
-    with_codes(codes, begin, [&](const auto* own) {
-        for (int64_t i = 0; i < end - begin; i++) first[static_cast<uint32_t>(own[i]) + 1]++;
+    with_codes(codes, begin, [&](const auto* values) {
+        for (int64_t i = 0; i < end - begin; i++) first[static_cast<uint32_t>(values[i]) + 1]++;
         for (uint32_t c = 0; c < column.size; c++) first[c + 1] += first[c];
         for (int64_t i = 0; i < end - begin; i++)
-            sorted[first[static_cast<uint32_t>(own[i])]++] = static_cast<uint32_t>(i);
+            sorted[first[static_cast<uint32_t>(values[i])]++] = static_cast<uint32_t>(i);
         return true;
     });
     for (uint32_t c = column.size; c > 0; c--) first[c] = first[c - 1];

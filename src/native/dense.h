@@ -36,9 +36,9 @@ inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t de
         for (int v = 0; v < Vectors; v++) right[v] = load4(b + 4 * v);
         AHOFM_UNROLL_ALL
         for (int i = 0; i < Rows; i++) {
-            const Four own = broadcast<Four>(left[i * a.row]);
+            const Four scale = broadcast<Four>(left[i * a.row]);
             AHOFM_UNROLL_ALL
-            for (int v = 0; v < Vectors; v++) sum[i][v] += own * right[v];
+            for (int v = 0; v < Vectors; v++) sum[i][v] += scale * right[v];
         }
     }
     AHOFM_UNROLL_ALL
@@ -162,8 +162,8 @@ inline void invert_triangle(const double* u, int64_t n, int64_t ld, double* w, c
                 if (i >= begin) row[i] = 1.0;
                 const int64_t start = i > begin ? i : begin;
                 for (int64_t k = i + 1; k < last; k++) {
-                    const int64_t own = k > begin ? k : begin;
-                    subtract_row(u[i * ld + k], w + k * n + own, end - own, row + own);
+                    const int64_t start_k = k > begin ? k : begin;
+                    subtract_row(u[i * ld + k], w + k * n + start_k, end - start_k, row + start_k);
                 }
                 const double scale = 1.0 / u[i * ld + i];
                 for (int64_t j = start; j < end; j++) row[j] *= scale;
@@ -217,9 +217,9 @@ struct Small {
                     for (int v = 0; v < Wide; v++) right[v] = load4(b + k * 4 * Wide + 4 * v);
                     AHOFM_UNROLL_ALL
                     for (int r = 0; r < 4; r++) {
-                        const Four own = broadcast<Four>(a[(i + r) * n + k]);
+                        const Four scale = broadcast<Four>(a[(i + r) * n + k]);
                         AHOFM_UNROLL_ALL
-                        for (int v = 0; v < Wide; v++) sum[r][v] += own * right[v];
+                        for (int v = 0; v < Wide; v++) sum[r][v] += scale * right[v];
                     }
                 }
                 AHOFM_UNROLL_ALL

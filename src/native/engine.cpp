@@ -5,13 +5,12 @@
 #include <cmath>
 #include <ctime>
 
+#include "tuning.h"
+
 namespace ahofm {
 
 namespace {
 
-constexpr double kLeastDispersion = 1e-9;      // in units of the target's variance
-constexpr double kLeastDispersionRatio = 0.7;  // of the dispersion after and before a sweep with tensor smoothing
-constexpr double kMostTensorEdf = 0.75;        // of the total weight: most effective degrees of freedom of pairs
 constexpr std::chrono::milliseconds kBetweenPolls{50};
 
 // Processor time of the calling thread.
@@ -33,13 +32,13 @@ void Prior::link() {
     task.places = places.data();
     task.entries = entries.data();
     task.transform = transform.data();
-    task.rough = rough.data();
+    task.penalty = penalty.data();
     task.group = group.data();
     task.mass = mass.empty() ? nullptr : mass.data();
     task.repeated = repeated.data();
     task.edges = edges.data();
-    task.roughness = roughness.data();
-    task.n_roughness = static_cast<int64_t>(roughness.size());
+    task.penalty_eigenvalues = penalty_eigenvalues.data();
+    task.n_eigenvalues = static_cast<int64_t>(penalty_eigenvalues.size());
 }
 
 Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> columns,
@@ -70,7 +69,7 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
     for (auto& state : states_) state.resize(bytes);
     tempered_.assign(K, std::vector<std::vector<double>>(p));
     margins_.resize(K);
-    for (auto& own : margins_) own.resize(p);
+    for (auto& margins : margins_) margins.resize(p);
     additive_.assign(K, std::vector<double>(static_cast<size_t>(n_)));
     int64_t most = 0, memory = 0;
     for (size_t j = 0; j < p; j++) {
@@ -118,8 +117,8 @@ void Engine::parallel(int count, const std::function<void(int)>& task) {
 
 void Engine::poll() {
     const auto now = std::chrono::steady_clock::now();
-    if (!stop || now - asked_ < kBetweenPolls) return;
-    asked_ = now;
+    if (!stop || now - polled_ < kBetweenPolls) return;
+    polled_ = now;
     if (stop()) throw Stopped{};
 }
 
@@ -154,19 +153,20 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
     }
     bool tensors = false;
     for (size_t k = 0; k < etas.size(); k++) {
-        if (learn && etas[k].tensor.along != nullptr) update_tensor_lam(k, information(k));
-        tensors = tensors || etas[k].tensor.along != nullptr;
+        if (learn && etas[k].tensor.margin_lam != nullptr) update_tensor_lam(k, information(k));
+        tensors = tensors || etas[k].tensor.margin_lam != nullptr;
     }
     if (!quadratic_) return;
-    const double lowest = tensors ? std::max(floor, kLeastDispersionRatio * dispersion) : floor;
+    const double lowest = tensors ? std::max(floor, tuning::LEAST_DISPERSION_RATIO * dispersion) : floor;
     double sum = 0.0;
     for (size_t i = 0; i < static_cast<size_t>(n_); i++)
         sum += rows_.weight[i] * (rows_.slope[i] * rows_.slope[i] + rows_.variance[i]);
     const EtaArrays& eta = etas[0];
-    const double used = eta.trace + (tensors ? dispersion * std::min(eta.tensor.edf, kMostTensorEdf * total_) : 0.0);
+    const double used =
+        eta.trace + (tensors ? dispersion * std::min(eta.tensor.edf, tuning::SURFACE_MOST_DF * total_) : 0.0);
     const double found = (sum + used) / total_;
     if (!std::isfinite(found)) throw Failed{"the dispersion is not finite"};
-    dispersion = std::max({found, lowest, kLeastDispersion});
+    dispersion = std::max({found, lowest, tuning::LEAST_DISPERSION});
 }
 
 void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {

@@ -20,7 +20,7 @@ namespace ahofm {
 // A prior, with its own copies of the arrays that every solve needs.
 struct Prior {
     PriorTask task{};
-    std::vector<double> values, products, weight, rough, mass, edges, roughness, low, high;
+    std::vector<double> values, products, weight, penalty, mass, edges, penalty_eigenvalues, low, high;
     std::vector<double> entries, transform;
     std::vector<int64_t> group, places;
     std::vector<uint8_t> repeated;
@@ -29,13 +29,14 @@ struct Prior {
     void link();  // points the task at the memory
 };
 
+// A column: its codes at the rows, and its priors.
 struct EngineColumn {
-    const void* codes = nullptr;
-    int code_width = 1;
+    const void* codes = nullptr;   // (n,)
+    int code_width = 1;            // bytes of a code: 1, 2 or 4
     int64_t n_codes = 0;           // with the neutral one
     std::vector<double> mass;      // (n_codes - 1,)
     std::vector<double> farthest;  // (n_codes - 1,): bounds of factors in units of their root mean square
-    bool bounded = false;
+    bool bounded = false;          // whether factors have these bounds
     std::vector<uint8_t>
         left_out;  // (width - 1,): factors in which the column has no function; empty if there are none
     Prior main, factors;
@@ -45,32 +46,36 @@ struct EngineColumn {
 
 // Posterior and smoothing parameters of one column of one linear predictor: memory of the caller.
 struct ColumnArrays {
-    double *mean, *variance;           // (n_codes, width)
-    double* main_lam;                  // (smoothing parameters of the main effect,)
-    double* lam;                       // (smoothing parameters of the factors, width - 1)
-    double *main_smooth, *main_rough;  // (m,), (n_codes - 1,)
-    double *smooth, *rough;            // (m, width - 1), (n_codes - 1, width - 1)
-    double* edf;                       // (smoothing parameters of the factors, width - 1)
-    double* constants;                 // (product factors,): constants added to their functions, included in mean
-    int64_t solved;                    // number of functions that have been solved at least once
+    double *mean, *variance;              // (n_codes, width)
+    double* main_lam;                     // (smoothing parameters of the main effect,)
+    double* lam;                          // (smoothing parameters of the factors, width - 1)
+    double *main_smooth, *main_per_code;  // (m,): coefficients of the spline; (n_codes - 1,): one per code
+    double *smooth, *per_code;            // (m, width - 1), (n_codes - 1, width - 1): the same of the factors
+    double* edf;                          // (smoothing parameters of the factors, width - 1)
+    double* constants;                    // (product factors,): constants added to their functions, included in mean
+    int64_t solved;                       // number of functions that have been solved at least once
 };
 
+// Smooth main effects of all columns, with q coefficients.
 struct MainEffects {
     int64_t q = 0;
     const double* design = nullptr;  // (n, q), centred with the weights of the rows
     std::vector<int64_t> group;      // (q,): which smoothing parameter a coefficient has
-    std::vector<double> within, counts;
-    double largest_lam = 1e8;
-    std::vector<double> gram;  // (q, q), with the rows' own weights
+    std::vector<double> within;      // (q,): penalty of a coefficient within its group
+    std::vector<double> counts;      // (groups,): coefficients of each
+    double largest_lam = 0.0;
+    std::vector<double> gram;  // (q, q): Gram matrix of the design with the rows' own weights, upper triangle
 };
 
-// Smoothing parameters of tensor-product penalties of pairs; absent when along is nullptr.
+// Smoothing parameters of tensor-product penalties of pairs; absent when margin_lam is nullptr.
 struct Tensor {
-    double *along = nullptr, *plain = nullptr;  // (p, p)
-    double edf = 0.0;
-    int64_t age = 0;
+    double* margin_lam = nullptr;  // (p, p): (j, k) of the marginal penalty of column j in its surface with column k
+    double* null_lam = nullptr;    // (p, p): of the null spaces of both penalties, symmetric
+    double edf = 0.0;              // effective degrees of freedom of all surfaces
+    int64_t age = 0;               // number of updates
 };
 
+// Posterior of one linear predictor.
 struct EtaArrays {
     std::vector<ColumnArrays> columns;
     double* coef = nullptr;      // (q,)
@@ -80,10 +85,15 @@ struct EtaArrays {
     Tensor tensor;
 };
 
-struct RowArrays {  // (n,) or (n, K)
-    // y: without the offset where the loss is quadratic.
-    const double *y = nullptr, *weight = nullptr, *offset = nullptr;
-    double *eta = nullptr, *value = nullptr, *slope = nullptr, *curvature = nullptr, *variance = nullptr;
+// Vectors of the rows: memory of the caller.
+struct RowArrays {
+    const double* y = nullptr;                      // (n,): without the offset where the loss is quadratic
+    const double* weight = nullptr;                 // (n,)
+    const double* offset = nullptr;                 // (n, K) or nullptr
+    double* eta = nullptr;                          // (n, K): accepted linear predictors without offsets
+    double* value = nullptr;                        // (n,): losses there
+    double *slope = nullptr, *curvature = nullptr;  // (n, K): their derivatives
+    double* variance = nullptr;                     // (n, K): of the linear predictors, by the columns in the states
 };
 
 // Losses of all rows at linear predictors; false when the callback has raised an exception.
@@ -104,9 +114,11 @@ struct Stopped {};  // thrown: a callback has raised an exception, or asked to s
 
 // One column as a margin of the tensor products of its pairs, in coordinates that are orthonormal under the rows.
 struct TensorMargin {
-    std::vector<double> coef;                  // (coordinates, rank)
-    std::vector<double> rough;                 // (coordinates,): penalties, 0 where there is none
-    std::vector<double> square, stiff, plain;  // (rank, rank): B'B, B' diag(rough) B, B'B of unpenalised coordinates
+    std::vector<double> coef;            // (coordinates, rank): B
+    std::vector<double> penalty;         // (coordinates,): w, the diagonal of the marginal penalty, 0 in its null space
+    std::vector<double> gram;            // (rank, rank): B'B
+    std::vector<double> penalised_gram;  // (rank, rank): B' diag(w) B
+    std::vector<double> null_gram;       // (rank, rank): B'B of the null space
 };
 
 class Engine {
@@ -132,8 +144,8 @@ class Engine {
     // Calls task(0) .. task(count - 1); results do not depend on the number of threads.
     void parallel(int count, const std::function<void(int)>& task);
     Parallel parallel_of_passes() {
-        return {this, [](void* own, int count, void (*task)(const void*, int), const void* argument) {
-                    static_cast<Engine*>(own)->parallel(count, [=](int i) { task(argument, i); });
+        return {this, [](void* engine, int count, void (*task)(const void*, int), const void* argument) {
+                    static_cast<Engine*>(engine)->parallel(count, [=](int i) { task(argument, i); });
                 }};
     }
 
@@ -193,21 +205,21 @@ class Engine {
         std::vector<double> mean, variance;  // (product factors,)
     };
     void leave_out(const EngineColumn& column, double* gram, double* rhs) const;
-    void clear_left_out(const EngineColumn& column, ColumnArrays& own, double* mean, double* variance,
+    void clear_left_out(const EngineColumn& column, ColumnArrays& arrays, double* mean, double* variance,
                         std::vector<double>& form) const;
-    bool solve_constants(size_t j, const ColumnArrays& own, const double* gram, double* rhs, Constants& found);
+    bool solve_constants(size_t j, const ColumnArrays& arrays, const double* gram, double* rhs, Constants& found);
     void rescale_products(size_t k);
     struct Coupling {  // of the factors of pairs in a tensor-product penalty; rank 0: none
         CouplingTask task{0, nullptr, nullptr};
-        std::vector<double> rough, plain;
+        std::vector<double> penalised, null;
     };
     Coupling tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam);
-    void scale_sums(const ColumnArrays& own, int64_t codes, double damping, double jitter);
-    void add_constants(ColumnArrays& own, int64_t codes, const Constants& constants);
-    void update_factor_lam(const EngineColumn& column, ColumnArrays& own, const std::vector<double>& form,
+    void scale_sums(const ColumnArrays& arrays, int64_t codes, double damping, double jitter);
+    void add_constants(ColumnArrays& arrays, int64_t codes, const Constants& constants);
+    void update_factor_lam(const EngineColumn& column, ColumnArrays& arrays, const std::vector<double>& form,
                            int64_t coupled);
     bool try_solve(size_t k, size_t j, bool learn, double damping, double jitter);
-    void bound(size_t j, const ColumnArrays& own, double* mean);
+    void bound(size_t j, const ColumnArrays& arrays, double* mean);
     void quadratic_sweep(bool learn, bool learn_mains, bool backwards);
     void step_column(size_t k, size_t j, bool learn);
     bool accept(size_t k, bool unchecked);
@@ -236,7 +248,7 @@ class Engine {
     std::vector<Range> ranges_;  // of all rows: those of a task
     std::vector<Range> parts_;   // of all rows: those whose slopes are in memory at a time
     double total_ = 0.0, tempering_ = 0.0;
-    std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point polled_ = std::chrono::steady_clock::now();
     std::vector<std::vector<char>> states_;                   // one per linear predictor
     std::vector<std::vector<std::vector<double>>> tempered_;  // variances that are in the row states: (eta, column)
     std::vector<std::vector<double>> additive_;               // intercept and smooth main effects of all rows
@@ -247,7 +259,7 @@ class Engine {
     std::vector<double> partial_;  // sums of codes that several tasks share
     std::vector<double> fitted_, new_eta_, new_value_, new_slope_, new_curvature_, new_variance_, working_weight_;
     struct Kept {
-        std::vector<double> mean, variance, main_smooth, main_rough, smooth, rough, main_lam, lam, edf, constants;
+        std::vector<double> mean, variance, main_smooth, main_per_code, smooth, per_code, main_lam, lam, edf, constants;
     } kept_;
 };
 

@@ -1,20 +1,13 @@
-// Iteratively reweighted least squares: damped steps of one column, accepted where the loss sufficient_decrease sufficiently.
+// Iteratively reweighted least squares: damped steps of one column, accepted where the loss decreases sufficiently.
 // The reference is ahofm/fit/solvers/variational/irls.py.
 #include "engine.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "tuning.h"
+
 namespace ahofm {
-
-namespace {
-
-constexpr double kDampings[] = {0.0, 1.0, 4.0, 16.0, 64.0, 256.0};
-constexpr double kFarthestStep = 3.0;  // of a linear predictor in one block
-constexpr double kSufficientDecrease = 0.25, kRounding = 1e-12;
-constexpr double kFarValue = 10.0;  // times a function's values: beyond, removing it leaves large rounding errors
-
-}  // namespace
 
 // One block of one linear predictor, with the least damping that gives sufficient decrease. A step that fails is taken
 // with the family's majorants instead, if it has any: these always decrease the loss.
@@ -24,8 +17,8 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
     swap(k, -1, at_column);
     keep(k, j);
     std::vector<double> curvature;
-    bool bounded_below = false;
-    for (const double damping : kDampings) {
+    bool with_majorant = false;
+    for (const double damping : tuning::DAMPINGS) {
         restore(k, j);
         solve(k, j, learn, damping);
         temper_variance(k, j);
@@ -37,11 +30,11 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
         damped++;
         take_back(k, j);
         curvature.resize(new_curvature_.size());
-        bounded_below = majorant(rows_.eta, rows_.variance, curvature.data());
-        if (bounded_below) break;
+        with_majorant = majorant(rows_.eta, rows_.variance, curvature.data());
+        if (with_majorant) break;
     }
     restore(k, j);
-    if (bounded_below) {
+    if (with_majorant) {
         temper_variance(k, j);
         swap(k, at_column, -1);
         std::vector<double> before(rows_.curvature, rows_.curvature + curvature.size());
@@ -105,49 +98,49 @@ bool Engine::sufficient_decrease(size_t k) {
     };
     const size_t K = etas.size();
     const bool decreases = use_majorant || majorises;  // where losses are finite
-    std::vector<Sums> parts(ranges_.size());
-    parallel(static_cast<int>(parts.size()), [&](int r) {
+    std::vector<Sums> of_ranges(ranges_.size());
+    parallel(static_cast<int>(of_ranges.size()), [&](int r) {
         const Range& range = ranges_[static_cast<size_t>(r)];
-        Sums own;
+        Sums sums;
         for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
             if (decreases) {
-                own.excess += new_value_[i] * 0.0;
+                sums.excess += new_value_[i] * 0.0;
                 continue;
             }
             const size_t at = i * K + k;
             const double step = new_eta_[at] - rows_.eta[at], bend = rows_.curvature[at] * step * step,
                          weight = rows_.weight[i];
-            own.excess += weight * (new_value_[i] - rows_.value[i] - rows_.slope[at] * step - 0.5 * bend);
-            own.allowed += kSufficientDecrease * weight * bend;
-            own.before += weight * rows_.value[i];
-            own.farthest = std::max(own.farthest, std::fabs(step));
+            sums.excess += weight * (new_value_[i] - rows_.value[i] - rows_.slope[at] * step - 0.5 * bend);
+            sums.allowed += tuning::SUFFICIENT_DECREASE * weight * bend;
+            sums.before += weight * rows_.value[i];
+            sums.farthest = std::max(sums.farthest, std::fabs(step));
         }
-        parts[static_cast<size_t>(r)] = own;
+        of_ranges[static_cast<size_t>(r)] = sums;
     });
     Sums all;
-    for (const Sums& own : parts) {
-        all.excess += own.excess;
-        all.allowed += own.allowed;
-        all.before += own.before;
-        all.farthest = std::max(all.farthest, own.farthest);
+    for (const Sums& sums : of_ranges) {
+        all.excess += sums.excess;
+        all.allowed += sums.allowed;
+        all.before += sums.before;
+        all.farthest = std::max(all.farthest, sums.farthest);
     }
     if (decreases) return all.excess == 0.0;
-    if (!std::isfinite(all.excess) || all.farthest > kFarthestStep) return false;
-    return all.excess <= all.allowed + kRounding * std::fabs(all.before);
+    if (!std::isfinite(all.excess) || all.farthest > tuning::FARTHEST_STEP) return false;
+    return all.excess <= all.allowed + tuning::ROUNDING * std::fabs(all.before);
 }
 
 // Removes a column whose solve was rejected. Removing subtracts: after very large values, states are built again.
 void Engine::take_back(size_t k, size_t j) {
     const int64_t codes = columns_[j].n_codes;
-    const ColumnArrays& own = etas[k].columns[j];
+    const ColumnArrays& arrays = etas[k].columns[j];
     bool far = false;
     for (int64_t f = 0; f < width_; f++) {
         double reached = 0.0, usual = 0.0;
         for (int64_t b = 0; b < codes; b++) {
-            reached = std::max(reached, std::fabs(own.mean[b * width_ + f]));
+            reached = std::max(reached, std::fabs(arrays.mean[b * width_ + f]));
             usual = std::max(usual, std::fabs(kept_.mean[static_cast<size_t>(b * width_ + f)]));
         }
-        far = far || !(reached <= kFarValue * usual);
+        far = far || !(reached <= tuning::REBUILD_VALUE_RATIO * usual);
     }
     if (!far) return swap(k, -1, static_cast<int>(j));
     clear(k);
@@ -158,48 +151,49 @@ void Engine::take_back(size_t k, size_t j) {
 
 void Engine::keep(size_t k, size_t j) {
     const EngineColumn& column = columns_[j];
-    const ColumnArrays& own = etas[k].columns[j];
+    const ColumnArrays& arrays = etas[k].columns[j];
     const int64_t all = column.n_codes * width_, codes = column.n_codes - 1, K = width_ - 1;
-    kept_.mean.assign(own.mean, own.mean + all);
-    kept_.variance.assign(own.variance, own.variance + all);
-    kept_.main_smooth.assign(own.main_smooth, own.main_smooth + column.main.task.m);
-    kept_.main_rough.assign(own.main_rough, own.main_rough + codes);
-    kept_.smooth.assign(own.smooth, own.smooth + column.factors.task.m * K);
-    kept_.rough.assign(own.rough, own.rough + codes * K);
-    kept_.main_lam.assign(own.main_lam, own.main_lam + column.main.n_lam());
-    kept_.lam.assign(own.lam, own.lam + column.factors.n_lam() * K);
-    kept_.edf.assign(own.edf, own.edf + column.factors.n_lam() * K);
-    kept_.constants.assign(own.constants, own.constants + products_);
+    kept_.mean.assign(arrays.mean, arrays.mean + all);
+    kept_.variance.assign(arrays.variance, arrays.variance + all);
+    kept_.main_smooth.assign(arrays.main_smooth, arrays.main_smooth + column.main.task.m);
+    kept_.main_per_code.assign(arrays.main_per_code, arrays.main_per_code + codes);
+    kept_.smooth.assign(arrays.smooth, arrays.smooth + column.factors.task.m * K);
+    kept_.per_code.assign(arrays.per_code, arrays.per_code + codes * K);
+    kept_.main_lam.assign(arrays.main_lam, arrays.main_lam + column.main.n_lam());
+    kept_.lam.assign(arrays.lam, arrays.lam + column.factors.n_lam() * K);
+    kept_.edf.assign(arrays.edf, arrays.edf + column.factors.n_lam() * K);
+    kept_.constants.assign(arrays.constants, arrays.constants + products_);
 }
 
 void Engine::restore(size_t k, size_t j) {
-    ColumnArrays& own = etas[k].columns[j];
-    std::copy(kept_.mean.begin(), kept_.mean.end(), own.mean);
-    std::copy(kept_.variance.begin(), kept_.variance.end(), own.variance);
-    std::copy(kept_.main_smooth.begin(), kept_.main_smooth.end(), own.main_smooth);
-    std::copy(kept_.main_rough.begin(), kept_.main_rough.end(), own.main_rough);
-    std::copy(kept_.smooth.begin(), kept_.smooth.end(), own.smooth);
-    std::copy(kept_.rough.begin(), kept_.rough.end(), own.rough);
-    std::copy(kept_.main_lam.begin(), kept_.main_lam.end(), own.main_lam);
-    std::copy(kept_.lam.begin(), kept_.lam.end(), own.lam);
-    std::copy(kept_.edf.begin(), kept_.edf.end(), own.edf);
-    std::copy(kept_.constants.begin(), kept_.constants.end(), own.constants);
+    ColumnArrays& arrays = etas[k].columns[j];
+    std::copy(kept_.mean.begin(), kept_.mean.end(), arrays.mean);
+    std::copy(kept_.variance.begin(), kept_.variance.end(), arrays.variance);
+    std::copy(kept_.main_smooth.begin(), kept_.main_smooth.end(), arrays.main_smooth);
+    std::copy(kept_.main_per_code.begin(), kept_.main_per_code.end(), arrays.main_per_code);
+    std::copy(kept_.smooth.begin(), kept_.smooth.end(), arrays.smooth);
+    std::copy(kept_.per_code.begin(), kept_.per_code.end(), arrays.per_code);
+    std::copy(kept_.main_lam.begin(), kept_.main_lam.end(), arrays.main_lam);
+    std::copy(kept_.lam.begin(), kept_.lam.end(), arrays.lam);
+    std::copy(kept_.edf.begin(), kept_.edf.end(), arrays.edf);
+    std::copy(kept_.constants.begin(), kept_.constants.end(), arrays.constants);
 }
 
 // Ends with the last solve; functions that have never been solved become zero.
 void Engine::drop_unsolved(size_t k, size_t j) {
-    ColumnArrays& own = etas[k].columns[j];
-    const int64_t first = std::max<int64_t>(own.solved, 1), K = width_ - 1;
+    ColumnArrays& arrays = etas[k].columns[j];
+    const int64_t first = std::max<int64_t>(arrays.solved, 1), K = width_ - 1;
     for (int64_t f = first; f < width_; f++) {
         if (columns_[j].leaves_out(f - 1)) continue;  // functions that stay what they are
-        for (int64_t b = 0; b < columns_[j].n_codes; b++) own.mean[b * width_ + f] = own.variance[b * width_ + f] = 0.0;
-        if (f >= width_ - products_) own.constants[f - (width_ - products_)] = 0.0;
+        for (int64_t b = 0; b < columns_[j].n_codes; b++)
+            arrays.mean[b * width_ + f] = arrays.variance[b * width_ + f] = 0.0;
+        if (f >= width_ - products_) arrays.constants[f - (width_ - products_)] = 0.0;
     }
     for (int64_t f = first - 1; f < K; f++) {
-        for (int64_t a = 0; a < columns_[j].factors.task.m; a++) own.smooth[a * K + f] = 0.0;
-        for (int64_t b = 0; b + 1 < columns_[j].n_codes; b++) own.rough[b * K + f] = 0.0;
+        for (int64_t a = 0; a < columns_[j].factors.task.m; a++) arrays.smooth[a * K + f] = 0.0;
+        for (int64_t b = 0; b + 1 < columns_[j].n_codes; b++) arrays.per_code[b * K + f] = 0.0;
     }
-    own.solved = width_;
+    arrays.solved = width_;
 }
 
 }  // namespace ahofm

@@ -6,14 +6,12 @@
 #include <limits>
 
 #include "fellner_schall.h"
+#include "tuning.h"
 
 namespace ahofm {
 
 namespace {
 
-constexpr double kJitter = 1e-13;      // of the mean diagonal, added to it
-constexpr double kSmallestLam = 1e-6;  // of smooth main effects
-constexpr int kHalvings = 8;           // of a step, at most
 // Rows of a task and the most tasks: sums add task by task, so that bits do not depend on the number of threads.
 constexpr int64_t kRowsOfTask = 1024, kMostTasks = 16;
 
@@ -27,10 +25,10 @@ void Engine::sum_design(const double* weight, const double* rows, std::vector<do
     std::vector<double> parts(static_cast<size_t>(count) * size);
     parallel(static_cast<int>(count), [&](int r) {
         const int64_t begin = r * n_ / count, end = (r + 1) * n_ / count;
-        double* own = parts.data() + static_cast<size_t>(r) * size;
+        double* to = parts.data() + static_cast<size_t>(r) * size;
         const double* design = mains_.design + begin * q;
-        passes_.design_transposed_times(design, end - begin, q, rows + begin, own);
-        if (weight != nullptr) passes_.weighted_gram(design, end - begin, q, weight + begin, own + q);
+        passes_.design_transposed_times(design, end - begin, q, rows + begin, to);
+        if (weight != nullptr) passes_.weighted_gram(design, end - begin, q, weight + begin, to + q);
     });
     sums.assign(parts.begin(), parts.begin() + q);
     if (weight != nullptr) gram.assign(parts.begin() + q, parts.begin() + static_cast<int64_t>(size));
@@ -47,15 +45,15 @@ bool Engine::solve_main_effects(size_t k, const double* weight, const double* re
     const EtaArrays& eta = etas[k];
     const int64_t q = mains_.q;
     const size_t Q = static_cast<size_t>(q), groups = mains_.counts.size();
-    double total = 0.0, pulled = 0.0;
+    double total = 0.0, total_response = 0.0;
     for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
         total += weight == nullptr ? rows_.weight[i] : weight[i];
-        pulled += response[i];
+        total_response += response[i];
     }
     coef.assign(eta.coef, eta.coef + q);
     lam.assign(eta.lam, eta.lam + groups);
     trace = eta.trace;
-    intercept = pulled / total;
+    intercept = total_response / total;
     if (q == 0) return true;
     std::vector<double> gram(Q * Q), middle(Q, 0.0), right(Q);
     if (weight == nullptr) {
@@ -64,41 +62,41 @@ bool Engine::solve_main_effects(size_t k, const double* weight, const double* re
     } else {
         sum_design(weight, response, gram, right);
         sum_design(nullptr, weight, gram, middle);
-        for (double& one : middle) one /= total;
+        for (double& mean : middle) mean /= total;
         for (size_t a = 0; a < Q; a++) {
-            right[a] -= middle[a] * pulled;
+            right[a] -= middle[a] * total_response;
             for (size_t b = a; b < Q; b++) gram[a * Q + b] -= total * middle[a] * middle[b];
         }
     }
     double diagonal = 0.0;
     std::vector<double> added(Q), inverse(Q * Q);
-    for (double& one : gram) one /= dispersion;
+    for (double& entry : gram) entry /= dispersion;
     for (size_t a = 0; a < Q; a++) diagonal += gram[a * Q + a] / static_cast<double>(Q);
     for (size_t a = 0; a < Q; a++) {
-        added[a] = lam[static_cast<size_t>(mains_.group[a])] * mains_.within[a] + kJitter * diagonal;
+        added[a] = lam[static_cast<size_t>(mains_.group[a])] * mains_.within[a] + tuning::MAIN_JITTER * diagonal;
         gram[a * Q + a] += added[a];
     }
     if (passes_.invert(gram.data(), q, inverse.data(), parallel_of_passes())) {
-        std::vector<double> half(Q, 0.0), variance(Q);
+        std::vector<double> half(Q, 0.0);
         std::vector<double> edf(groups, 0.0), form(groups, 0.0);
         trace = 0.0;
         for (size_t a = 0; a < Q; a++)
             for (size_t b = a; b < Q; b++) half[b] += inverse[a * Q + b] * right[a] / dispersion;
         for (size_t a = 0; a < Q; a++) {
-            double sum = 0.0, own = 0.0;
+            double sum = 0.0, variance = 0.0;
             for (size_t b = a; b < Q; b++) {
                 sum += inverse[a * Q + b] * half[b];
-                own += inverse[a * Q + b] * inverse[a * Q + b];
+                variance += inverse[a * Q + b] * inverse[a * Q + b];
             }
             coef[a] = sum;
             const size_t g = static_cast<size_t>(mains_.group[a]);
-            trace += dispersion * (1.0 - added[a] * own);
-            edf[g] += 1.0 - lam[g] * mains_.within[a] * own;
+            trace += dispersion * (1.0 - added[a] * variance);
+            edf[g] += 1.0 - lam[g] * mains_.within[a] * variance;
             form[g] += mains_.within[a] * sum * sum;
         }
         if (learn)
             for (size_t g = 0; g < groups; g++)
-                lam[g] = fellner_schall(edf[g], form[g], lam[g], kSmallestLam, mains_.largest_lam);
+                lam[g] = fellner_schall(edf[g], form[g], lam[g], tuning::SMALLEST_MAIN_LAM, mains_.largest_lam);
     }
     for (size_t a = 0; a < Q; a++) intercept -= middle[a] * coef[a];
     return true;
@@ -124,7 +122,7 @@ void Engine::step_main_effects(size_t k, bool learn) {
     const std::vector<double> old_coef(eta.coef, eta.coef + mains_.q), old_lam(eta.lam, eta.lam + lam.size());
     const double old_intercept = eta.intercept, old_trace = eta.trace;
     double step = 1.0;
-    for (int halving = 0; halving < kHalvings; halving++, step *= 0.5) {
+    for (int halving = 0; halving < static_cast<int>(tuning::MAIN_HALVINGS); halving++, step *= 0.5) {
         for (size_t a = 0; a < coef.size(); a++) eta.coef[a] = old_coef[a] + step * (coef[a] - old_coef[a]);
         eta.intercept = old_intercept + step * (intercept - old_intercept);
         std::copy(lam.begin(), lam.end(), eta.lam);

@@ -6,12 +6,11 @@
 #include <cstring>
 
 #include "product_states.h"
+#include "tuning.h"
 
 namespace ahofm {
 
 namespace {
-
-constexpr double kLargeEta = 20.0;  // absolute linear predictor above which majorants replace curvatures
 
 template <class T>
 void write_heads(void* state, int64_t numbers, int64_t begin, int64_t end, const double* weight,
@@ -50,8 +49,8 @@ ColumnMoments Engine::moments_of(size_t k, size_t j, const Range& range) {
 // Variances that row states are to contain.
 void Engine::temper_variance(size_t k, size_t j) {
     const double* variance = etas[k].columns[j].variance;
-    std::vector<double>& own = tempered_[k][j];
-    for (size_t i = 0; i < own.size(); i++) own[i] = tempering_ * variance[i];
+    std::vector<double>& tempered = tempered_[k][j];
+    for (size_t i = 0; i < tempered.size(); i++) tempered[i] = tempering_ * variance[i];
     margins_[k][j].reset();
 }
 
@@ -75,27 +74,27 @@ void Engine::read_states(size_t k) {
 void Engine::update_additive(size_t k) {
     const EtaArrays& eta = etas[k];
     over_rows([&](const Range& range) {
-        double* own = additive_[k].data();
+        double* additive = additive_[k].data();
         passes_.design_times(mains_.design + range.begin * mains_.q, range.end - range.begin, mains_.q, eta.coef,
-                             own + range.begin);
-        for (int64_t i = range.begin; i < range.end; i++) own[i] += eta.intercept;
+                             additive + range.begin);
+        for (int64_t i = range.begin; i < range.end; i++) additive[i] += eta.intercept;
     });
 }
 
 // Working weights and responses less the smooth main effects, stored in the heads of the states.
 void Engine::set_working(size_t k) {
     const size_t K = etas.size();
-    const std::vector<double>& own = additive_[k];
+    const std::vector<double>& additive = additive_[k];
     over_rows([&](const Range& range) {
         for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
             const double weight = rows_.weight[i];
             if (quadratic_) {
                 working_weight_[i] = weight;
-                response_[i] = weight * (rows_.y[i] - own[i]);
+                response_[i] = weight * (rows_.y[i] - additive[i]);
             } else {
                 const size_t at = i * K + k;
                 working_weight_[i] = weight * rows_.curvature[at];
-                response_[i] = working_weight_[i] * (rows_.eta[at] - own[i]) - weight * rows_.slope[at];
+                response_[i] = working_weight_[i] * (rows_.eta[at] - additive[i]) - weight * rows_.slope[at];
             }
         }
         const auto write = float64_ ? write_heads<double> : write_heads<float>;
@@ -137,7 +136,7 @@ void Engine::majorise_if_far() {
     double farthest = 0.0;
     const size_t both = static_cast<size_t>(n_) * etas.size();
     for (size_t i = 0; i < both && !use_majorant; i++) farthest = std::max(farthest, std::fabs(rows_.eta[i]));
-    if (use_majorant || farthest > kLargeEta)
+    if (use_majorant || farthest > tuning::MAJORANT_ETA)
         use_majorant = majorant(rows_.eta, rows_.variance, rows_.curvature) || use_majorant;
 }
 

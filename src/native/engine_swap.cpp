@@ -56,29 +56,29 @@ void Engine::sort_rows(size_t j) {
     const uint32_t codes = moments.size, most = static_cast<uint32_t>(kRowsOfCode);
     sorted_[j].resize(parts_.size());
     parallel(static_cast<int>(parts_.size()), [&](int part) {
-        SortedRows& own = sorted_[j][static_cast<size_t>(part)];
+        SortedRows& sorted = sorted_[j][static_cast<size_t>(part)];
         const Range& range = parts_[static_cast<size_t>(part)];
-        own.rows.resize(static_cast<size_t>(range.end - range.begin));
-        own.first_of_code.resize(codes + 1);
-        passes_.sort_by_code(moments, range.begin, range.end, own.first_of_code.data(), own.rows.data());
+        sorted.rows.resize(static_cast<size_t>(range.end - range.begin));
+        sorted.first_of_code.resize(codes + 1);
+        passes_.sort_by_code(moments, range.begin, range.end, sorted.first_of_code.data(), sorted.rows.data());
         CodeRun run{0, 0, 0, 0};
         const auto close = [&](uint32_t next) {
             if (run.last_code > run.first_code) {
-                own.runs.push_back(run);
-                own.partial.push_back(-1);
+                sorted.runs.push_back(run);
+                sorted.partial.push_back(-1);
             }
             run = {next, next, 0, std::numeric_limits<uint32_t>::max()};
         };
         close(0);
         uint32_t cost = 0;
         for (uint32_t c = 0; c < codes; c++) {
-            const uint32_t begin = own.first_of_code[c], end = own.first_of_code[c + 1];
+            const uint32_t begin = sorted.first_of_code[c], end = sorted.first_of_code[c + 1];
             if (end - begin > most) {
                 close(c + 1);
                 cost = 0;
                 for (uint32_t at = begin; at < end; at += most) {
-                    own.runs.push_back({c, c + 1, at, std::min(at + most, end)});
-                    own.partial.push_back(own.n_partial++);
+                    sorted.runs.push_back({c, c + 1, at, std::min(at + most, end)});
+                    sorted.partial.push_back(sorted.n_partial++);
                 }
                 continue;
             }
@@ -96,26 +96,26 @@ void Engine::sort_rows(size_t j) {
 // Sums by code of column j over the rows of a part, added to those of earlier parts.
 void Engine::sum_codes(const BlockTask& task, size_t j, size_t part) {
     if (sorted_[j].empty()) sort_rows(j);
-    const SortedRows& own = sorted_[j][part];
-    const int64_t W = width_, each = W * (W + 1);
+    const SortedRows& sorted = sorted_[j][part];
+    const int64_t W = width_, numbers = W * (W + 1);
     const bool added = part > 0;
-    partial_.resize(std::max(partial_.size(), static_cast<size_t>(own.n_partial * each)));
-    parallel(static_cast<int>(own.runs.size()), [&](int r) {
-        const CodeRun& run = own.runs[static_cast<size_t>(r)];
-        const int64_t place = own.partial[static_cast<size_t>(r)], code = run.first_code;
+    partial_.resize(std::max(partial_.size(), static_cast<size_t>(sorted.n_partial * numbers)));
+    parallel(static_cast<int>(sorted.runs.size()), [&](int r) {
+        const CodeRun& run = sorted.runs[static_cast<size_t>(r)];
+        const int64_t place = sorted.partial[static_cast<size_t>(r)], code = run.first_code;
         if (place >= 0) {
-            double* sums = partial_.data() + place * each;
-            passes_.sum_codes(task, run, own.rows.data(), own.first_of_code.data(), false, sums, sums + W * W);
+            double* sums = partial_.data() + place * numbers;
+            passes_.sum_codes(task, run, sorted.rows.data(), sorted.first_of_code.data(), false, sums, sums + W * W);
         } else
-            passes_.sum_codes(task, run, own.rows.data(), own.first_of_code.data(), added, gram_.data() + code * W * W,
-                              rhs_.data() + code * W);
+            passes_.sum_codes(task, run, sorted.rows.data(), sorted.first_of_code.data(), added,
+                              gram_.data() + code * W * W, rhs_.data() + code * W);
     });
-    for (size_t r = 0; r < own.runs.size(); r++) {
-        if (own.partial[r] < 0) continue;
-        const CodeRun& run = own.runs[r];
-        const double* sums = partial_.data() + own.partial[r] * each;
+    for (size_t r = 0; r < sorted.runs.size(); r++) {
+        if (sorted.partial[r] < 0) continue;
+        const CodeRun& run = sorted.runs[r];
+        const double* sums = partial_.data() + sorted.partial[r] * numbers;
         double *gram = gram_.data() + run.first_code * W * W, *rhs = rhs_.data() + run.first_code * W;
-        const bool first = !added && run.begin == own.first_of_code[run.first_code];
+        const bool first = !added && run.begin == sorted.first_of_code[run.first_code];
         for (int64_t i = 0; i < W * W; i++) gram[i] = first ? sums[i] : gram[i] + sums[i];
         for (int64_t i = 0; i < W; i++) rhs[i] = first ? sums[W * W + i] : rhs[i] + sums[W * W + i];
     }

@@ -81,12 +81,12 @@ class PredictorPass {
         int64_t bytes = 0;
         tiles_[0] = 0;
         for (int j = 0; j < rows_.n_columns; j++) {
-            const int64_t own = per_code * rows_.columns[j].size;
-            if (!cancels && j > tiles_[n_tiles] && bytes + own > kTileBytes) {
+            const int64_t column_bytes = per_code * rows_.columns[j].size;
+            if (!cancels && j > tiles_[n_tiles] && bytes + column_bytes > kTileBytes) {
                 tiles_[++n_tiles] = j;
                 bytes = 0;
             }
-            bytes += own;
+            bytes += column_bytes;
         }
         tiles_[++n_tiles] = rows_.n_columns;
         return n_tiles;

@@ -123,9 +123,9 @@ inline void at_pairs(const PriorTask& prior, const double* from, int64_t width, 
     });
 }
 
-// out (codes, width): sum over pairs a <= c of V_ba V_bc own (pairs, width), those off the diagonal counted twice in
-// `own`
-inline void pairs_at_codes(const PriorTask& prior, const double* own, int64_t width, double* out, Arena& arena,
+// out (codes, width): sum over pairs a <= c of V_ba V_bc by_pair (pairs, width), those off the diagonal counted twice in
+// `by_pair`
+inline void pairs_at_codes(const PriorTask& prior, const double* by_pair, int64_t width, double* out, Arena& arena,
                            const Parallel& parallel) {
     const int64_t m = prior.m, n = prior.functions, pairs = m * (m + 1) / 2;
     constexpr int64_t rows = 32;  // codes of a task
@@ -134,13 +134,13 @@ inline void pairs_at_codes(const PriorTask& prior, const double* own, int64_t wi
         const auto some = [&](int task) {
             const int64_t first = task * rows, count = prior.codes - first < rows ? prior.codes - first : rows;
             std::memset(out + first * width, 0, static_cast<size_t>(count * width) * sizeof(double));
-            add_product({prior.products + first * pairs, pairs, 1}, count, own, width, width, pairs, 1.0,
+            add_product({prior.products + first * pairs, pairs, 1}, count, by_pair, width, width, pairs, 1.0,
                         out + first * width, width);
         };
         return parallel(tasks, some);
     }
     double *full = arena.take(m * m * width), *half = arena.take(n * m * width), *local = arena.take(n * n * width);
-    const double* from = own;
+    const double* from = by_pair;
     for (int64_t a = 0; a < m; a++)
         for (int64_t c = a; c < m; c++, from += width)
             for (int64_t f = 0; f < width; f++)

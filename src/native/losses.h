@@ -83,10 +83,10 @@ inline double loss_of_block(int rows, int predictors, const double* y, const dou
             g[r] = 1.0 - ratio;
         }
     } else {
-        double top[kBlock], total[kBlock], own[kBlock];
+        double top[kBlock], total[kBlock], observed[kBlock];
         for (int r = 0; r < rows; r++) {
             top[r] = eta[r];
-            total[r] = own[r] = 0.0;
+            total[r] = observed[r] = 0.0;
         }
         for (int k = 1; k < predictors; k++)
             for (int r = 0; r < rows; r++) top[r] = eta[k * kBlock + r] > top[r] ? eta[k * kBlock + r] : top[r];
@@ -95,14 +95,14 @@ inline double loss_of_block(int rows, int predictors, const double* y, const dou
                 const double z = exp_of(eta[k * kBlock + r] - top[r]);
                 g[k * kBlock + r] = z;
                 total[r] += z;
-                own[r] += y[r] == k ? eta[k * kBlock + r] : 0.0;
+                observed[r] += y[r] == k ? eta[k * kBlock + r] : 0.0;
             }
         for (int k = 0; k < predictors; k++)
             for (int r = 0; r < rows; r++) {
                 const double mu = g[k * kBlock + r] / total[r];
                 g[k * kBlock + r] = mu - (y[r] == k ? 1.0 : 0.0);
             }
-        for (int r = 0; r < rows; r++) value[r] = top[r] + __builtin_log(total[r]) - own[r];
+        for (int r = 0; r < rows; r++) value[r] = top[r] + __builtin_log(total[r]) - observed[r];
     }
     double sum = 0.0;
     if (weight == nullptr) {

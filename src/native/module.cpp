@@ -11,6 +11,7 @@
 #include "bind_engine.h"
 #include "bind_row_states.h"
 #include "encode.h"
+#include "tuning.h"
 
 namespace ahofm {
 
@@ -66,6 +67,22 @@ double multiply_add_rate(const std::string& isa, int64_t repeats) {
     return operations / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Constants of tuning.h by name: numbers, and lists of numbers.
+nb::dict constants() {
+    nb::dict found;
+#define AHOFM_ENTRY(name, value) found[#name] = ahofm::tuning::name;
+    AHOFM_CONSTANTS(AHOFM_ENTRY)
+#undef AHOFM_ENTRY
+    const auto listed = [&](const char* name, const auto& values) {
+        nb::list all;
+        for (const double value : values) all.append(value);
+        found[name] = all;
+    };
+    listed("COLUMN_JITTERS", ahofm::tuning::COLUMN_JITTERS);
+    listed("DAMPINGS", ahofm::tuning::DAMPINGS);
+    return found;
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -110,6 +127,7 @@ NB_MODULE(_native, m) {
     m.attr("STATE_HEAD") = ahofm::kStateHead;
     m.attr("PRODUCT") = ahofm::kProduct;
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
+    m.attr("CONSTANTS") = constants();
     bind_engine(m);
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),
           nb::arg("out").noconvert());

@@ -154,14 +154,14 @@ bool removal_cancels(const Panel<T>& panel, const Rows& rows) {
     }
     for (int j = 0; j < rows.n_columns; j++)
         for (int f = 0; f < panel.used; f++) {
-            const double own = squares[static_cast<int64_t>(j) * panel.lanes + f];
-            if (own < 0.5 * all[f]) continue;  // not larger than the others together
-            double others = 0.0;               // summed again: all - own would cancel where own dominates
+            const double square = squares[static_cast<int64_t>(j) * panel.lanes + f];
+            if (square < 0.5 * all[f]) continue;  // not larger than the others together
+            double others = 0.0;                  // summed again: all - own would cancel where own dominates
             for (int i = 0; i < rows.n_columns; i++)
                 others += i == j ? 0.0 : squares[static_cast<int64_t>(i) * panel.lanes + f];
             if (others <= 0.0) continue;  // only this column is not zero: there is no interaction
             double loss_of_digits = 1.0;
-            for (int t = 1; t < panel.order; t++) loss_of_digits *= own / others;
+            for (int t = 1; t < panel.order; t++) loss_of_digits *= square / others;
             if (loss_of_digits > limit * limit) return true;
         }
     return false;

@@ -19,7 +19,7 @@ struct Parallel {
             for (int i = 0; i < count; i++) task(i);
             return;
         }
-        run(context, count, [](const void* own, int i) { (*static_cast<const Task*>(own))(i); }, &task);
+        run(context, count, [](const void* called, int i) { (*static_cast<const Task*>(called))(i); }, &task);
     }
 };
 
@@ -57,15 +57,17 @@ struct Factors {
     double* sums;
 };
 
+// One linear predictor at the codes, and the derivatives of a loss by its entries.
 struct Predictor {
     double intercept;
-    const double* main;
+    const double* main;  // (codes,)
     double intercept_sum;
-    double* main_sums;
+    double* main_sums;  // (codes,)
     Factors* factors;
     int n_factors;
 };
 
+// Coded rows of a chunk.
 struct Rows {
     int64_t n;
     const Column* columns;
@@ -78,10 +80,11 @@ constexpr int kLosses = 5;
 
 enum class Goal : int { eta, gradient, pull_back };
 
+// One pass over the rows for all linear predictors.
 struct Task {
     Goal goal;
     Loss loss = Loss::gaussian;
-    Reals y{}, weight{};
+    Reals y{}, weight{};        // (n,)
     Reals offset{};             // (n, linear predictors)
     double* eta = nullptr;      // out, (n, linear predictors)
     const double* g = nullptr;  // in, (n, linear predictors)
@@ -127,6 +130,7 @@ struct Place {
     uint32_t size = 0;   // number of codes
 };
 
+// Curves of up to kCurveLanes factors of one order and one linear predictor.
 struct CurvePanel {
     int order;
     int predictor;
@@ -138,6 +142,7 @@ struct CurvePanel {
     int n_nodes = 0;
 };
 
+// Linear predictors, or contributions of the columns, at true values of rows.
 struct CurveTask {
     int64_t n;
     const Place* places;
@@ -165,6 +170,7 @@ constexpr int kProduct = 10000;
 // Means of e_1 .. e_order and their covariances; of a product its mean and its mean square.
 constexpr int state_entries(int order) { return order == kProduct ? 2 : order * (order + 3) / 2; }
 
+// Factors of one order that a vector holds.
 struct StatePanel {
     int order;
     int64_t first;  // of the column's functions, main effect included
@@ -181,6 +187,7 @@ struct ColumnMoments {
     const double* variance = nullptr;  // (size, width)
 };
 
+// Row states of a chunk, and the columns to add to them and to remove from them.
 struct BlockTask {
     int64_t n;
     int64_t width;  // functions of a column: its main effect and its factors
@@ -236,22 +243,23 @@ struct PriorTask {
     const double* products = nullptr;   // (codes, m (m + 1) / 2): values_a values_b, a <= b
     const int64_t* group = nullptr;     // (m,)
     const double* weight = nullptr;     // (m,): within its group
-    const double* rough = nullptr;      // (m,): the weight of a penalised coordinate, 0 of the others
+    const double* penalty = nullptr;    // (m,): its diagonal, 0 in the null space
     const double* mass = nullptr;       // (codes,): functions have this weighted mean zero; nullptr: they need not
     const uint8_t* repeated = nullptr;  // (codes,): codes that the precision of independent effects is learned from
     double free_levels = 0.0;           // prior variance of those effects, in units of one effect's
     const double* edges = nullptr;      // (codes - 1,): weight of each difference of neighbours
-    const double* roughness = nullptr;  // eigenvalues of the matrix of differences
-    int64_t n_roughness = 0;
+    const double* penalty_eigenvalues = nullptr;  // (n_eigenvalues,): of the matrix of squared differences
+    int64_t n_eigenvalues = 0;
 };
 
 // Matrices (rank, rank) between the first factors of a column, from the tensor-product priors of its pairs.
 struct CouplingTask {
     int64_t rank;
-    const double* rough;  // of penalised coordinates
-    const double* plain;  // of the others
+    const double* penalised;  // times the penalty of a coordinate
+    const double* null;       // of coordinates in the null space of the penalty
 };
 
+// One exact solve of K functions of a column under its prior (priors.h).
 struct SolveTask {
     const PriorTask* prior;
     int64_t K;
@@ -262,7 +270,7 @@ struct SolveTask {
     double* mean;      // out, (codes, K)
     double* variance;  // out, (codes, K)
     double* smooth;    // out, (m, K): coefficients of the spline
-    double* rough;     // out, (codes, K): effects per code
+    double* per_code;  // out, (codes, K): one coefficient per code
     double* edf;       // out, (smoothing parameters, K)
     double* form;      // out, (smoothing parameters, K): the quadratic forms they multiply
     double* memory;

@@ -123,8 +123,8 @@ class Pool {
         for (int i = 0; i < number; i++) hand(*hired[i], batch);
         drain(batch);
         for (int i = 0; i < number; i++) {  // those that have not begun need not
-            Batch* own = &batch;
-            if (hired[i]->given.compare_exchange_strong(own, nullptr, std::memory_order_acq_rel))
+            Batch* expected = &batch;
+            if (hired[i]->given.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel))
                 batch.running.fetch_sub(1, std::memory_order_relaxed);
         }
         for (int spins = 0; batch.running.load(std::memory_order_acquire) > 0; spins++) rest(spins);
@@ -168,21 +168,22 @@ class Pool {
         }
     }
 
-    void work(Worker& own) {
+    void work(Worker& worker) {
         for (;;) {
             Batch* batch = nullptr;
             const auto until = std::chrono::steady_clock::now() + kActive;
             for (int spins = 0; batch == nullptr; spins++) {
-                if (own.given.load(std::memory_order_relaxed) != nullptr)
-                    batch = own.given.exchange(nullptr, std::memory_order_acq_rel);  // the caller may have been faster
+                if (worker.given.load(std::memory_order_relaxed) != nullptr)
+                    batch =
+                        worker.given.exchange(nullptr, std::memory_order_acq_rel);  // the caller may have been faster
                 else if (spins % 64 == 63 && std::chrono::steady_clock::now() > until) break;
                 else rest(spins);
             }
             if (batch == nullptr) {
-                std::unique_lock<std::mutex> lock(own.guard);
-                own.asleep = true;
-                own.wake.wait(lock, [&] { return own.given.load(std::memory_order_acquire) != nullptr; });
-                own.asleep = false;
+                std::unique_lock<std::mutex> lock(worker.guard);
+                worker.asleep = true;
+                worker.wake.wait(lock, [&] { return worker.given.load(std::memory_order_acquire) != nullptr; });
+                worker.asleep = false;
                 continue;
             }
             drain(*batch);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "local_basis.h"
+#include "tuning.h"
 
 namespace ahofm {
 namespace {
@@ -43,7 +44,7 @@ class Centring {
         double trace = 0.0;
         for (int64_t f = 0; f < K; f++) trace += inverse_[f * stride + f];
         for (int64_t f = 0; f < stride; f++) {
-            inverse_[f * stride + f] = f < K ? inverse_[f * stride + f] + 1e-12 * trace : 1.0;
+            inverse_[f * stride + f] = f < K ? inverse_[f * stride + f] + tuning::CENTRING_JITTER * trace : 1.0;
             for (int64_t g = 0; g < f; g++)
                 inverse_[f * stride + g] = inverse_[g * stride + f] =
                     0.5 * (inverse_[f * stride + g] + inverse_[g * stride + f]);
@@ -148,14 +149,15 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
     for (int64_t i = 0; i < N; i++) mean_diagonal += matrix[i * N + i] / static_cast<double>(N);
     for (int64_t a = 0; a < m; a++)
         for (int64_t f = 0; f < K; f++)
-            matrix[(a * K + f) * (N + 1)] += lam[prior.group[a] * K + f] * prior.weight[a] + 1e-8 * mean_diagonal;
+            matrix[(a * K + f) * (N + 1)] +=
+                lam[prior.group[a] * K + f] * prior.weight[a] + tuning::SPLINE_JITTER * mean_diagonal;
     if (coupling != nullptr)
         for (int64_t a = 0; a < m; a++)
             for (int64_t f = 0; f < coupling->rank; f++)
                 for (int64_t g = 0; g < coupling->rank; g++) {
                     const int64_t at = f * coupling->rank + g;
                     matrix[(a * K + f) * N + a * K + g] +=
-                        prior.rough[a] > 0.0 ? prior.rough[a] * coupling->rough[at] : coupling->plain[at];
+                        prior.penalty[a] > 0.0 ? prior.penalty[a] * coupling->penalised[at] : coupling->null[at];
                 }
     if (!factorise(matrix, N, N, parallel)) return false;
     double* inverse = arena.take(N * N);
@@ -163,25 +165,25 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
     double* right = arena.take(N * count);
     at_coordinates(prior, rhs, K * count, right, arena, parallel);
     apply_inverse(inverse, N, right, count, arena.take(N * count), out.coef, parallel);
-    double* own = arena.take(pairs * K);  // same-function covariances, those off the diagonal twice
+    double* covariance = arena.take(pairs * K);  // same-function covariances, those off the diagonal twice
     for (int64_t group = 0; group < prior.groups; group++)
         for (int64_t f = 0; f < K; f++) edf[group * K + f] = 0.0;
     const auto covariances = [&](int task) {
         const int64_t a = task;
-        double* to = own + (a * m - a * (a - 1) / 2) * K;
+        double* to = covariance + (a * m - a * (a - 1) / 2) * K;
         for (int64_t b = a; b < m; b++)
             for (int64_t f = 0; f < K; f++) {
                 const int64_t i = a * K + f, j = b * K + f;
-                const double covariance = dot(inverse + i * N + j, inverse + j * N + j, N - j);
-                *to++ = a == b ? covariance : 2.0 * covariance;
+                const double value = dot(inverse + i * N + j, inverse + j * N + j, N - j);
+                *to++ = a == b ? value : 2.0 * value;
             }
     };
     parallel(static_cast<int>(m), covariances);
     for (int64_t a = 0; a < m; a++)
         for (int64_t f = 0; f < K; f++)
             edf[prior.group[a] * K + f] +=
-                1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * own[(a * m - a * (a - 1) / 2) * K + f];
-    pairs_at_codes(prior, own, K, out.variance, arena, parallel);
+                1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance[(a * m - a * (a - 1) / 2) * K + f];
+    pairs_at_codes(prior, covariance, K, out.variance, arena, parallel);
     for (int64_t i = 0; i < codes * K; i++) out.variance[i] = larger(out.variance[i], 0.0);
     return true;
 }
@@ -215,30 +217,30 @@ inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t strid
     const int64_t K = task.K, codes = task.prior->codes;
     double *rights = arena.zeros(kTasks * stride), *founds = arena.take(kTasks * stride);
     bool sound[kTasks] = {};
-    for (bool& one : sound) one = true;
+    for (bool& each : sound) each = true;
     over_codes(task.parallel, codes, [&](int number, int64_t b) {
-        double *own = covariance + b * stride * stride, *right = rights + number * stride,
+        double *inverse = covariance + b * stride * stride, *right = rights + number * stride,
                *found = founds + number * stride;
-        pad_matrix(task.gram + b * K * K, K, stride, own);
-        for (int64_t f = 0; f < K; f++) own[f * stride + f] += task.lam[f];
+        pad_matrix(task.gram + b * K * K, K, stride, inverse);
+        for (int64_t f = 0; f < K; f++) inverse[f * stride + f] += task.lam[f];
         if (task.coupling != nullptr)
             for (int64_t f = 0; f < task.coupling->rank; f++)
                 for (int64_t g = 0; g < task.coupling->rank; g++)
-                    own[f * stride + g] += task.coupling->rough[f * task.coupling->rank + g];
-        if (!Small<Vectors>::invert(own, stride)) {
+                    inverse[f * stride + g] += task.coupling->penalised[f * task.coupling->rank + g];
+        if (!Small<Vectors>::invert(inverse, stride)) {
             sound[number] = false;
             return;
         }
         for (int64_t f = 0; f < K; f++) right[f] = task.rhs[b * K + f];
-        Small<Vectors>::apply(own, right, found, stride);
+        Small<Vectors>::apply(inverse, right, found, stride);
         for (int64_t f = 0; f < K; f++) {
             task.mean[b * K + f] = found[f];
-            task.variance[b * K + f] = own[f * stride + f];
+            task.variance[b * K + f] = inverse[f * stride + f];
         }
-        for (int64_t f = K; f < stride; f++) own[f * stride + f] = 0.0;
+        for (int64_t f = K; f < stride; f++) inverse[f * stride + f] = 0.0;
     });
-    for (const bool one : sound)
-        if (!one) return false;
+    for (const bool each : sound)
+        if (!each) return false;
     return true;
 }
 
@@ -269,7 +271,7 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
         task.edf[f] = prior.free_levels - task.lam[f] * variance;
         task.form[f] = square;
     }
-    std::memcpy(task.rough, task.mean, static_cast<size_t>(codes * K) * sizeof(double));
+    std::memcpy(task.per_code, task.mean, static_cast<size_t>(codes * K) * sizeof(double));
     return true;
 }
 
@@ -420,7 +422,7 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
         form += prior.mass[b] * covariance[b];
         mean += prior.mass[b] * out.mean[b];
     }
-    form += 1e-12 * form;
+    form += tuning::CENTRING_JITTER * form;
     if (!(form > 0.0)) return false;
     for (int64_t b = 0; b < codes; b++) {
         out.mean[b] -= covariance[b] * mean / form;
@@ -432,7 +434,7 @@ inline bool solve_chain_of_numbers(const PriorTask& prior, const double* gram, c
     return true;
 }
 
-inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
+inline bool solve_as_random_walk(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K, codes = prior.codes, stride = padded(K);
     const double *difference = task.lam, *value = task.lam + K;
@@ -461,25 +463,25 @@ inline bool solve_as_walk(const SolveTask& task, Arena& arena) {
         double variance = 0.0, squares = 0.0, apart = 0.0;
         if (f == 0 || difference[f] != difference[f - 1] || value[f] != value[f - 1]) {
             prior_steps = prior_values = 0.0;
-            for (int64_t i = 0; i < prior.n_roughness; i++) {
-                const double each = 1.0 / (difference[f] * prior.roughness[i] + value[f]);
-                prior_steps += prior.roughness[i] * each;
+            for (int64_t i = 0; i < prior.n_eigenvalues; i++) {
+                const double each = 1.0 / (difference[f] * prior.penalty_eigenvalues[i] + value[f]);
+                prior_steps += prior.penalty_eigenvalues[i] * each;
                 prior_values += each;
             }
         }
         for (int64_t b = 0; b < codes; b++) {
-            const double own = task.mean[b * K + f];
+            const double mean = task.mean[b * K + f];
             variance += task.variance[b * K + f];
-            squares += own * own;
+            squares += mean * mean;
             if (b + 1 < codes)
-                apart += prior.edges[b] * (task.mean[(b + 1) * K + f] - own) * (task.mean[(b + 1) * K + f] - own);
+                apart += prior.edges[b] * (task.mean[(b + 1) * K + f] - mean) * (task.mean[(b + 1) * K + f] - mean);
         }
         task.edf[f] = difference[f] * (prior_steps - larger(chain.differences[f], 0.0));
         task.edf[K + f] = value[f] * (prior_values - variance);
         task.form[f] = apart;
         task.form[K + f] = squares;
     }
-    std::memcpy(task.rough, task.mean, static_cast<size_t>(codes * K) * sizeof(double));
+    std::memcpy(task.per_code, task.mean, static_cast<size_t>(codes * K) * sizeof(double));
     return true;
 }
 
@@ -497,21 +499,22 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
            *products = arena.take(kTasks * square);
     double *sides = arena.zeros(kTasks * stride), *answers = arena.take(kTasks * stride);
     bool sound[kTasks] = {};
-    for (bool& one : sound) one = true;
+    for (bool& each : sound) each = true;
     over_codes(task.parallel, prior.codes, [&](int number, int64_t b) {
         double *S = first + number * square, *kept = keep + number * square, *product = products + number * square,
                *rhs = sides + number * stride, *solved = answers + number * stride;
-        double *own = local + b * stride * stride, *to = reduced + b * K * K, *r = right + b * K * count;
+        double *inverse = local + b * stride * stride, *to = reduced + b * K * K, *r = right + b * K * count;
         pad_matrix(task.gram + b * K * K, K, stride, S);
-        std::memcpy(own, S, static_cast<size_t>(stride * stride) * sizeof(double));
-        for (int64_t f = 0; f < K; f++) own[f * stride + f] += t[f];
-        if (!Small<Vectors>::invert(own, stride)) {
+        std::memcpy(inverse, S, static_cast<size_t>(stride * stride) * sizeof(double));
+        for (int64_t f = 0; f < K; f++) inverse[f * stride + f] += t[f];
+        if (!Small<Vectors>::invert(inverse, stride)) {
             sound[number] = false;
             return;
         }
         for (int64_t f = 0; f < K; f++) {
             rhs[f] = task.rhs[b * K + f];
-            for (int64_t g = 0; g < stride; g += 4) store4(kept + f * stride + g, t[f] * load4(own + f * stride + g));
+            for (int64_t g = 0; g < stride; g += 4)
+                store4(kept + f * stride + g, t[f] * load4(inverse + f * stride + g));
         }
         Small<Vectors>::template multiply<>(kept, S, product, stride, stride);
         for (int64_t f = 0; f < K; f++)
@@ -524,16 +527,16 @@ inline bool eliminate_effects(Small<Vectors>, const SolveTask& task, const doubl
                 r[f * count + 1 + g] = prior.mass[b] * kept[f * stride + g];
         }
     });
-    for (const bool one : sound)
-        if (!one) return false;
+    for (const bool each : sound)
+        if (!each) return false;
     return true;
 }
 
 // The effects (codes, K, count) given the spline's values (codes, K, count), and variances.
 template <int Vectors>
 inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double* t, int64_t stride, int64_t count,
-                            const double* local, const double* smooth, const double* smooth_variance, double* rough,
-                            double* rough_variance, Arena& arena) {
+                            const double* local, const double* smooth, const double* smooth_variance, double* effects,
+                            double* effect_variance, Arena& arena) {
     constexpr int wide = Vectors > 0 ? Vectors + 1 : 0;
     const PriorTask& prior = *task.prior;
     const int64_t K = task.K;
@@ -543,7 +546,7 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
     over_codes(task.parallel, prior.codes, [&](int number, int64_t b) {
         double *S = first + number * square, *values = inputs + number * wider, *rest = rests + number * wider,
                *found = outputs + number * wider;
-        const double* own = local + b * stride * stride;
+        const double* inverse = local + b * stride * stride;
         pad_matrix(task.gram + b * K * K, K, stride, S);
         std::memcpy(values, smooth + b * K * count, static_cast<size_t>(K * count) * sizeof(double));
         Small<Vectors>::template multiply<wide>(S, values, rest, stride, count);
@@ -552,18 +555,18 @@ inline bool restore_effects(Small<Vectors>, const SolveTask& task, const double*
             rest[f * count] += task.rhs[b * K + f];
             if (prior.mass != nullptr) rest[f * count + 1 + f] += prior.mass[b];
         }
-        Small<Vectors>::template multiply<wide>(own, rest, found, stride, count);
-        std::memcpy(rough + b * K * count, found, static_cast<size_t>(K * count) * sizeof(double));
+        Small<Vectors>::template multiply<wide>(inverse, rest, found, stride, count);
+        std::memcpy(effects + b * K * count, found, static_cast<size_t>(K * count) * sizeof(double));
         for (int64_t f = 0; f < K; f++) {
             double answer_part = 0.0, total = 0.0;
             for (int64_t g = 0; g < K; g++) {  // derivative of the effects by the spline: (S + t)^-1 S
-                const double scaled = own[f * stride + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled,
+                const double scaled = inverse[f * stride + g] * t[g], answer = (f == g ? 1.0 : 0.0) - scaled,
                              variance = smooth_variance[b * K + g];
                 answer_part += answer * answer * variance;
                 total += scaled * scaled * variance;
             }
-            rough_variance[b * K + f] = own[f * stride + f] + answer_part;
-            task.variance[b * K + f] = own[f * stride + f] + total;
+            effect_variance[b * K + f] = inverse[f * stride + f] + answer_part;
+            task.variance[b * K + f] = inverse[f * stride + f] + total;
         }
     });
     return true;
@@ -582,11 +585,11 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     if (!eliminated ||
         !solve_spline(prior, K, reduced, right, count, task.lam, nullptr, task.edf, found, arena, task.parallel))
         return false;
-    double *smooth = arena.zeros(codes * K * count), *rough = arena.take(codes * K * count),
-           *rough_variance = arena.take(codes * K);
+    double *smooth = arena.zeros(codes * K * count), *effects = arena.take(codes * K * count),
+           *effect_variance = arena.take(codes * K);
     at_codes(prior, found.coef, K * count, smooth, arena, task.parallel);
     with_small(stride, [&](auto small) {
-        return restore_effects(small, task, t, stride, count, local, smooth, found.variance, rough, rough_variance,
+        return restore_effects(small, task, t, stride, count, local, smooth, found.variance, effects, effect_variance,
                                arena);
     });
     double* shift = arena.zeros(count);
@@ -595,7 +598,7 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
         double *total = arena.take(codes * K), *covariance = arena.zeros(codes * stride * stride);
         for (int64_t b = 0; b < codes; b++)
             for (int64_t f = 0; f < K; f++) {
-                const double *s = smooth + (b * K + f) * count, *r = rough + (b * K + f) * count;
+                const double *s = smooth + (b * K + f) * count, *r = effects + (b * K + f) * count;
                 total[b * K + f] = s[0] + r[0];
                 for (int64_t g = 0; g < K; g++) covariance[(b * stride + f) * stride + g] = s[1 + g] + r[1 + g];
             }
@@ -609,8 +612,8 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
     for (int64_t i = 0; i < m * K; i++) task.smooth[i] = dot(found.coef + i * count, shift, count);
     over_codes(task.parallel, codes, [&](int, int64_t b) {
         for (int64_t i = b * K; i < (b + 1) * K; i++) {
-            task.rough[i] = dot(rough + i * count, shift, count);
-            task.mean[i] = dot(smooth + i * count, shift, count) + task.rough[i];
+            task.per_code[i] = dot(effects + i * count, shift, count);
+            task.mean[i] = dot(smooth + i * count, shift, count) + task.per_code[i];
         }
     });
     spline_forms(prior, K, task.smooth, 1, task.form);
@@ -618,8 +621,8 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
         double variance = 0.0, square = 0.0;
         for (int64_t b = 0; b < codes; b++)
             if (prior.repeated[b]) {
-                variance += rough_variance[b * K + f];
-                square += task.rough[b * K + f] * task.rough[b * K + f];
+                variance += effect_variance[b * K + f];
+                square += task.per_code[b * K + f] * task.per_code[b * K + f];
             }
         task.edf[prior.groups * K + f] = prior.free_levels - t[f] * variance;
         task.form[prior.groups * K + f] = square;
@@ -631,7 +634,7 @@ bool solve_prior(const SolveTask& task) {
     Arena arena(task.memory, task.memory_size);
     switch (task.prior->kind) {
         case PriorKind::spline: return solve_as_spline(task, arena);
-        case PriorKind::random_walk: return solve_as_walk(task, arena);
+        case PriorKind::random_walk: return solve_as_random_walk(task, arena);
         case PriorKind::iid: return solve_as_iid(task, arena);
         default: return solve_as_spline_iid(task, arena);
     }

@@ -98,13 +98,13 @@ void multinomial_losses(const LossTask& task) {
             slope[k] = eta[k] + (task.offset == nullptr ? 0.0 : task.offset[i * K + k]);
             top = slope[k] > top ? slope[k] : top;
         }
-        const int64_t own = static_cast<int64_t>(task.y[i]);
-        const double chosen = slope[own];
+        const int64_t observed = static_cast<int64_t>(task.y[i]);
+        const double chosen = slope[observed];
         for (int64_t k = 0; k < K; k++) total += slope[k] = exp_of(slope[k] - top);
         const double whole = 1.0 / total;
         for (int64_t k = 0; k < K; k++) {
             const double mu = slope[k] * whole;
-            slope[k] = mu - (k == own ? 1.0 : 0.0);
+            slope[k] = mu - (k == observed ? 1.0 : 0.0);
             curvature[k] = mu * (1.0 - mu);
         }
         task.value[i] = top + __builtin_log(total) - chosen;

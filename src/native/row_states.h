@@ -15,11 +15,12 @@
 // summed per code of that column.
 //
 // Of a product over all columns the state is its mean and its mean square. Columns are multiplied in and divided out,
-// which loses no digits; absolute means are at least kLeastFactor, too small to change predictions.
+// which loses no digits; absolute means are at least LEAST_PRODUCT_VALUE, too small to change predictions.
 #pragma once
 
 #include "codes.h"
 #include "panels.h"
+#include "tuning.h"
 
 namespace ahofm {
 namespace {
@@ -141,8 +142,6 @@ void panel_step(const PanelStep<T>& step) {
     }
 }
 
-constexpr double kLeastFactor = 1e-6;  // of a product's functions, whose root mean square is 1
-
 template <class T>
 void product_step(const PanelStep<T>& step) {
     constexpr int lanes = state_lanes<T>;
@@ -210,8 +209,8 @@ class MomentTables {
             for (int f = 0; f < lanes; f++) {
                 to[f] = f < panel.used ? static_cast<T>(mean[panel.first + f]) : T(product);
                 to[lanes + f] = f < panel.used ? static_cast<T>(variance[panel.first + f]) : T(0);
-                if (product && __builtin_fabs(to[f]) < kLeastFactor)
-                    to[f] = static_cast<T>(__builtin_copysign(kLeastFactor, to[f]));
+                if (product && __builtin_fabs(to[f]) < tuning::LEAST_PRODUCT_VALUE)
+                    to[f] = static_cast<T>(__builtin_copysign(tuning::LEAST_PRODUCT_VALUE, to[f]));
             }
         }
     }
@@ -279,9 +278,9 @@ class RowMover {
         }
         for (int r = 0; r < n && !out_.empty(); r++) {
             const T *head = block + r * kStateHead, weight = head[2];
-            T* own = slopes + r * slope_numbers_;
-            own[0] = weight;
-            own[1] = head[3] - weight * (head[0] + sum_lanes<T, lanes>(fitted_[r]));
+            T* to = slopes + r * slope_numbers_;
+            to[0] = weight;
+            to[1] = head[3] - weight * (head[0] + sum_lanes<T, lanes>(fitted_[r]));
         }
     }
 
@@ -335,18 +334,18 @@ class CodeSums {
         const int64_t panels = task_.n_panels;
         T* bin = bin_.get();
         for (int r = 0; r < n; r++) {
-            const T* own = rows_[r] = slopes + rows[r] * slope_numbers_;
-            const T weight = own[0], residual = own[1];
+            const T* from = rows_[r] = slopes + rows[r] * slope_numbers_;
+            const T weight = from[0], residual = from[1];
             bin[0] += weight;
             bin[1] += residual;
             T *to = bin + lanes, *weighted = weighted_.get() + r * lanes * panels;
-            own += lanes;
-            for (int64_t p = 0; p < panels; p++, to += 3 * lanes, own += 3 * lanes, weighted += lanes) {
-                const Lanes<T> g = load(own), scaled = weight * g;
+            from += lanes;
+            for (int64_t p = 0; p < panels; p++, to += 3 * lanes, from += 3 * lanes, weighted += lanes) {
+                const Lanes<T> g = load(from), scaled = weight * g;
                 store(weighted, scaled);
                 store(to, load(to) + scaled);
-                store(to + lanes, load(to + lanes) + g * residual - weight * load(own + 2 * lanes));
-                store(to + 2 * lanes, load(to + 2 * lanes) + weight * load(own + lanes));
+                store(to + lanes, load(to + lanes) + g * residual - weight * load(from + 2 * lanes));
+                store(to + 2 * lanes, load(to + 2 * lanes) + weight * load(from + lanes));
             }
         }
         T* gram = bin + lanes * (1 + 3 * panels);
@@ -466,9 +465,9 @@ void read_state_of(const BlockTask& task, double* mean, double* variance) {
         const T* at = block + kBlock * kStateHead;
         for (int k = 0; k < task.n_panels; k++) {
             const int order = task.panels[k].order;
-            const T* own = at + row * state_entries(order) * lanes;
-            Lanes<T> variances = load(own + (state_entries(order) - 1) * lanes);
-            const Lanes<T> means = load(own + (order == kProduct ? 0 : order - 1) * lanes);
+            const T* record = at + row * state_entries(order) * lanes;
+            Lanes<T> variances = load(record + (state_entries(order) - 1) * lanes);
+            const Lanes<T> means = load(record + (order == kProduct ? 0 : order - 1) * lanes);
             if (order == kProduct) variances -= means * means;
             m += sum_lanes<T, lanes>(means);
             v += sum_lanes<T, lanes>(variances > T(0) ? variances : broadcast<Lanes<T>>(T(0)));

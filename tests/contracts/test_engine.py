@@ -59,7 +59,7 @@ def test_solves_under_priors(codes, K, centred, isa):
         found = [np.zeros(shape) for shape in shapes]
         assert _native.solve_prior(isa, engine_prior(prior_arrays(prior)), gram, rhs, lam, found)
         expected = prior.solve(gram, rhs, lam)
-        parts = ["mean", "variance", "smooth", "rough", "edf", "quadratic_form"]
+        parts = ["mean", "variance", "smooth", "per_code", "edf", "quadratic_form"]
         for part, own in zip(parts, found, strict=True):
             other = getattr(expected, part)
             if other is not None:
@@ -169,8 +169,8 @@ def test_sweeps_with_tensor_products(family):
         assert own is not None
         assert own.age == reference.age
         assert own.edf == pytest.approx(reference.edf, rel=1e-7)
-        np.testing.assert_allclose(own.along, reference.along, rtol=1e-7)
-        np.testing.assert_allclose(own.plain, reference.plain, rtol=1e-7)
+        np.testing.assert_allclose(own.margin_lam, reference.margin_lam, rtol=1e-7)
+        np.testing.assert_allclose(own.null_lam, reference.null_lam, rtol=1e-7)
 
 
 @pytest.mark.parametrize("order", [2, 3, PRODUCT])

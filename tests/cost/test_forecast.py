@@ -158,7 +158,9 @@ def test_the_bar_tells_the_time_left():
 @pytest.mark.parametrize("order", [2, 3])
 def test_sweeps_that_raise_the_noise_cost_as_much_as_others(monkeypatch, order):
     """Two sweeps without warm ones may well raise it, as on wine and naval propulsion; fits have more of them."""
-    monkeypatch.setattr("ahofm.fit.solvers.variational.stage.DIVERGED", 0.0)  # any level fails a stage that is judged
+    monkeypatch.setattr(
+        "ahofm.fit.solvers.variational.stage.DIVERGED_RATIO", 0.0
+    )  # any level fails a stage that is judged
     X, y = draw(300)
     cost = ahofm.forecast(X, y, order=order, random_state=0)
     assert cost.parts["fit"] > 0.0
@@ -186,3 +188,19 @@ def test_several_classes_are_forecast_by_sweeps_of_their_candidates():
     assert 0.01 < found.seconds < 60.0
     assert set(found.parts) == {"learn", "search", "fit"}
     assert found.memory > 1e6
+
+
+def test_splits_and_groups_are_in_the_plan(monkeypatch):
+    (X, y), seen = draw(300), []
+    make = Plan.of.__func__
+    monkeypatch.setattr(Plan, "of", classmethod(lambda cls, *given: seen.append(make(cls, *given)) or seen[-1]))
+
+    def sizes(cv=None, groups=None):
+        AHOFMRegressor(order=2, rank=2, cv=cv).forecast(X, y, groups=groups)
+        return sorted({job.n_rows for job in seen[-1].search}), len(seen[-1].search)
+
+    ordinary, count = sizes()
+    assert ordinary == [200]
+    assert sizes(cv=5) == ([240], 5 * count // 3)
+    assert sizes(cv=[(np.arange(100), np.arange(100, 300))]) == ([100], count // 3)
+    assert sizes(groups=np.repeat([0, 1, 1, 1], 75)) == ([75, 225], 2 * count // 3)

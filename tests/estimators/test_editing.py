@@ -9,7 +9,8 @@ import pytest
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor, Spline
-from ahofm.explain import contributions
+from ahofm.explain import contributions, effect
+from ahofm.fit import Candidate
 
 N = 500
 
@@ -94,6 +95,32 @@ def test_removed_and_rescaled_terms(fitted):
     )
 
 
+PAIRS = {
+    "order 3": {"order": 3, "factor_prior": "spline", "rank": 3},
+    "not centred": {"order": 2, "factor_prior": "spline", "rank": 3, "center": False},
+    "products": {"factor_prior": [Candidate("spline", 0.7, 0.7, product=True)], "rank": 3},
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_one_pair_is_removed_and_nothing_else(name):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (400, 4)), columns=list("abcd"))
+    y = X.a * X.b + X.a * X.c - X.b * X.d + X.a * X.b * X.c + X.a + 0.1 * rng.normal(size=400)
+    model = AHOFMRegressor(random_state=0, n_jobs=1, n_members=1, **PAIRS[name]).fit(X, y)
+    edited = model.remove_effect(("b", "a"))
+    assert np.abs(effect(model, ["a", "b"]).value).max() > 0.3
+    assert np.abs(effect(edited, ["a", "b"]).value).max() < 1e-10
+    for others in (["a"], ["b"], ["c"], ["a", "c"], ["b", "d"], ["c", "d"], ["a", "b", "c"][: model.model_.order]):
+        np.testing.assert_allclose(effect(edited, others).value, effect(model, others).value, atol=1e-9)
+    grid = effect(model, ["a", "b"], grid={"a": X.a[:50].to_numpy(), "b": X.b[:50].to_numpy()})
+    change = model.predict(X[:50]) - edited.predict(X[:50])
+    np.testing.assert_allclose(change, np.diag(np.asarray(grid.value).reshape(50, 50)), atol=1e-9)
+    assert str(edited.model_.edits[0]) == "remove: interaction of b and a"
+    again = edited.remove_effect(("a", "b"))
+    np.testing.assert_allclose(again.predict(X), edited.predict(X), atol=1e-9)
+
+
 def test_the_estimator_is_as_it_was_and_edits_are_recorded(fitted, tmp_path):
     X, _, _ = rows(1)
     before = fitted.predict(X)
@@ -163,6 +190,10 @@ def test_two_classes_are_balanced():
         (lambda m: m.remove_effect("a", order=2), "give a column, for its main effect, or an order"),
         (lambda m: m.remove_effect(order=5), "the model has no factors of order 5"),
         (lambda m: m.remove_effect(interactions=True), "interactions=True needs a column"),
+        (lambda m: m.remove_effect(("a", "a")), r"two different columns, got \('a', 'a'\)"),
+        (lambda m: m.remove_effect(["a", "b", "town"]), "two different columns"),
+        (lambda m: m.remove_effect(("a", "c")), "no column 'c' in the model"),
+        (lambda m: m.remove_effect(("a", "b"), order=2), "give neither interactions= nor order="),
     ],
 )
 def test_bad_edits(fitted, edit, message):

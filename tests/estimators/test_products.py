@@ -15,7 +15,7 @@ from ahofm.families import Gamma, GaussianLocationScale, Poisson, Quantile
 from ahofm.fit import Candidate
 from ahofm.inference.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
-from ahofm.model.band import jacobian, pulled_back, tables_at
+from ahofm.model.jacobian import jacobian, pulled_back, tables_at
 from ahofm.orders import PRODUCT
 
 pytestmark = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter", "ignore:1 constant column")

@@ -1,4 +1,4 @@
-"""Eight small fits of every kind that exports have to write, and rows that are hard on them."""
+"""Small fits of every kind that exports have to write, and rows that are hard on them."""
 
 import numpy as np
 import pandas as pd
@@ -93,8 +93,41 @@ def counts():
     return regressor(order=2, family="poisson").fit(X, y, offset=np.log(exposure))
 
 
+def levels():
+    """In an order, from 3 to 6."""
+    y = np.digitize(noisy(rows()), [-0.8, 0.2, 1.0]) + 3
+    return regressor(order=2, family="ordinal").fit(rows(), y)
+
+
+def inflated():
+    """Two linear predictors: of counts, and of further zeros."""
+    X, rng = rows(), np.random.default_rng(3)
+    y = rng.poisson(np.exp(1.0 + signal(X))) * (rng.random(len(X)) < 0.7)
+    return regressor(order=2, family="zero_inflated_poisson").fit(X, y)
+
+
+def times():
+    """Weibull times, censored; predictions are medians."""
+    X, rng = rows(), np.random.default_rng(4)
+    t = np.exp(signal(X)) * rng.weibull(2.0, len(X))
+    return regressor(order=2, family="weibull").fit(X, np.column_stack([np.minimum(t, 3.0), t <= 3.0]))
+
+
 MAKERS = {
-    make.__name__: make for make in (order_1, order_2, order_3, order_4, products, two_classes, three_classes, counts)
+    make.__name__: make
+    for make in (
+        order_1,
+        order_2,
+        order_3,
+        order_4,
+        products,
+        two_classes,
+        three_classes,
+        counts,
+        levels,
+        inflated,
+        times,
+    )
 }
 
 

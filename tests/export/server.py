@@ -1,10 +1,11 @@
-"""A PostgreSQL server for tests: in a temporary folder, on a socket of its own, gone at the end of the process."""
+"""PostgreSQL and MariaDB servers for tests: in a temporary folder, on sockets of their own, gone at the end."""
 
 import atexit
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -85,3 +86,44 @@ def running_postgres() -> Callable[[str], str]:
         return str(done.stdout)
 
     return script
+
+
+@lru_cache(maxsize=1)
+def running_mariadb() -> Callable[[str], str]:
+    """Start the server; a function that runs a script of its client, and returns what it prints."""
+    programs = [shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin") for name in ("mariadbd", "mariadb")]
+    install = shutil.which("mariadb-install-db")
+    if install is None or None in programs:
+        pytest.skip("needs a MariaDB server: apt-get install mariadb-server")
+    server, client = map(str, programs)
+    folder = Path(tempfile.mkdtemp(prefix="ahofm-my-", dir="/tmp"))
+    data, socket = folder / "data", folder / "socket"
+    owner = [] if os.getuid() else ["--user=root"]
+    common = ["--no-defaults", f"--datadir={data}", *owner]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    made = [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(made, check=True, timeout=120, **quiet)
+    options = [f"--socket={socket}", "--skip-networking", "--character-set-server=utf8mb4"]
+    process = subprocess.Popen([server, *common, *options], **quiet)
+
+    def stop() -> None:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(stop)
+    ask = [client, "--no-defaults", f"--socket={socket}", "--user=root", "--batch", "--default-character-set=utf8mb4"]
+
+    def script(text: str) -> str:
+        done = subprocess.run(ask, input=text, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return str(done.stdout)
+
+    for _ in range(100):
+        if process.poll() is not None:
+            pytest.skip("the MariaDB server does not start here")
+        if subprocess.run([*ask, "-e", "SELECT 1"], check=False, timeout=60, **quiet).returncode == 0:
+            script("CREATE DATABASE ahofm;")
+            return script
+        time.sleep(0.1)
+    pytest.skip("the MariaDB server does not answer")

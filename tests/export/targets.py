@@ -1,6 +1,7 @@
 """Every target as a function of an estimator, rows, an offset and a folder, that runs what was exported.
 
-Each returns means (n, outputs) and Shapley values (n, linear predictors, columns).
+Each returns means (n, outputs) and Shapley values (n, linear predictors, columns). Outputs of levels in an order are
+the expected level, then their probabilities.
 """
 
 import ctypes
@@ -17,8 +18,8 @@ import pandas as pd
 import pytest
 
 from ahofm.export import to_c, to_javascript, to_onnx, to_python, to_sql
-from ahofm.export.sql_text import identifier
-from tests.export.server import running_postgres
+from ahofm.export.sql_dialects import DIALECTS
+from tests.export.server import running_mariadb, running_postgres
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NODE = shutil.which("node")
@@ -26,6 +27,11 @@ NODE = shutil.which("node")
 
 def n_eta(model):
     return model.model_.family.n_eta
+
+
+def levels_of(model):
+    """Levels in an order, of an ordinal model."""
+    return list(getattr(model.model_.family, "categories", ()))
 
 
 def python(model, X, offset, folder):
@@ -36,6 +42,8 @@ def python(model, X, offset, folder):
     scorer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(scorer)
     mean = scorer.mean(X, offset)
+    if levels_of(model):
+        mean = np.column_stack([mean, scorer.predict_proba(X, offset)])
     parts = [scorer.contributions(X, k)[1] for k in range(n_eta(model))]
     return mean.reshape(len(X), -1), np.stack(parts, axis=1)
 
@@ -43,12 +51,13 @@ def python(model, X, offset, folder):
 WRAPPER = """
 #include "model.h"
 #include <stddef.h>
-void score(const unit_cell *rows, int n, const double *offsets, double *means, double *parts) {
+void score(const unit_cell *rows, int n, const double *offsets, double *means, double *parts, double *probabilities) {
     int i, k;
     for (i = 0; i < n; i++) {
         const unit_cell *row = rows + (size_t)i * UNIT_COLUMNS;
         const double *shift = offsets ? offsets + (size_t)i * UNIT_LINEAR_PREDICTORS : NULL;
         unit_predict(row, shift, means + (size_t)i * UNIT_MEANS);
+        unit_probabilities(row, shift, probabilities + (size_t)i * UNIT_PROBABILITIES);
         for (k = 0; k < UNIT_LINEAR_PREDICTORS; k++)
             unit_contributions(row, k, parts + ((size_t)i * UNIT_LINEAR_PREDICTORS + k) * UNIT_COLUMNS);
     }
@@ -84,22 +93,26 @@ def c(model, X, offset, folder):
             cells[at].text = None if pd.isna(value) else value.encode()
         else:
             cells[at].number = value
-    k, several = n_eta(model), model.model_.family.n_eta > 1
-    means, parts = np.empty((len(X), k if several else 1)), np.empty((len(X), k, X.shape[1]))
+    k, classes = n_eta(model), model.model_.classes
+    means, parts = np.empty((len(X), 1 if classes is None else k)), np.empty((len(X), k, X.shape[1]))
+    probabilities = np.empty((len(X), len(levels_of(model) if classes is None else classes)))
     pointer = ctypes.POINTER(ctypes.c_double)
     shift = None if offset is None else np.ascontiguousarray(offset, dtype=np.float64).ctypes.data_as(pointer)
-    library.score(cells, len(X), shift, means.ctypes.data_as(pointer), parts.ctypes.data_as(pointer))
-    return means, parts
+    library.score(cells, len(X), shift, *(own.ctypes.data_as(pointer) for own in (means, parts, probabilities)))
+    if classes is not None:
+        np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=1e-9, atol=1e-15)
+    return np.column_stack([means, probabilities]) if levels_of(model) else means, parts
 
 
 RUNNER = """
 import { readFileSync } from "node:fs";
 import { predict, explain } from "./model.mjs";
 const { rows, offsets, count } = JSON.parse(readFileSync("rows.json", "utf8"));
-const found = rows.map((row, i) => [
-  [predict(row, offsets ? [offsets[i]] : []).mean].flat(),
-  Array.from({ length: count }, (_, k) => Object.values(explain(row, k).contributions)),
-]);
+const found = rows.map((row, i) => {
+  const { mean, probabilities = [] } = predict(row, offsets ? [offsets[i]] : []);
+  const parts = Array.from({ length: count }, (_, k) => Object.values(explain(row, k).contributions));
+  return [[mean, probabilities].flat(), parts];
+});
 console.log(JSON.stringify(found));
 """
 
@@ -131,11 +144,11 @@ def results(model, X, columns, found):
     own = model.model_
     frame = pd.DataFrame(found, columns=columns).sort_values("id").reset_index(drop=True)
     several = own.family.n_eta > 1
-    if several:
-        outputs = [f"probability {label}" for label in own.classes]
+    if own.classes is None:
+        outputs = ["prediction", *(f"probability {level}" for level in levels_of(model))]
     else:
-        outputs = ["prediction"] if own.classes is None else [f"probability {own.classes[1]}"]
-    endings = [f" ({label})" for label in own.classes] if several else [""]
+        outputs = [f"probability {label}" for label in (own.classes if several else own.classes[1:])]
+    endings = [f" ({label})" for label in own.classes or range(own.family.n_eta)] if several else [""]
     if own.classes is not None:
         assert frame["prediction"].tolist() == model.predict(X).tolist()
     parts = [frame[[f"contribution {name}{ending}" for name in X]].to_numpy(dtype=float) for ending in endings]
@@ -171,13 +184,35 @@ def postgres(model, X, offset, folder):
     text, data = statement(model, X, offset, "postgres")
     server = running_postgres()
     types = {name: "double precision" if pd.api.types.is_numeric_dtype(data[name]) else "text" for name in data}
-    columns = ", ".join(f"{identifier(name)} {kind}" for name, kind in types.items())
+    columns = ", ".join(f"{DIALECTS['postgres'].identifier(name)} {kind}" for name, kind in types.items())
     data.to_csv(folder / "rows.csv", index=False, na_rep="\\N", lineterminator="\n")
     script = f"""CREATE TEMPORARY TABLE "the rows" ({columns});
 \\copy "the rows" FROM '{folder / "rows.csv"}' WITH (FORMAT csv, HEADER, NULL '\\N')
 COPY ({text}) TO STDOUT WITH (FORMAT csv, HEADER);
 """
     frame = pd.read_csv(io.StringIO(server(script)))
+    return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
+
+
+def mysql(model, X, offset, folder):
+    """A MariaDB server that the first test starts."""
+    text, data = statement(model, X, offset, "mysql")
+    server, own = running_mariadb(), DIALECTS["mysql"]
+    numbers = {name: pd.api.types.is_numeric_dtype(data[name]) for name in data}
+    columns = ", ".join(f"{own.identifier(name)} {'double' if numbers[name] else 'text'}" for name in data)
+    rows = [
+        ", ".join("NULL" if pd.isna(cell) else repr(cell) if numbers[name] else own.text(cell) for name, cell in row)
+        for row in (zip(data, cells, strict=True) for cells in data.to_numpy(dtype=object).tolist())
+    ]
+    inserted = ",\n".join(f"({row})" for row in rows)
+    frame = pd.read_csv(
+        io.StringIO(
+            server(f"""USE ahofm; CREATE TEMPORARY TABLE `the rows` ({columns}) CHARACTER SET utf8mb4;
+INSERT INTO `the rows` VALUES {inserted};
+{text};""")
+        ),
+        sep="\t",
+    )
     return results(model, X, list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 
@@ -203,10 +238,10 @@ def onnx(model, X, offset, folder):
     given = feeds(X) if offset is None else feeds(X) | {"offset": offset.reshape(-1, 1)}
     found = dict(zip([own.name for own in session.get_outputs()], session.run(None, given), strict=True))
     if model.model_.classes is None:
-        return found["prediction"], found["contributions"]
+        return np.column_stack([found[name] for name in found if name != "contributions"]), found["contributions"]
     assert found["label"].tolist() == model.predict(X).tolist()
     several = n_eta(model) > 1
     return found["probabilities"] if several else found["probabilities"][:, 1:], found["contributions"]
 
 
-TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres, onnx)}
+TARGETS = {target.__name__: target for target in (python, c, node, sqlite, duckdb, postgres, mysql, onnx)}

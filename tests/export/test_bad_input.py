@@ -10,9 +10,21 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns.kind import NumericKind
 from ahofm.columns.linear import LinearBasis
 from ahofm.export import rating_tables, to_c, to_javascript, to_onnx, to_python, to_sql
-from ahofm.export.means import mean_name
-from ahofm.families import Gamma, Gaussian, GaussianLocationScale, NegativeBinomial, Poisson, Quantile
+from ahofm.export.means import Mean, mean_of
+from ahofm.families import (
+    Gamma,
+    Gaussian,
+    GaussianLocationScale,
+    LogNormal,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    Quantile,
+    Weibull,
+    ZeroInflatedPoisson,
+)
 from ahofm.families.family import Family
+from tests.contracts.test_families import FAMILIES_UNDER_TEST
 from tests.explain.models import random_model
 from tests.export.models import hard_rows
 from tests.export.targets import TARGETS
@@ -44,21 +56,43 @@ def test_a_mean_of_a_users_own_is_refused(write):
 
 
 @pytest.mark.parametrize(
-    ("family", "name"),
+    ("family", "mean"),
     [
-        (Exponential(), "log"),
-        (Gaussian(), "identity"),
-        (Gamma(link="inverse"), "inverse"),
-        (Poisson(), "log"),
-        (NegativeBinomial(size=2.0), "log"),
-        (Quantile(0.3), "identity"),
-        (GaussianLocationScale(), "identity"),
+        (Exponential(), Mean("log")),
+        (Gaussian(), Mean("identity")),
+        (Gamma(link="inverse"), Mean("inverse")),
+        (Poisson(), Mean("log")),
+        (NegativeBinomial(size=2.0), Mean("log")),
+        (Quantile(0.3), Mean("identity")),
+        (GaussianLocationScale(), Mean("identity")),
+        (LogNormal(scale=2.0), Mean("log")),
+        (Weibull(scale=2.0), Mean("log", shift=pytest.approx(2.0 * np.log(np.log(2.0))))),
+        (Ordinal(thresholds=(-1.0, 2.0), low=3), Mean("levels", thresholds=(-1.0, 2.0), low=3)),
+        (ZeroInflatedPoisson(), Mean("zero_inflated")),
     ],
     ids=str,
 )
-def test_means_are_found(family, name):
+def test_means_are_found(family, mean):
     assert isinstance(family, Family)
-    assert mean_name(family) == name
+    assert mean_of(family) == mean
+
+
+@pytest.mark.parametrize("family", [family for family, _ in FAMILIES_UNDER_TEST], ids=str)
+def test_all_families_are_exported(family):
+    assert mean_of(family)
+
+
+@dataclass(frozen=True)
+class Rounded(Ordinal):
+    """Levels with a mean of a user's own."""
+
+    def mean(self, eta):
+        return np.round(super().mean(eta))
+
+
+def test_levels_with_another_mean_are_refused():
+    with pytest.raises(TypeError, match=r"the mean of Rounded\(.*cannot be exported"):
+        mean_of(Rounded(thresholds=(-1.0, 2.0)))
 
 
 @dataclass(frozen=True)
@@ -118,7 +152,7 @@ def test_names_that_a_database_cuts_are_refused():
     name = "a" * 60
     X = pd.DataFrame({name: np.arange(50.0), "b": np.arange(50.0) % 7})
     model = AHOFMRegressor(order=1, factor_prior="spline", n_members=1, random_state=0).fit(X, X["b"])
-    with pytest.raises(ValueError, match="postgres cuts names after 63 bytes, and 'contribution aaa"):
+    with pytest.raises(ValueError, match="postgres has names of up to 63 bytes, and 'contribution aaa"):
         to_sql(model, contributions=True)
     assert to_sql(model, contributions=True, dialect="duckdb")
 
@@ -129,32 +163,16 @@ def test_statements_that_cannot_be_are_refused(fitted):
         to_sql(fitted("order_1"), keep=["prediction"])
     with pytest.raises(ValueError, match="several classes"):
         to_sql(model, offset="shift")
-    with pytest.raises(ValueError, match="dialect='postgre' is not known; did you mean 'postgres'"):
+    with pytest.raises(ValueError, match=r"dialect='postgre' is none of postgres, .*; did you mean 'postgres'"):
         to_sql(model, dialect="postgre")
+    with pytest.raises(ValueError, match=r"dialect='oracle' is none of .*; export to ONNX or C instead"):
+        to_sql(model, dialect="oracle")
     with pytest.raises(ValueError, match="cannot be the name"):
         to_sql(model, table="")
     wide = random_model(3, {2: 560}, n_columns=2)
     with pytest.raises(ValueError, match=r"postgres has up to 1600 columns in a .*: export it to duckdb"):
         to_sql(wide, dialect="postgres")
     assert to_sql(wide, dialect="duckdb")
-
-
-def test_another_dialect_is_translated(fitted):
-    pytest.importorskip("sqlglot")
-    statement = to_sql(fitted("order_1"), dialect="snowflake")
-    assert "MATERIALIZED" not in statement
-    assert 'CAST("it\'s" AS DOUBLE)' in statement
-
-
-def test_a_dialect_without_what_is_needed_is_refused(fitted, monkeypatch):
-    sqlglot = pytest.importorskip("sqlglot")
-
-    def unsupported(*_, **__):
-        raise sqlglot.errors.UnsupportedError("no MATERIALIZED")
-
-    monkeypatch.setattr(sqlglot.exp.Expression, "sql", unsupported)
-    with pytest.raises(ValueError, match="dialect='mysql' lacks what the statement needs: no MATERIALIZED"):
-        to_sql(fitted("order_1"), dialect="mysql")
 
 
 def test_graphs_that_cannot_be_are_refused(fitted):

@@ -4,6 +4,7 @@ import io
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ahofm
-from ahofm import AHOFMClassifier, AHOFMRegressor
+from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical
 from ahofm.explain import contributions, shapley_values
 from ahofm.export import register_skl2onnx, to_c, to_javascript, to_onnx, to_python
 from ahofm.export.description import describe
@@ -83,6 +84,25 @@ def test_terms_in_onnx_equal_contributions(fitted, name):
         for at, term in enumerate(named):
             own = expected.values[:, expected.terms.index(tuple(term))]
             np.testing.assert_allclose(found["contributions"][:, k, at], own, rtol=1e-6, atol=1e-10 * size)
+
+
+TRANSLATED = {"Abs", "Add", "ArgMax", "Cast", "Concat", "Div", "Identity", "LabelEncoder", "MatMul", "Mul"}
+TRANSLATED |= {"ReduceSum", "Softmax", "Sub", "Where"}
+LACKING = {"Equal", "Exp", "Gather", "Greater", "GreaterOrEqual", "IsNaN", "Less", "Max", "Mod", "Neg", "Not", "Slice"}
+LACKING |= {"Squeeze", "Unsqueeze"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:1 constant column")
+def test_operators_are_those_that_the_page_names(fitted):
+    """What orbital translates, and what not: docs/export/onnx.md."""
+    graphs = [to_onnx(fitted(name), contributions="columns") for name in MAKERS]
+    empty = AHOFMRegressor(order=1, columns={"a": Categorical()}, random_state=0)
+    graphs.append(to_onnx(empty.fit(pd.DataFrame({"a": [np.nan] * 40, "b": np.arange(40.0)}), np.arange(40.0))))
+    assert {node.op_type for graph in graphs for node in graph.graph.node} == TRANSLATED | LACKING
+    page = (Path(__file__).parents[2] / "docs/export/onnx.md").read_text()
+    for part, names in zip(page.split("`orbital` 0.6")[1].split("It lacks")[:2], (TRANSLATED, LACKING), strict=True):
+        assert names <= set(re.findall(r"`(\w+)`", part))
 
 
 def test_curves_that_classes_share_are_there_once(fitted):

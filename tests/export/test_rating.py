@@ -1,6 +1,7 @@
 """Rating tables: predictions are products of their entries, exposures add up, files hold what the tables hold."""
 
 import csv
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -78,9 +79,18 @@ def test_many_numbers_are_bands():
     assert [len(table.keys) for table in found.tables] == [8, 8]
     assert found.tables[0].exposure.sum() == 500
     assert np.ptp(found.tables[0].exposure) < 20
+    assert found.tables[0].base == found.tables[0].keys[3]  # that of the median
+    assert all(len(key) < 24 for (key,) in found.tables[0].keys)
+    low, high = (float(end) for end in found.tables[0].keys[0][0].split(" to "))
+    assert low < found.tables[0].values[0][0] < high
     nothing = rating_tables(model.model_, max_bands=8)
     assert nothing.tables[0].observed is None
     assert nothing.tables[0].exposure.sum() == 500
+
+
+def sheet_rows(sheet):
+    """Values below the first row."""
+    return [tuple(cell.value for cell in row) for row in sheet.iter_rows(min_row=2)]
 
 
 def test_files_hold_the_tables(model, tmp_path):
@@ -95,13 +105,36 @@ def test_files_hold_the_tables(model, tmp_path):
     found.to_excel(tmp_path / "tables.xlsx")
     book = openpyxl.load_workbook(tmp_path / "tables.xlsx")
     assert book.sheetnames[:4] == ["base", "age", "=type", "region_old"]
-    assert book["base"]["B1"].value == pytest.approx(found.base_mean)
-    assert [row[4].value for row in book["age"].iter_rows(min_row=2)] == pytest.approx(
-        found.tables[0].relative.tolist()
-    )
-    assert book["=type"]["A2"].value == "'-a"  # text, not a formula
+    front = {row[0].value: row[1].value for row in book["base"].iter_rows(max_row=8) if row[0].value}
+    _, y, exposure = claims()
+    assert front["prediction at the base levels"] == pytest.approx(found.base_mean)
+    assert front["exposure"] == pytest.approx(exposure.sum())
+    assert front["observed mean"] == pytest.approx(y.sum() / exposure.sum())
+    age, first = found.tables[0], sheet_rows(book["age"])
+    assert [cell.value for cell in book["age"][1]] == [
+        "age",
+        "exposure",
+        "share",
+        "observed",
+        "fitted",
+        "observed / fitted",
+        "relativity",
+    ]
+    assert [row[0] for row in first[: len(age.keys)]] == [float(key) for (key,) in age.keys]  # numbers, not text
+    assert [row[6] for row in first[: len(age.keys)]] == pytest.approx(age.relative.tolist())
+    assert first[len(age.keys)][:3] == ("all", pytest.approx(exposure.sum()), pytest.approx(1.0))
+    assert book["age"]["G2"].number_format == "0.000"
+    assert len(book["age"]._charts) == 1
+    marked = [row[0].value for row in book["age"].iter_rows(min_row=2) if row[0].fill.fgColor.rgb == "00FFF2CC"]
+    assert marked == [float(age.base[0])]
+    odd = book["=type"]["A2"]
+    assert (odd.value, odd.data_type, odd.quotePrefix) == ("-a", "s", True)  # text, not a formula
+    assert book["=type"]["A1"].data_type == "s"
     pair = found.tables[-1]
-    assert book[book.sheetnames[4]]["B2"].value == pytest.approx(pair.relative[0])
+    grid = sheet_rows(book[book.sheetnames[4]])
+    assert grid[1][1] == pytest.approx(pair.relative[0])
+    with zipfile.ZipFile(tmp_path / "tables.xlsx") as file:
+        assert not any(b"<f>" in file.read(name) for name in file.namelist() if "worksheets" in name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tables.csv", "tables.xlsx"]
 
 

@@ -90,9 +90,10 @@ def prior(kind, codes):
     given = {"kind": kind, "low": np.full(n_lam, 1e-3), "high": np.full(n_lam, 1e6), "mass": np.full(codes, 1 / codes)}
     if kind in (0, 3):
         values = np.random.default_rng(4).normal(size=(codes, m))
-        given |= {"values": values, "group": np.array([0.0, 1.0]), "weight": np.ones(m), "rough": np.array([1.0, 0.0])}
+        given |= {"values": values, "group": np.array([0.0, 1.0]), "weight": np.ones(m)}
+        given["penalty"] = np.array([1.0, 0.0])
     if kind == 1:
-        given |= {"edges": np.ones(codes - 1), "roughness": np.ones(codes - 1)}
+        given |= {"edges": np.ones(codes - 1), "penalty_eigenvalues": np.ones(codes - 1)}
     if kind in (2, 3):
         given |= {"repeated": np.ones(codes), "free_levels": codes - 1.0}
     return given
@@ -134,9 +135,9 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
                 "main_lam": np.ones(n),
                 "lam": np.ones((n, width - 1)),
                 "main_smooth": np.zeros(2 if kind in (0, 3) else 0),
-                "main_rough": np.zeros(size - 1),
+                "main_per_code": np.zeros(size - 1),
                 "smooth": np.zeros((2 if kind in (0, 3) else 0, width - 1)),
-                "rough": np.zeros((size - 1, width - 1)),
+                "per_code": np.zeros((size - 1, width - 1)),
                 "edf": np.zeros((n, width - 1)),
                 "constants": np.ones(products),
                 "solved": 0,
@@ -145,7 +146,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
         ]
         for _ in range(n_eta)
     ]
-    strengths = {name: np.ones((2, 2)) if tensor else None for name in ("along", "plain")}
+    strengths = {name: np.ones((2, 2)) if tensor else None for name in ("margin_lam", "null_lam")}
     etas = [
         {"columns": own, "coef": np.zeros(3), "lam": np.ones(2), "intercept": 0.1, "trace": 0.0, "edf": 1.0, "age": 0}
         | {"loadings": np.ones(products)}

@@ -50,8 +50,8 @@ def smooth(mass):
 def mixed(mass):
     inner = smooth(None)
     padded = [np.pad(form, (0, CODES)) for form in inner.forms]
-    rough = np.pad(np.eye(CODES), (4, 0))
-    return Case(SplineIIDPrior(inner.prior, mass, ALL), np.hstack([inner.design, np.eye(CODES)]), [*padded, rough])
+    per_code = np.pad(np.eye(CODES), (4, 0))
+    return Case(SplineIIDPrior(inner.prior, mass, ALL), np.hstack([inner.design, np.eye(CODES)]), [*padded, per_code])
 
 
 CASES = {
@@ -248,7 +248,7 @@ def test_codes_of_one_row_do_not_tell_how_far_levels_are_apart(name, mass):
         np.testing.assert_array_equal(part.edf[:-1], whole.edf[:-1])
         assert (part.edf[-1] > 0.0).all()
     assert_close(parts[0].edf[-1] + parts[1].edf[-1], whole.edf[-1])
-    assert_close(parts[1].quadratic_form[-1], (whole.rough[~single] ** 2).sum(axis=0))
+    assert_close(parts[1].quadratic_form[-1], (whole.per_code[~single] ** 2).sum(axis=0))
 
 
 @pytest.mark.parametrize("name", ["levels", "spline_iid"])
@@ -274,7 +274,7 @@ def test_without_rows_nothing_is_learned(name):
 @every(["levels", "random_walk"])
 def test_rough_kinds_say_what_their_values_are(name):
     posterior = Problem.random(name, MASS, 3).solve()
-    np.testing.assert_array_equal(posterior.rough, posterior.mean)
+    np.testing.assert_array_equal(posterior.per_code, posterior.mean)
     assert posterior.smooth is None
 
 
@@ -284,15 +284,15 @@ def test_mixed_is_the_sum_of_its_parts(mass, width):
     problem = Problem.random("spline_iid", mass, width)
     posterior = problem.solve()
     values = problem.case.prior.smooth.values
-    np.testing.assert_allclose(values @ posterior.smooth + posterior.rough, posterior.mean, rtol=0, atol=1e-12)
-    assert_close(np.vstack([posterior.smooth, posterior.rough]), problem.coefficients())
+    np.testing.assert_allclose(values @ posterior.smooth + posterior.per_code, posterior.mean, rtol=0, atol=1e-12)
+    assert_close(np.vstack([posterior.smooth, posterior.per_code]), problem.coefficients())
 
 
 def test_smooth_is_the_sum_of_its_coordinates():
     problem = Problem.random("spline", None, 3)
     posterior = problem.solve()
     np.testing.assert_allclose(problem.case.design @ posterior.smooth, posterior.mean, rtol=0, atol=1e-12)
-    assert posterior.rough is None
+    assert posterior.per_code is None
 
 
 @every(CASES)

@@ -24,10 +24,10 @@ def used(surfaces, margins, information):
 
 
 def some_margins(scale=1.0):
-    """A curve, a line, levels (nothing of which is free), and another curve."""
+    """A curve, a line, levels (nothing of which is null), and another curve."""
     rng = np.random.default_rng(0)
-    rough = [np.array([0.0, 0.1, 2.0, 5.0]), np.zeros(1), np.array([3.0, 4.0, 9.0]), np.array([0.0, 0.0, 1.0])]
-    return [TensorMargin(scale * rng.normal(size=(len(own), RANK)), own) for own in rough]
+    penalty = [np.array([0.0, 0.1, 2.0, 5.0]), np.zeros(1), np.array([3.0, 4.0, 9.0]), np.array([0.0, 0.0, 1.0])]
+    return [TensorMargin(scale * rng.normal(size=(len(own), RANK)), own) for own in penalty]
 
 
 def some_smoothing(p=4):
@@ -38,11 +38,12 @@ def some_smoothing(p=4):
 
 def precisions(surfaces, margins, j, k):
     """Of the prior of every coefficient of the surface of j and k."""
-    own, other = margins[j].rough, margins[k].rough
+    own, other = margins[j].penalty, margins[k].penalty
     found = np.empty((len(own), len(other)))
     for a, b in np.ndindex(found.shape):
-        free = own[a] == 0.0 and other[b] == 0.0
-        found[a, b] = surfaces.along[j, k] * own[a] + surfaces.along[k, j] * other[b] + surfaces.plain[j, k] * free
+        null = own[a] == 0.0 and other[b] == 0.0
+        found[a, b] = surfaces.margin_lam[j, k] * own[a] + surfaces.margin_lam[k, j] * other[b]
+        found[a, b] += surfaces.null_lam[j, k] * null
     return found
 
 
@@ -55,9 +56,9 @@ def test_a_column_meets_the_prior_of_all_its_surfaces(j):
             expected += np.sum(precisions(surfaces, margins, j, k) * (margins[j].coef @ margins[k].coef.T) ** 2)
     tensor_penalty, own = surfaces.tensor_penalty(margins, j), margins[j]
     forms = [
-        np.einsum("af,fg,ag->a", own.coef, part, own.coef) for part in (tensor_penalty.rough, tensor_penalty.plain)
+        np.einsum("af,fg,ag->a", own.coef, part, own.coef) for part in (tensor_penalty.penalised, tensor_penalty.null)
     ]
-    found = np.where(own.rough > 0.0, own.rough * forms[0], forms[1]).sum()
+    found = np.where(own.penalty > 0.0, own.penalty * forms[0], forms[1]).sum()
     found += np.einsum("af,fg,ag->", own.coef, tensor_penalty.all, own.coef)
     assert found == pytest.approx(expected)
 
@@ -70,17 +71,17 @@ def test_strengths_are_freedom_over_size(information):
     edf = 0.0
     for j, k in combinations(range(4), 2):
         prior, C = precisions(before, margins, j, k), margins[j].coef @ margins[k].coef.T
-        own, other = np.meshgrid(margins[j].rough, margins[k].rough, indexing="ij")
+        own, other = np.meshgrid(margins[j].penalty, margins[k].penalty, indexing="ij")
         forms = own, other, (own == 0.0) & (other == 0.0)
-        olds = before.along[j, k], before.along[k, j], before.plain[j, k]
-        news = after.along[j, k], after.along[k, j], after.plain[j, k]
+        olds = before.margin_lam[j, k], before.margin_lam[k, j], before.null_lam[j, k]
+        news = after.margin_lam[j, k], after.margin_lam[k, j], after.null_lam[j, k]
         for form, old, new in zip(forms, olds, news, strict=True):
             if form.any():
                 left = old * np.sum(form / prior - form / (information + prior))
                 assert new == pytest.approx(np.clip(left / np.sum(form * C**2), old / 5.0, old * 2.0))
         edf += np.sum(information / (information + precisions(after, margins, j, k)))
     assert after.edf == pytest.approx(edf)
-    assert after.plain == pytest.approx(after.plain.T)
+    assert after.null_lam == pytest.approx(after.null_lam.T)
     assert used(after, margins, information) == pytest.approx(edf)
 
 
@@ -88,14 +89,14 @@ def test_surfaces_that_vanish_have_bounded_strengths_and_no_freedom():
     margins, surfaces = some_margins(1e-9), some_smoothing()
     for _ in range(60):
         surfaces = surfaces.learned(margins, 1000.0)
-    assert np.isfinite(surfaces.along).all()
-    assert surfaces.edf < 0.01 * sum(len(margin.rough) for margin in margins) ** 2 / 2
+    assert np.isfinite(surfaces.margin_lam).all()
+    assert surfaces.edf < 0.01 * sum(len(margin.penalty) for margin in margins) ** 2 / 2
 
 
 @pytest.mark.parametrize("n_rows", [10, 1e9])
 def test_surfaces_begin_with_a_share_of_the_rows_or_of_their_coefficients(n_rows):
     margins = some_margins()
-    coefficients = sum(len(a.rough) * len(b.rough) for a, b in combinations(margins, 2))
+    coefficients = sum(len(a.penalty) * len(b.penalty) for a, b in combinations(margins, 2))
     surfaces = TensorSmoothing.start(margins, 100.0, n_rows)
     assert used(surfaces, margins, 100.0) == pytest.approx(min(2.0 * n_rows, 0.1 * coefficients), rel=1e-6)
 
@@ -113,14 +114,14 @@ def sums(codes, width):
 
 def test_a_smooth_column_is_solved_with_matrices_between_its_first_factors():
     gram, rhs = sums(9, RANK)
-    values, rough = np.random.default_rng(4).normal(size=(9, 4)), np.array([0.0, 0.5, 1.0, 2.0])
+    values, penalty = np.random.default_rng(4).normal(size=(9, 4)), np.array([0.0, 0.5, 1.0, 2.0])
     prior = SplinePrior(values, np.array([1, 0, 0, 0]), np.array([1.0, 0.5, 1.0, 2.0]))
-    np.testing.assert_array_equal(prior.rough, rough)
+    np.testing.assert_array_equal(prior.penalty, penalty)
     lam, between = np.full((2, RANK), 0.7), tensor_penalty()
     matrix = np.einsum("ba,bfg,bc->afcg", values, gram, values)
     for a in range(4):
         matrix[a, :, a, :] += 0.7 * prior.weight[a] * np.eye(RANK)
-        matrix[a, :2, a, :2] += rough[a] * between.rough if rough[a] else between.plain
+        matrix[a, :2, a, :2] += penalty[a] * between.penalised if penalty[a] else between.null
     expected = np.linalg.solve(matrix.reshape(12, 12), (values.T @ rhs).ravel()).reshape(4, RANK)
     np.testing.assert_allclose(prior.solve(gram, rhs, lam, between).smooth, expected, rtol=1e-6)
 
@@ -129,7 +130,7 @@ def test_levels_are_solved_with_matrices_between_their_first_factors():
     gram, rhs = sums(9, RANK)
     between = tensor_penalty()
     prior = 0.7 * np.eye(RANK)
-    prior[:2, :2] += between.rough
+    prior[:2, :2] += between.penalised
     expected = np.stack([np.linalg.solve(own + prior, right) for own, right in zip(gram, rhs, strict=True)])
     found = IIDPrior(None, np.ones(9, dtype=bool)).solve(gram, rhs, np.full((1, RANK), 0.7), between)
     np.testing.assert_allclose(found.mean, expected, rtol=1e-9)

@@ -44,7 +44,7 @@ def targets(name):
 
 
 LINKS = {
-    "ordinal": "ordinal",
+    "ordinal": "levels",
     "beta": "logit",
     "zero_inflated_poisson": "zero_inflated",
     "log_normal": "log",

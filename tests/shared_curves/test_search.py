@@ -8,12 +8,12 @@ from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.search import Race, stacked
 from ahofm.training.settings import Settings
-from ahofm.training.validation import class_parts
+from ahofm.training.validation import class_splits
 
 
 def test_parts_have_every_class_in_proportion() -> None:
     y = np.repeat([0, 1, 2], [200, 30, 3])
-    parts = class_parts(y, 0)
+    parts = class_splits(y, 0)
     assert len(parts) == 3
     assert np.array_equal(np.sort(np.concatenate([rest for _, rest in parts])), np.arange(len(y)))
     for fitted, rest in parts:
@@ -23,7 +23,7 @@ def test_parts_have_every_class_in_proportion() -> None:
 
 def test_many_rows_are_one_split_with_every_class() -> None:
     y = np.repeat([0, 1, 2], [30_000, 3_000, 30])
-    ((fitted, rest),) = class_parts(y, 0)
+    ((fitted, rest),) = class_splits(y, 0)
     assert len(fitted) == 8_000
     assert not set(fitted) & set(rest)
     assert (np.bincount(y[fitted], minlength=3) > 0).all()

@@ -13,7 +13,7 @@ from ahofm.families import Gaussian
 from ahofm.fit.solvers.penalised import hold_out
 from ahofm.rows import ArraySource
 from ahofm.training.data import counted_rows, prepare
-from ahofm.training.splits import folds_of_groups, given_parts, group_codes, roles_of, time_splits, with_roles
+from ahofm.training.splits import folds_of_groups, given_splits, group_codes, roles_of, time_splits, with_roles
 from ahofm.training.validation import mean_and_error
 
 QUICK = {"random_state": 0, "n_members": 1, "order": 2, "rank": 4, "n_jobs": 1}
@@ -91,7 +91,7 @@ def test_equal_rows_of_different_groups_or_roles_are_not_merged():
     assert own.weight.sum() == 12
     parted = merged(splits=splits)
     assert len(parted.y) == 6
-    (fitted, rest), *_ = given_parts(parted, 0, dispersed=True)
+    (fitted, rest), *_ = given_splits(parted, 0, dispersed=True)
     assert parted.weight[fitted].sum() == 9
     assert parted.weight[rest].sum() == 3
 
@@ -248,6 +248,6 @@ def test_many_rows_have_random_parts_of_their_splits():
     table = read_table(rng.normal(size=(30_000, 1)))
     _, rows = counted_rows(table, y, None, None, Gaussian(), groups=groups)
     rows = with_roles(rows, None, 0, dispersed=True, default_folds=3)
-    ((fitted, rest),) = given_parts(rows, 0, dispersed=True)
+    ((fitted, rest),) = given_splits(rows, 0, dispersed=True)
     assert len(fitted) == 8_000
     assert not set(groups[fitted]) & set(groups[rest])

@@ -308,8 +308,8 @@ class SweepArrays:
         ``design`` (n, m), ``group`` (m,), ``within`` (m,), ``counts`` (groups,), ``largest_lam``.
     linear_predictors : sequence of K dicts
         ``columns``: p dicts as ``ahofm.priors.arrays.posterior_arrays`` has them; ``coef`` (m,), ``lam`` (groups,),
-        ``intercept``, ``trace``; of tensor products ``along`` and ``plain`` (p, p) or None, ``edf``, ``age``; of
-        product factors ``loadings`` (rank,).
+        ``intercept``, ``trace``; of tensor products ``margin_lam`` and ``null_lam`` (p, p) or None, ``edf``, ``age``;
+        of product factors ``loadings`` (rank,).
     """
 
     columns: Sequence[Mapping[str, Any]]

@@ -60,8 +60,8 @@ class CpuBackend:
 
     def sweeps(self, response: Response, priors: Sequence[str | None]) -> bool:
         """Whether the engine has solves for all priors, and losses do not depend on variances."""
-        known = len(priors) > 0 and all(prior in PRIORS for prior in priors)
-        return self.compiled_sweeps and known and not response.uses_variance
+        all_compiled = len(priors) > 0 and all(prior in PRIORS for prior in priors)
+        return self.compiled_sweeps and all_compiled and not response.uses_variance
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class CpuWorkingRows(KernelWorkingRows):
 
     def sweeper(self, arrays: SweepArrays, stop: Callable[[], bool] = never) -> CpuSweeper:
         """Sweeps in compiled code; row vectors are the engine's from now on."""
-        derivatives = (getattr(self.derivatives, part.name) for part in fields(LossDerivatives))
-        self.derivatives = LossDerivatives(*(np.array(part, order="C") for part in derivatives))
+        derivatives = (getattr(self.derivatives, item.name) for item in fields(LossDerivatives))
+        self.derivatives = LossDerivatives(*(np.array(values, order="C") for values in derivatives))
         self.variance = np.zeros_like(self.derivatives.eta)
         count = len(self._main)
         self._states, self._fits = [None] * count, [None] * count
@@ -100,12 +100,12 @@ class CpuWorkingRows(KernelWorkingRows):
             "variance": self.variance,
         }
         chunks = [self._source.chunk(index).codes.columns for index in range(self._source.n_chunks)]
-        codes = chunks[0] if len(chunks) == 1 else [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+        codes = chunks[0] if len(chunks) == 1 else list(map(np.concatenate, zip(*chunks, strict=True)))
         native = NativeEngine(
             INSTRUCTION_SETS[-1],
             self._kernel == NativeRowStateKernel("float64"),
             rows,
-            [_column(column, own) for column, own in zip(arrays.columns, codes, strict=True)],
+            [_column(column, column_codes) for column, column_codes in zip(arrays.columns, codes, strict=True)],
             list(arrays.ranks.items()),
             dict(arrays.additive),
             list(arrays.linear_predictors),
@@ -157,9 +157,9 @@ class CpuSweeper:
         return SweptPredictor(*self._native.linear_predictor(k))
 
     @staticmethod
-    def _call(task: Callable[..., bool | None], *given: object) -> None:
+    def _call(task: Callable[..., bool | None], *arguments: object) -> None:
         try:
-            complete = task(*given)
+            complete = task(*arguments)
         except ArithmeticError as error:
             raise FailedError(str(error)) from None
         if complete is False:
@@ -181,12 +181,12 @@ def engine_prior(prior: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _loss(response: Response) -> Any:
-    """None for parabolas, (number, parameter) of a family that is built in, a function of eta (n, K) otherwise."""
+    """None for quadratic losses, (number, parameter) of a built-in family, a function of eta (n, K) otherwise."""
     family = response.family
     if response.quadratic:
         return None
-    for number, (known, parameter) in enumerate(_FAMILIES):
-        if type(family).loss is known.loss and getattr(family, "link", "log") == "log":
+    for number, (builtin, parameter) in enumerate(_FAMILIES):
+        if type(family).loss is builtin.loss and getattr(family, "link", "log") == "log":
             return number, 0.0 if parameter is None else float(getattr(family, parameter))
     return lambda eta: family.loss(response.y, response.shifted(eta))
 

@@ -50,7 +50,7 @@ class DesignRows:
     @cached_property
     def gram(self) -> Floats:
         """Gram matrix at the rows' own weights."""
-        return _gram(self.values, self.weight)
+        return weighted_gram(self.values, self.weight)
 
     def eta(self, intercept: float, coef: Floats) -> Floats:
         """Main effects of each row: (n,)."""
@@ -65,14 +65,15 @@ class DesignRows:
         if weight is self.weight:  # then the design is centred already
             return MainSums(total, total_response, self.gram, self.values.T @ weighted_response, none)
         middle = np.asarray(weight @ self.values) / total
-        gram = _gram(self.values, weight) - total * np.outer(middle, middle)
+        gram = weighted_gram(self.values, weight) - total * np.outer(middle, middle)
         rhs = self.values.T @ weighted_response - middle * total_response
         return MainSums(total, total_response, gram, rhs, middle)
 
 
-def _gram(design: Floats, weight: Floats) -> Floats:
+def weighted_gram(design: Floats, weight: Floats) -> Floats:
+    """``D' W D`` (m, m) of a design (n, m), in pieces: a weighted copy of all rows would double the memory."""
     total = np.zeros((design.shape[1], design.shape[1]))
     for start in range(0, len(design), GRAM_ROWS):
-        part = design[start : start + GRAM_ROWS]
-        total += (part * weight[start : start + GRAM_ROWS, np.newaxis]).T @ part
+        rows = design[start : start + GRAM_ROWS]
+        total += (rows * weight[start : start + GRAM_ROWS, np.newaxis]).T @ rows
     return total

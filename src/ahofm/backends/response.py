@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Family, Gaussian
 from ahofm.families.links import quiet
-from ahofm.tuning import RARE_INFORMATION, ROUGH_ROWS
+from ahofm.tuning import MOST_INFORMATION_ROWS, RARE_INFORMATION
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,9 @@ class Response:
         """Effective number of rows: rows times the mean curvature of the loss at the constants, at most 1 a row."""
         if self.family.dispersed:
             return float(self.n_rows)
-        some = self.take(np.arange(0, self.n_rows, max(self.n_rows // ROUGH_ROWS, 1)))
-        curvature = some.derivatives(np.tile(self.constants, (some.n_rows, 1))).curvature.mean(axis=1)
-        return self.n_rows * min(1.0, some.mean_of(curvature))
+        sample = self.take(np.arange(0, self.n_rows, max(self.n_rows // MOST_INFORMATION_ROWS, 1)))
+        curvature = sample.derivatives(np.tile(self.constants, (sample.n_rows, 1))).curvature.mean(axis=1)
+        return self.n_rows * min(1.0, sample.mean_of(curvature))
 
     @cached_property
     def rare(self) -> bool:
@@ -185,13 +185,13 @@ class Response:
         """Compare the losses after a change of linear predictor k with their quadratic approximations."""
         step = after.eta[:, k] - before.eta[:, k]
         with quiet():
-            bend = before.curvature[:, k] * step**2
-            beyond = after.value - before.value - before.slope[:, k] * step - 0.5 * bend
+            curved = before.curvature[:, k] * step**2
+            excess = after.value - before.value - before.slope[:, k] * step - 0.5 * curved
             return Trial(
                 self.mean_of(before.value),
                 self.mean_of(after.value),
-                float(self.weight @ beyond),
-                float(self.weight @ bend),
+                float(self.weight @ excess),
+                float(self.weight @ curved),
                 float(np.abs(step).max(initial=0.0)),
                 bool(np.isfinite(after.value).all()),
             )

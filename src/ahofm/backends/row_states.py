@@ -87,8 +87,8 @@ class RowStates:
 
     def fitted(self) -> tuple[Floats, Floats]:
         """Mean and variance of every row's linear predictor, without intercept."""
-        parts = self._each(lambda state: state.fitted())
-        return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])
+        fits = self._each(lambda state: state.fitted())
+        return np.concatenate([mean for mean, _ in fits]), np.concatenate([variance for _, variance in fits])
 
     def _each(self, task: Callable[[RowState], T]) -> list[T]:
         return list(self._executor.map(cast("Callable[[Chunk], T]", task), self._states))

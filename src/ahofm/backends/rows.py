@@ -125,7 +125,7 @@ def _row_losses(chunk: Chunk, tables: tuple[Tables, ...], kernel: Kernel, loss: 
         raise ValueError("the source has no target")
     function = check_loss(loss, len(tables)) if isinstance(loss, str) else loss
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite loss is an answer
-        return tuple(_weighted(chunk, part) for part in function(chunk.y, kernel.eta(chunk, tables)))
+        return tuple(_weighted(chunk, values) for values in function(chunk.y, kernel.eta(chunk, tables)))
 
 
 def _value(chunk: Chunk, tables: tuple[Tables, ...], kernel: Kernel, loss: Loss) -> float:

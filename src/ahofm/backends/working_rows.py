@@ -16,7 +16,7 @@ from ahofm.families.links import quiet
 from ahofm.kernels import BlockSums, ColumnMoments, RowStateKernel
 from ahofm.kernels.symmetric import terms
 from ahofm.rows import Executor, Source
-from ahofm.tuning import LARGE_ETA
+from ahofm.tuning import MAJORANT_ETA
 
 
 class KernelWorkingRows:
@@ -53,7 +53,7 @@ class KernelWorkingRows:
         """A copy without states; a backend may change the arrays of the original in place."""
         other = copy(self)
         other._main, other._tried = list(self._main), None
-        derivatives = (getattr(self.derivatives, part.name).copy() for part in fields(LossDerivatives))
+        derivatives = (getattr(self.derivatives, item.name).copy() for item in fields(LossDerivatives))
         other.derivatives = LossDerivatives(*derivatives)
         other.variance, other.uncertain = self.variance.copy(), self.uncertain.copy()
         other._states, other._fits = [None] * len(self._main), [None] * len(self._main)
@@ -69,8 +69,8 @@ class KernelWorkingRows:
         """A state from scratch."""
         self._fits[k] = self._states[k] = None  # their memory is needed
         state = self._states[k] = RowStates(self._source, self._executor, self._kernel, ranks, loadings)
-        for one in moments:
-            state.add_column(one)
+        for column_moments in moments:
+            state.add_column(column_moments)
 
     def swap(self, k: int, add: ColumnMoments | None, remove: ColumnMoments | None) -> BlockSums | None:
         """Add a column, then remove one and return its sums."""
@@ -160,16 +160,16 @@ class KernelWorkingRows:
 
     def loss_along(self, k: int, order: int, factors: Sequence[Floats]) -> Callable[[float], float]:
         """Mean loss with so many times the terms of new factors."""
-        parts = []
+        added_by_chunk = []
         for index in range(self._source.n_chunks):
             columns = self._source.chunk(index).codes.columns
-            values = np.stack([part[codes] for part, codes in zip(factors, columns, strict=True)])
-            parts.append(terms(values, order).sum(axis=1))
-        added, before = np.concatenate(parts), self.derivatives.eta
+            values = np.stack([table[codes] for table, codes in zip(factors, columns, strict=True)])
+            added_by_chunk.append(terms(values, order).sum(axis=1))
+        term, before = np.concatenate(added_by_chunk), self.derivatives.eta
 
         def loss(times: float) -> float:
             eta = before.copy()
-            eta[:, k] += times * added
+            eta[:, k] += times * term
             with quiet():
                 return self.response.mean_of(self.response.derivatives(eta).value)
 
@@ -212,7 +212,7 @@ class KernelWorkingRows:
             derivatives = self.response.derivatives(eta, self.uncertain)
         if self.response.quadratic:
             return derivatives
-        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > LARGE_ETA:
+        if self.use_majorant or float(np.abs(eta).max(initial=0.0)) > MAJORANT_ETA:
             majorised = self.response.majorised(derivatives, self.variance)
             self.use_majorant = self.use_majorant or majorised is not derivatives
             return majorised

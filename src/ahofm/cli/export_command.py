@@ -41,7 +41,10 @@ def export(
         bool, typer.Option("--contributions", help="onnx, sql: also a Shapley value for each column.")
     ] = False,
     dialect: Annotated[
-        str, typer.Option(help="sql: postgres, duckdb, sqlite, or another that sqlglot knows.")
+        str,
+        typer.Option(
+            help="sql: postgres, duckdb, sqlite, mysql, spark, bigquery, snowflake, tsql, ... (docs/export/sql.md)."
+        ),
     ] = "postgres",
     table: Annotated[str, typer.Option(help="sql: the table of the rows; schema.table is both.")] = "input",
     keep: Annotated[

@@ -143,7 +143,7 @@ def fit(
     }
     settings["order"] = _order(order, settings["interaction_cst"])
     if dry_run:
-        cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset)
+        cost = estimator(job, family, columns, settings).forecast(job.X, job.y, job.weight, job.offset, job.groups)
         _say_cost(cost, bool(holdout) or (holdout is None and not cost.parts["search"]), as_json)
         return
     model = estimator(job, family, columns, {**settings, "checkpoint": checkpoint})

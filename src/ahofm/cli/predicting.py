@@ -131,7 +131,8 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
         if wanted.kind == "mean":
             low, high = mean_interval(model, eta, std, wanted.interval)
         else:
-            low, high = new_interval(model, eta, std, model.relative_std(table, shift), wanted.interval, seed=0)
+            relative = model.relative_std(table, shift)
+            low, high = new_interval(model, model.band, eta, std, relative, wanted.interval, seed=0)
         found |= {"low": low, "high": high}
     labels: list[Any] = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     for label in labels if wanted.parts else []:

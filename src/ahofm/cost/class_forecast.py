@@ -50,9 +50,9 @@ def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows
     problems = ClassProblems.of(data, settings)
     whole = problems.by_scale[False]
     some = whole.take(np.arange(min(whole.rows.n_rows, PROBED_SMALL)))
-    joint = JointDesign.of(some.columns, some.coded)
+    design = JointDesign.of(some.columns, some.coded)
     begun = time.process_time()
-    start = fit_mains(some, joint, lambda _: False)
+    start = fit_mains(some, design, lambda _: False)
     mains = time.process_time() - begun
     folds = CLASS_FOLDS if n_rows <= CLASS_FOLDED_ROWS else 1
     part = n_rows * (folds - 1) / folds if folds > 1 else min(CLASS_SEARCH_ROWS, 0.8 * n_rows)
@@ -65,7 +65,7 @@ def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows
         if curve_settings is None:
             continue
         begun = time.process_time()
-        fit_factors(some, joint, start, replace(curve_settings, sweeps=2), 0, lambda _: False)
+        fit_factors(some, design, start, replace(curve_settings, sweeps=2), 0, lambda _: False)
         sweep = 0.5 * (time.process_time() - begun) * (2.0 if curve_settings.learned else 1.0)
         sweeps = LIKELY_CLASS_SWEEPS * curve_settings.sweeps
         tried = (scales if candidate.stage == 0 else 1) + (folds - 1) * 0.5  # half of them are out of the race
@@ -75,7 +75,7 @@ def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows
         members += likely * copies * sweeps * sweep * fitted
         count, width = max(count, copies), max(width, sum(curve_settings.ranks.values()))
     per_factor, per_class = BUSY_CLASS_NUMBERS
-    numbers = joint.design.shape[1] + per_factor * width + per_class * whole.rows.n_classes
+    numbers = design.matrix.shape[1] + per_factor * width + per_class * whole.rows.n_classes
     if settings.n_members != "auto":
         count = int(settings.n_members)
     return ClassCosts(search if len(candidates) > 1 else 0.0, members, 8.0 * numbers * n_rows, count)

@@ -12,14 +12,16 @@ from ahofm.columns.table import Table
 from ahofm.cost.class_forecast import class_costs
 from ahofm.cost.probes import Memory, Speed, crowding, pass_times, timed, traced
 from ahofm.families import Family, Gaussian
-from ahofm.fit.api import estimates_smoothing, prepared, ranks_for, shares_curves
+from ahofm.fit.api import estimates_smoothing, in_folds, prepared, ranks_for, shares_curves
 from ahofm.fit.solvers.variational.schedule import Job
 from ahofm.fit.stacking.candidates import candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.threads import thread_count
-from ahofm.training.data import Data, counted_rows
+from ahofm.training.data import Data, Rows, counted_rows
 from ahofm.training.settings import Settings, check_settings
+from ahofm.training.splits import given_splits
+from ahofm.training.validation import Split
 from ahofm.tuning import FLOAT64_STATE_ROWS
 from ahofm.tuning.forecasts import (
     FEWEST_ROWS_FOR_THREADS,
@@ -74,6 +76,8 @@ def forecast_fit(
     offset: ArrayLike | None = None,
     family: Family,
     settings: Settings,
+    groups: ArrayLike | None = None,
+    cv: int | Sequence[Split] | None = None,
 ) -> Forecast:
     """What :func:`ahofm.fit.fit_model` will cost. Without a target one is made up, for a Gaussian fit."""
     check_settings(settings)
@@ -87,7 +91,10 @@ def forecast_fit(
         if not isinstance(family, Gaussian):
             raise ValueError(f"y is needed to forecast a fit of family {family.name}")
         y = np.random.default_rng(0).normal(size=table.n_rows)
-    table, rows = counted_rows(table, y, weight, offset, family)
+    splits = None if isinstance(cv, int) else cv
+    table, rows = counted_rows(table, y, weight, offset, family, groups=groups, splits=splits)
+    divided = in_folds(rows, cv if isinstance(cv, int) else None, family, settings)
+    rows = replace(rows, groups=None, roles=None)
     n, threads = table.n_rows, thread_count(settings.n_threads)
     some = np.random.default_rng(settings.seed).permutation(n)[:PROBED_PASS_ROWS]
     few = table.take(some), rows.take(some)
@@ -100,20 +107,19 @@ def forecast_fit(
     )
     candidates = candidates_for(problem, settings)
     problem = problem.of_candidates(candidates)
-    plan = Plan.of(
-        problem, candidates, problem.response.n_rows if n <= PROBED_PASS_ROWS else n
-    )  # equal rows may have become one
+    n_fitted = problem.response.n_rows if n <= PROBED_PASS_ROWS else n  # equal rows may have become one
+    plan = Plan.of(problem, candidates, n_fitted, _fitted_rows(divided, problem))
     single = (
         max(job.n_rows for job in (*plan.search, *plan.members)) > FLOAT64_STATE_ROWS
         and max(problem.ranks, default=1) < 4
     )
     first = Speed.of(problem, candidates[0], single=single)
-    known = {(candidates[0].factor_prior, candidates[0].times): first}
+    known = {(candidates[0].factor_prior, candidates[0].rank_factor): first}
     for candidate in candidates[1:]:
-        place = candidate.factor_prior, candidate.times  # weights of rows cost nothing
+        place = candidate.factor_prior, candidate.rank_factor  # weights of rows cost nothing
         if place not in known:
             known[place] = first.like(problem, candidate, single=single)
-    speeds = [known[candidate.factor_prior, candidate.times] for candidate in candidates]
+    speeds = [known[candidate.factor_prior, candidate.rank_factor] for candidate in candidates]
     beside = max(_side_by_side(jobs, threads) for jobs in (plan.search, plan.members))
     crowded = crowding(problem, candidates[0], beside) if beside > 1 else 1.0
     passes = pass_times(problem, candidates[0]) if plan.passes else {}
@@ -128,6 +134,15 @@ def forecast_fit(
     memory = OVERHEAD_BYTES + max(peak, kept + _bytes(plan, len(candidates), of_members, threads))
     seconds = min(sum(parts.values()), settings.time_budget or np.inf)
     return Forecast(seconds, memory, parts, n, len(table.columns), problem.ranks, len(plan.members))
+
+
+def _fitted_rows(rows: Rows, problem: TrainingProblem) -> list[int] | None:
+    """Rows to fit of every split that groups or ``cv`` give; None where there are neither."""
+    if rows.roles is None:
+        return None
+    response = problem.response
+    parts = given_splits(rows, problem.settings.seed, dispersed=response.family.dispersed, rare=response.rare)
+    return [len(fitted) for fitted, _ in parts]
 
 
 def _of_classes(

@@ -25,8 +25,8 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders
 from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS
 from ahofm.tuning.forecasts import (
+    BASE_COST_FUNCTIONS,
     FIRST_SWEEPS,
-    FUNCTIONS,
     NOMINAL_SWEEP,
     PROBED_LARGE,
     PROBED_PASS_ROWS,
@@ -90,7 +90,7 @@ class Speed:
                 return Line(times[order] * line.fixed, line.per_row)
             return Line(whole[order] * line.fixed, whole[order] * line.per_row)
 
-        parts = [{order: scaled(line, order) for order, line in own.items()} for own in (self.first, self.later)]
+        parts = [{order: scaled(line, order) for order, line in lines.items()} for lines in (self.first, self.later)]
         return Speed(parts[0], parts[1])
 
     def seconds(self, job: Job, threads: int = 1) -> float:
@@ -218,7 +218,12 @@ def _sweep_times(
     with one_blas_thread(), suppress(FailedError):  # what has been swept before is priced
         staged.run(report)
     return _completed(
-        {order: (own[0], float(np.mean(own[1:] or own))) for order, own in times.items() if len(own) >= sweeps}, problem
+        {
+            order: (seconds[0], float(np.mean(seconds[1:] or seconds)))
+            for order, seconds in times.items()
+            if len(seconds) >= sweeps
+        },
+        problem,
     )
 
 
@@ -229,7 +234,7 @@ def _completed(times: dict[int, tuple[float, float]], problem: TrainingProblem) 
         if order not in times:
             below = max(other for other in times if other < order)
             factors = [Orders(problem.ranks).up_to(highest).n_factors for highest in (order, below)]
-            more = (FUNCTIONS + factors[0]) / (FUNCTIONS + factors[1])
+            more = (BASE_COST_FUNCTIONS + factors[0]) / (BASE_COST_FUNCTIONS + factors[1])
             times[order] = (more * times[below][0], more * times[below][1])
     return times
 

@@ -31,6 +31,7 @@ from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
 from ahofm.threads import checked, obeys_n_jobs
 from ahofm.training.data import counted_rows
+from ahofm.training.splits import splits_of
 from ahofm.training.validation import Split
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
@@ -126,6 +127,7 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Forecast:
         """Predict what ``fit`` would cost in time and memory, by a few seconds' work on some of the rows.
 
@@ -139,6 +141,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             Weights of the rows.
         offset : array of shape (n,) or (n, linear predictors), optional
             Added to the linear predictor.
+        groups : array of shape (n,), optional
+            Rows that go together, as for ``fit``; how many folds there are counts, several classes apart.
 
         Returns
         -------
@@ -147,9 +151,9 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         """
         target, family = self._target_and_family(y)
         table = read_table(X)
-        return forecast_fit(
-            table, target, weight=sample_weight, offset=offset, family=family, settings=self._settings(())
-        )
+        given = {"weight": sample_weight, "offset": offset, "groups": groups}
+        cv = splits_of(self.cv, X, y, groups)
+        return forecast_fit(table, target, family=family, settings=self._settings(()), cv=cv, **given)
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and text are welcome."""

@@ -21,6 +21,7 @@ from ahofm.model.edits import (
     rescaled,
     set_to,
     without_interactions,
+    without_pair,
 )
 
 Self = TypeVar("Self", bound="Edited")
@@ -130,20 +131,19 @@ class Edited(Fitted):
 
     def remove_effect(
         self: Self,
-        column: str | int | None = None,
+        column: str | int | Sequence[str | int] | None = None,
         *,
         order: int | None = None,
         interactions: bool = False,
         linear_predictor: int = 0,
     ) -> Self:
-        """Remove a main effect, all interactions of a column, or all of an order.
-
-        A single pair of columns cannot be removed after a fit, because pairs share their factors.
+        """Remove a main effect, the interaction of two columns, all interactions of a column, or all of an order.
 
         Parameters
         ----------
-        column : str or int, optional
-            Name or place.
+        column : str, int or two of them, optional
+            Name or place. Of two columns the interaction between them goes, ``effect(model, [first, second])``;
+            interactions of more columns stay.
         order : int, optional
             In place of a column: an order of interactions from 2 on.
         interactions : bool, default False
@@ -156,15 +156,26 @@ class Edited(Fitted):
         AHOFMRegressor or AHOFMClassifier
             A copy, as of :meth:`clip_effect`.
         """
+        if isinstance(column, Sequence) and not isinstance(column, str):
+            return self._without_pair(tuple(column), order, linear_predictor, interactions=interactions)
         if interactions:
             if column is None or order is not None:
                 raise ValueError("interactions=True needs a column, and no order")
             edit = self._edit("remove", column, "all interactions", what="")
             return self._with_model(without_interactions(self.model_, column, edit, linear_predictor))
-        edit = Edit("remove", f"interactions of order {order}", "")
-        if column is not None:
-            edit = self._edit("remove", column, "")
-        return self._with_model(rescaled(self.model_, column, order, 0.0, edit, linear_predictor))
+        return self._rescaled("remove", column, order, 0.0, "", linear_predictor)
+
+    def _without_pair(
+        self: Self, columns: tuple[str | int, ...], order: int | None, k: int, *, interactions: bool
+    ) -> Self:
+        check_is_fitted(self, "model_")
+        names = [self._book(column).name for column in columns]
+        if len(set(names)) != 2 or len(names) != 2:
+            raise ValueError(f"an interaction to remove has two different columns, got {columns!r}")
+        if interactions or order is not None:
+            raise ValueError("two columns are an interaction: give neither interactions= nor order= with them")
+        edit = Edit("remove", f"interaction of {names[0]} and {names[1]}", "")
+        return self._with_model(without_pair(self.model_, columns, edit, k))
 
     def rescale_effect(
         self: Self,
@@ -194,13 +205,7 @@ class Edited(Fitted):
         """
         if not np.isfinite(factor):
             raise ValueError(f"factor must be a finite number, got {factor!r}")
-        said = f"times {factor:g}"
-        edit = (
-            self._edit("rescale", column, said)
-            if column is not None
-            else Edit("rescale", f"interactions of order {order}", said)
-        )
-        return self._with_model(rescaled(self.model_, column, order, float(factor), edit, linear_predictor))
+        return self._rescaled("rescale", column, order, float(factor), f"times {factor:g}", linear_predictor)
 
     def rebalanced(
         self: Self,
@@ -232,6 +237,15 @@ class Edited(Fitted):
         weight = check_weight(sample_weight, table.n_rows)
         edit = Edit("balance", "intercept", f"on {table.n_rows} rows")
         return self._with_model(balanced(self.model_, self.model_.eta(table, offset), target, weight, edit))
+
+    def _rescaled(
+        self: Self, action: str, column: str | int | None, order: int | None, factor: float, said: str, k: int
+    ) -> Self:
+        """A copy with a main effect, or all interactions of an order, multiplied by a number."""
+        edit = Edit(action, f"interactions of order {order}", said)
+        if column is not None:
+            edit = self._edit(action, column, said)
+        return self._with_model(rescaled(self.model_, column, order, factor, edit, k))
 
     def _edit(self, action: str, column: str | int, said: str, what: str = "main effect of ") -> Edit:
         check_is_fitted(self, "model_")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +10,8 @@ from scipy import stats
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.families import Gaussian, GaussianLocationScale
-from ahofm.model import Model
+from ahofm.families import Gaussian, GaussianLocationScale, Poisson
+from ahofm.model import ErrorQuantiles, Model
 from ahofm.model.band import Band
 from ahofm.model.scores import dispersion_of
 
@@ -44,7 +44,7 @@ def mean_interval(model: Model, eta: Floats, std: Floats, level: float) -> tuple
 
 
 def new_interval(
-    model: Model, eta: Floats, std: Floats, times: Floats, level: float, seed: int
+    model: Model, band: Band, eta: Floats, std: Floats, times: Floats, level: float, seed: int
 ) -> tuple[Floats, Floats]:
     """Lower and upper end for a new target: the linear predictor uncertain, and the target around it.
 
@@ -52,6 +52,8 @@ def new_interval(
     the mean has them too: a mean is known the better, the less the targets around it scatter.
     """
     family = model.family
+    if model.error_quantiles is not None and band.usual_std and family.uneven:
+        return _validated_interval(model, model.error_quantiles, band.usual_std[0], eta, std, times, level)
     if isinstance(family, Gaussian) and family.link == "identity":
         reach = stats.norm.ppf(0.5 + 0.5 * level) * times * np.sqrt(std[:, 0] ** 2 + dispersion_of(model))
         return eta[:, 0] - reach, eta[:, 0] + reach
@@ -69,6 +71,28 @@ def new_interval(
             draws.append(found.rvs(size=(len(moved),), random_state=rng))
         low[rows], high[rows] = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
     return low, high
+
+
+def _validated_interval(
+    model: Model, errors: ErrorQuantiles, usual: float, eta: Floats, std: Floats, times: Floats, level: float
+) -> tuple[Floats, Floats]:
+    """The same where errors of validation rows are known: quantiles of the noise at their level.
+
+    Those errors contain the estimation error of ordinary rows. Where the standard error of the linear predictor is
+    larger than the ``usual`` one, as far from the rows of training, the difference of the squares is added.
+    """
+    family = cast("Gaussian | Poisson", model.family)
+    mean, reach = family.mean(eta), errors.reach(level)
+    unusual = np.sqrt(np.maximum(std[:, 0] ** 2 - usual**2, 0.0))
+    beyond = stats.norm.ppf(0.5 + 0.5 * level) * times * unusual
+    noise = cast("Any", family.distribution(eta, dispersion_of(model) * times**2))  # one of SciPy's
+    tail, ends = max(stats.norm.cdf(-reach), np.finfo(float).tiny), []
+    for sign, end in ((-1.0, noise.ppf(tail)), (1.0, noise.isf(tail))):
+        moved = eta.copy()
+        moved[:, 0] += sign * beyond
+        own = sign * (end - mean)  # negative where nearly all counts are zero
+        ends.append(mean + sign * (np.minimum(own, 0.0) + np.hypot(np.maximum(own, 0.0), family.mean(moved) - mean)))
+    return np.maximum(ends[0], family.target.low), ends[1]
 
 
 def conformal(low: Floats, high: Floats, y: ArrayLike, level: float) -> float:

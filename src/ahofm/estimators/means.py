@@ -127,12 +127,12 @@ class MeanPredictions(Fitted):
         eta, std = with_std(self.model_, band, table, offset)
         if kind == "mean":
             return np.column_stack(mean_interval(self.model_, eta, std, level))
-        low, high = new_interval(self.model_, eta, std, self.model_.relative_std(table, offset), level, seed=0)
+        low, high = new_interval(self.model_, band, eta, std, self.model_.relative_std(table, offset), level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
             seen, shift = self._read(rows), rest[0] if rest else None
             own, own_std = with_std(self.model_, band, seen, shift)
-            ends = new_interval(self.model_, own, own_std, self.model_.relative_std(seen, shift), level, seed=1)
+            ends = new_interval(self.model_, band, own, own_std, self.model_.relative_std(seen, shift), level, seed=1)
             wider = conformal(*ends, y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])

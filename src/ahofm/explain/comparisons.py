@@ -82,15 +82,16 @@ def difference(
     std = reach = None
     if model.band is not None:
         books, band = model.encoder.codebooks, model.band
-        jacobians, loose = [], np.zeros(len(places))
+        jacobians, others, of_levels = [], np.zeros(len(places)), np.zeros(len(places))
         for side in sides:
             codes = {j: books[j].encode(in_first_turn(books[j], v)) for j, v in zip(columns, side, strict=True)}
             parts = [band.term(term, [codes[j] for j in term], k) for term in terms]
             jacobians.append(np.sum(parts, axis=0))
-            loose += sum(band.loose_variance(term, [codes[j] for j in term], k) for term in terms)
+            others += sum(band.uncorrelated_variance(term, [codes[j] for j in term], k) for term in terms)
+            of_levels += band.random_effect_variance(columns[:1], [codes[own]], k)
         derivatives = jacobians[0] - jacobians[1]
-        std = np.hypot(band.std(derivatives, k), np.sqrt(loose))
-        reach = band.reach(derivatives, level, k) * std
+        std = np.hypot(band.std(derivatives, k), np.sqrt(others + of_levels))
+        reach = band.reach(derivatives, level, k, of_levels) * std
     name = model.encoder.names[own]
     shown = (np.array([f"{value} - {other}"], dtype=object),) if along is None else (places,)
     label = (name,) if along is None else (model.encoder.names[columns[1]],)

@@ -259,9 +259,11 @@ def _band(
     )
     if with_intercept:
         derivatives[:, 0] = 1.0
-    loose = sum(model.band.loose_variance(term, [codes[j] for j in term], k) for term in terms)
-    std = np.hypot(model.band.std(derivatives, k), np.sqrt(loose))
-    return std, model.band.reach(derivatives, level, k) * std
+    places = [(term, [codes[j] for j in term]) for term in terms]
+    of_levels = sum((model.band.random_effect_variance(*place, k) for place in places), np.zeros(len(raw[0])))
+    others = sum((model.band.uncorrelated_variance(*place, k) for place in places), of_levels)
+    std = np.hypot(model.band.std(derivatives, k), np.sqrt(others))
+    return std, model.band.reach(derivatives, level, k, of_levels) * std
 
 
 def in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.columns.table import is_numeric
-from ahofm.export.means import mean_name
+from ahofm.export.means import Mean, mean_of
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
 from ahofm.model import Model, Predictor
 from ahofm.orders import PRODUCT
@@ -163,8 +163,8 @@ class Description:
         In the order of training.
     groups : tuple of Group
     intercepts : array of shape (linear predictors,)
-    mean : str
-        How linear predictors become means: "identity", "log", "logit" or "inverse" of the first, or "softmax".
+    mean : Mean
+        How linear predictors become means.
     labels : tuple of str
         Names of the linear predictors where there are several; one empty text otherwise.
     classes : tuple or None
@@ -176,7 +176,7 @@ class Description:
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     intercepts: Floats
-    mean: str
+    mean: Mean
     labels: tuple[str, ...]
     classes: tuple[Any, ...] | None
     pure: bool
@@ -206,14 +206,12 @@ class Description:
         nodes, weights = np.polynomial.legendre.leggauss(-(-len(self.columns) // 2))
         return 0.5 * (nodes + 1.0), 0.5 * weights
 
-    def outputs(self) -> tuple[str, ...]:
-        """What is predicted: "prediction", or a probability of every class."""
-        if self.classes is None:
-            return ("prediction",)
-        return tuple(f"probability {label}" for label in self.classes)
+    def probabilities(self) -> tuple[str, ...]:
+        """Names of what is predicted beside "prediction": a probability of every class, or of every level."""
+        return tuple(f"probability {label}" for label in self.classes or self.mean.levels)
 
 
-def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> Description:
+def describe(model: Model, *, pure: bool = False, mean: Mean | None = None) -> Description:
     """Write a model as plain arrays.
 
     Parameters
@@ -222,7 +220,7 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     pure : bool, default False
         With functions of mean zero, which contributions need. A model that was fitted with ``center=False`` has more
         factors then.
-    mean : str, optional
+    mean : Mean, optional
         How linear predictors become means; by default what the family says.
 
     Returns
@@ -232,11 +230,11 @@ def describe(model: Model, *, pure: bool = False, mean: str | None = None) -> De
     Raises
     ------
     TypeError
-        For a family of a user's own whose mean is none of the links that exports know.
+        For a family of a user's own whose mean is none that exports know.
     """
     books = model.encoder.codebooks
     parts = [one.pure(books) if pure else one for one in model.linear_predictors]
-    mean = mean or mean_name(model.family)
+    mean = mean or mean_of(model.family)
     wholes = [one.whole for one in parts]
     chosen, groups = _groups(wholes, [one.product_means for one in parts])
     columns = tuple(_column(book, j, wholes, chosen) for j, book in enumerate(books))

@@ -112,6 +112,16 @@ static inline void ahofm_linear_predictors(const ahofm_cell *row, double *eta) {
                 eta[k] += ahofm_groups[g].loadings[k * ahofm_groups[g].rank + f] * e[d + ahofm_groups[g].order];
 }
 
+static inline double ahofm_logistic(double eta) { return 1.0 / (1.0 + exp(-eta)); }
+
+/* Of levels in an order. */
+static inline double ahofm_expected_level(double eta) {
+    double total = AHOFM_LOWEST_LEVEL;
+    int k;
+    for (k = 0; k < AHOFM_THRESHOLDS; k++) total += ahofm_logistic(eta - ahofm_thresholds[k]);
+    return total;
+}
+
 /* The mean of a row, or the probabilities of several classes: AHOFM_MEANS numbers. Offsets, one for each linear predictor,
    may be NULL. */
 static inline void ahofm_predict(const ahofm_cell *row, const double *offsets, double *mean) {
@@ -121,12 +131,32 @@ static inline void ahofm_predict(const ahofm_cell *row, const double *offsets, d
     for (k = 0; offsets != NULL && k < AHOFM_LINEAR_PREDICTORS; k++) eta[k] += offsets[k];
     top = eta[0];
     if (AHOFM_MEANS == 1) {
-        mean[0] = AHOFM_MEAN(top);
+        mean[0] = AHOFM_MEAN(eta);
         return;
     }
     for (k = 1; k < AHOFM_LINEAR_PREDICTORS; k++) top = eta[k] > top ? eta[k] : top;
     for (k = 0; k < AHOFM_LINEAR_PREDICTORS; k++) total += mean[k] = exp(eta[k] - top);
     for (k = 0; k < AHOFM_LINEAR_PREDICTORS; k++) mean[k] /= total;
+}
+
+/* Probabilities of all classes, or of all levels in an order: AHOFM_PROBABILITIES numbers, none of other models. */
+static inline void ahofm_probabilities(const ahofm_cell *row, const double *offsets, double *out) {
+    double eta[AHOFM_LINEAR_PREDICTORS], below = 0.0;
+    int k;
+    if (AHOFM_PROBABILITIES == 0) return;
+    if (AHOFM_THRESHOLDS == 0) {
+        ahofm_predict(row, offsets, AHOFM_MEANS == 1 ? out + 1 : out);
+        if (AHOFM_MEANS == 1) out[0] = 1.0 - out[1];
+        return;
+    }
+    ahofm_linear_predictors(row, eta);
+    if (offsets != NULL) eta[0] += offsets[0];
+    for (k = 0; k < AHOFM_THRESHOLDS; k++) {
+        const double next = ahofm_logistic(ahofm_thresholds[k] - eta[0]);
+        out[k] = next - below;
+        below = next;
+    }
+    out[AHOFM_THRESHOLDS] = 1.0 - below;
 }
 
 /* Shapley values of one factor, added to those of the columns: `own` are its functions, one for each column. */

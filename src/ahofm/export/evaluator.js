@@ -145,11 +145,14 @@ function evaluator(model, packed) {
     return { eta: shares.reduce((a, b) => a + b, p.base), shares };
   }
 
-  const links = { identity: (e) => e, log: Math.exp, logit: (e) => 1 / (1 + Math.exp(-e)), inverse: (e) => (e > 0 ? 1 / e : NaN) };
+  const logistic = (e) => 1 / (1 + Math.exp(-e));
+  const links = { identity: (e) => e, log: Math.exp, logit: logistic, inverse: (e) => (e > 0 ? 1 / e : NaN) };
 
   // The mean, or the probabilities of several classes, of linear predictors.
   function mean(etas) {
-    if (model.mean !== "softmax") return links[model.mean](etas[0]);
+    if (model.mean === "levels") return model.thresholds.reduce((sum, t) => sum + logistic(etas[0] - t), model.levels[0]);
+    if (model.mean === "zero_inflated") return Math.exp(etas[0] - Math.max(etas[1], 0) - Math.log1p(Math.exp(-Math.abs(etas[1]))));
+    if (model.mean !== "softmax") return links[model.mean](etas[0] + (model.shift || 0));
     const top = Math.max(...etas), odds = etas.map((e) => Math.exp(e - top)), total = odds.reduce((a, b) => a + b, 0);
     return odds.map((o) => o / total);
   }
@@ -161,5 +164,11 @@ function evaluator(model, packed) {
     return { etas, mean: mean(etas) };
   }
 
-  return { phi, term, explain, predict, mean };
+  // Probabilities of levels in an order, of a linear predictor.
+  function levelProbabilities(eta) {
+    const below = [...model.thresholds.map((t) => logistic(t - eta)), 1];
+    return below.map((b, k) => b - (k ? below[k - 1] : 0));
+  }
+
+  return { phi, term, explain, predict, mean, levelProbabilities };
 }

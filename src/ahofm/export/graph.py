@@ -182,19 +182,59 @@ class GraphWriter:
 
     def mean(self, eta: str) -> str:
         """Of shape (n, 1), or probabilities of several classes (n, classes)."""
-        kind = self.description.mean
-        if kind == "softmax":
+        if self.description.mean.name == "softmax":
             return self.node("Softmax", [eta], axis=1)
-        first = eta if self.count == 1 else self.node("Slice", [eta, self._int(0), self._int(1), self._int(1)])
-        if kind == "identity":
-            return first
-        if kind == "log":
-            return self.node("Exp", [first])
+        first = eta if self.count == 1 else self._predictor(eta, 0)
+        of_first = {
+            "log": self._exponential,
+            "logit": self._logistic,
+            "inverse": self._reciprocal,
+            "levels": self._expected_level,
+        }
+        if self.description.mean.name == "zero_inflated":
+            return self._not_inflated(first, self._predictor(eta, 1))
+        make = of_first.get(self.description.mean.name)
+        return first if make is None else make(first)
+
+    def _predictor(self, eta: str, k: int) -> str:
+        return self.node("Slice", [eta, self._int(k), self._int(k + 1), self._int(1)])
+
+    def _exponential(self, eta: str) -> str:
+        shift = self.description.mean.shift
+        return self.node("Exp", [self.node("Add", [eta, self.constant(np.array([[shift]]))]) if shift else eta])
+
+    def _reciprocal(self, eta: str) -> str:
+        valid = self.node("Greater", [eta, self.constant(np.zeros((1, 1)))])
+        found = self.node("Div", [self.constant(np.ones((1, 1))), eta])
+        return self.node("Where", [valid, found, self.constant(np.array([[np.nan]]))])
+
+    def _expected_level(self, eta: str) -> str:
+        own = self.description.mean
+        above = self._logistic(self.node("Sub", [eta, self.constant(np.array([own.thresholds]))]))
+        total = self.node("ReduceSum", [above, self._int(1)], keepdims=1)
+        return self.node("Add", [total, self.constant(np.array([[float(own.low)]]))])
+
+    def _logistic(self, eta: str) -> str:
+        """By an exponential: the operator Sigmoid of ONNX Runtime loses digits of small probabilities."""
         one = self.constant(np.ones((1, 1)))
-        if kind == "logit":
-            return self.node("Div", [one, self.node("Add", [one, self.node("Exp", [self.node("Neg", [first])])])])
-        valid = self.node("Greater", [first, self.constant(np.zeros((1, 1)))])
-        return self.node("Where", [valid, self.node("Div", [one, first]), self.constant(np.array([[np.nan]]))])
+        return self.node("Div", [one, self.node("Add", [one, self.node("Exp", [self.node("Neg", [eta])])])])
+
+    def _not_inflated(self, eta: str, zeros: str) -> str:
+        """``exp(eta) / (1 + exp(zeros))``, without an exponential of large zeros."""
+        positive = self.node("Max", [zeros, self.constant(np.zeros((1, 1)))])
+        rest = self.node("Exp", [self.node("Neg", [self.node("Abs", [zeros])])])
+        one = self.constant(np.ones((1, 1)))
+        top = self.node("Exp", [self.node("Sub", [eta, positive])])
+        return self.node("Div", [top, self.node("Add", [one, rest])])
+
+    def level_probabilities(self, eta: str) -> str:
+        """Of shape (n, levels): differences of the probabilities of being at or below each threshold."""
+        thresholds = np.array([self.description.mean.thresholds])
+        below = self._logistic(self.node("Sub", [self.constant(thresholds), eta]))
+        count = thresholds.shape[1]
+        steps = np.eye(count, count + 1) - np.eye(count, count + 1, k=1)
+        last = np.eye(1, count + 1, k=count)
+        return self.node("Add", [self.node("MatMul", [below, self.constant(steps)]), self.constant(last)])
 
     # Contributions
 

@@ -1,4 +1,4 @@
-export const { names, classes } = model;
+export const { names, classes, levels } = model;
 const places = {};
 
 // A row is an object with a property for each column, or an array in the order of `names`: numbers, levels as they were in
@@ -14,9 +14,10 @@ function placesOf(row) {
 }
 
 // Linear predictors `etas` and the `mean` of a row, or the probabilities of several classes; with the most likely `label` of
-// a classifier. Offsets, one for each linear predictor, are added to these.
+// a classifier, or `probabilities` of the `levels` of an ordinal model. Offsets, one for each linear predictor, are added to these.
 export function predict(row, offsets = []) {
   const found = own.predict(placesOf(row), offsets);
+  if (levels.length) return { ...found, probabilities: own.levelProbabilities(found.etas[0]) };
   if (!classes) return found;
   const likely = Array.isArray(found.mean) ? found.mean.indexOf(Math.max(...found.mean)) : Number(found.mean > 0.5);
   return { ...found, label: classes[likely] };

@@ -72,7 +72,8 @@ def to_onnx(
     Returns
     -------
     onnx.ModelProto
-        With the output "prediction" of shape (n, 1); of a classifier "label" (n,) and "probabilities" (n, classes).
+        With the output "prediction" of shape (n, 1); of a classifier "label" (n,) and "probabilities" (n, classes); of
+        an ordinal model "prediction" and "probabilities" (n, levels).
 
     Raises
     ------
@@ -101,7 +102,7 @@ def to_onnx(
     writer = GraphWriter(description, keeper, description.names, missing)
     found = _outputs(writer, "offset" if offset else None)
     kinds = {"prediction": (_DOUBLE, [None, 1]), "label": (_label_type(description), [None])}
-    kinds["probabilities"] = (_DOUBLE, [None, len(description.classes or ())])
+    kinds["probabilities"] = (_DOUBLE, [None, len(description.probabilities())])
     facts: dict[str, Any] = {"columns": list(description.names), "linear_predictors": list(description.labels)}
     if contributions is not None:
         facts["bases"] = [base(description, k) for k in range(len(description.labels))]
@@ -136,13 +137,16 @@ def _label_type(description: Description) -> int:
 def _outputs(writer: GraphWriter, offset: str | None) -> dict[str, str]:
     """Names of results by output."""
     description = writer.description
-    mean = writer.mean(writer.etas(offset))
+    eta = writer.etas(offset)
+    mean = writer.mean(eta)
+    if description.mean.levels:
+        return {"prediction": mean, "probabilities": writer.level_probabilities(eta)}
     if description.classes is None:
         return {"prediction": mean}
     integers = _label_type(description) == _INT
     labels = np.array(description.classes if integers else [str(own) for own in description.classes])
     names = writer.constant(labels if integers else labels.astype(object))
-    if description.mean == "softmax":
+    if description.mean.name == "softmax":
         chosen = writer.node("ArgMax", [mean], axis=1, keepdims=0)
         return {"label": writer.node("Gather", [names, chosen]), "probabilities": mean}
     likely = writer.node("Cast", [writer.node("Greater", [mean, writer.constant(np.full((1, 1), 0.5))])], to=_INT)
@@ -212,7 +216,8 @@ def _shapes(operator: Any) -> None:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     description, keeper = describe(operator.raw_operator.model_), _Container(scope, container)
     writer = GraphWriter(description, keeper, _cells(description, operator.inputs, keeper), "")
-    for variable, own in zip(operator.outputs, _outputs(writer, None).values(), strict=True):
+    found = list(_outputs(writer, None).values())[: len(operator.outputs)]  # a regressor of skl2onnx has one
+    for variable, own in zip(operator.outputs, found, strict=True):
         container.add_node("Identity", [own], [variable.full_name], name=scope.get_unique_operator_name("ahofm_result"))
 
 

@@ -45,7 +45,10 @@ def packed(description: Description, packer: Packer) -> dict[str, Any]:
     nodes, weights = description.quadrature()
     return {
         "names": list(description.names),
-        "mean": description.mean,
+        "mean": description.mean.name,
+        "shift": description.mean.shift,
+        "thresholds": list(description.mean.thresholds),
+        "levels": list(description.mean.levels),
         "classes": None if description.classes is None else list(description.classes),
         "quadrature": [nodes.tolist(), weights.tolist()],
         "curves": [_curve(column, packer) for column in description.columns],

@@ -20,12 +20,15 @@ from ahofm.orders import PRODUCT
 _HERE = Path(__file__).parent
 
 _MEANS = {
-    "identity": "(e)",
-    "log": "exp(e)",
-    "logit": "(1.0 / (1.0 + exp(-(e))))",
-    "inverse": "((e) > 0.0 ? 1.0 / (e) : NAN)",
-    "softmax": "(e)",
+    "identity": "(e)[0]",
+    "log": "exp((e)[0] + AHOFM_SHIFT)",
+    "logit": "ahofm_logistic((e)[0])",
+    "inverse": "((e)[0] > 0.0 ? 1.0 / (e)[0] : NAN)",
+    "levels": "ahofm_expected_level((e)[0])",
+    "zero_inflated": "exp((e)[0] - fmax((e)[1], 0.0) - log1p(exp(-fabs((e)[1]))))",
+    "softmax": "(e)[0]",
 }
+"""Of linear predictors ``e``, in C."""
 
 
 def to_python(fitted: Fitted) -> str:
@@ -116,7 +119,8 @@ def to_c(fitted: Fitted, *, prefix: str = "ahofm") -> str:
     Returns
     -------
     str
-        A header with ``ahofm_predict``, ``ahofm_linear_predictors`` and ``ahofm_contributions``; it needs ``math.h``
+        A header with ``ahofm_predict``, ``ahofm_probabilities`` (of classes, or of levels in an order),
+        ``ahofm_linear_predictors`` and ``ahofm_contributions``; it needs ``math.h``
         and ``string.h``.
 
     Raises
@@ -144,6 +148,8 @@ def to_c(fitted: Fitted, *, prefix: str = "ahofm") -> str:
         comment.append(
             f"Classes: {classes}" + ("" if len(description.labels) > 1 else "; the mean is that of the last")
         )
+    if description.mean.levels:
+        comment.append(f"Levels: {', '.join(map(str, description.mean.levels))}")
     guard = f"{prefix.upper()}_H"
     text = "\n".join(
         [
@@ -169,19 +175,23 @@ def _c_data(description: Description) -> str:
     orders = [0 if group.order == PRODUCT else group.order for group in description.groups]
     states = sum((order + 1) * group.rank for order, group in zip(orders, description.groups, strict=True))
     nodes, weights = description.quadrature() if 0 in orders else (np.zeros(1), np.zeros(1))
-    several = description.mean == "softmax"
+    mean, several = description.mean, description.mean.name == "softmax"
     sizes = {
         "COLUMNS": len(description.columns),
         "FUNCTIONS": description.n_functions,
         "LINEAR_PREDICTORS": len(description.labels),
         "MEANS": len(description.labels) if several else 1,
+        "PROBABILITIES": len(description.probabilities()),
+        "THRESHOLDS": len(mean.thresholds),
         "GROUPS": n_groups,
         "STATES": max(states, 1),
         "MOST_ORDER": max([*orders, 1]),
         "NODES": len(nodes),
     }
     lines += [f"#define AHOFM_{name} {size}" for name, size in sizes.items()]
-    lines.append(f"#define AHOFM_MEAN(e) {_MEANS[description.mean]}")
+    lines.append(f"#define AHOFM_SHIFT {mean.shift!r}")
+    lines.append(f"#define AHOFM_MEAN(e) {_MEANS[mean.name]}")
+    lines += [f"#define AHOFM_LOWEST_LEVEL {mean.low}.0", _c_array("thresholds", mean.thresholds)]
     lines.append(_c_array("intercepts", description.intercepts))
     lines.append(_c_array("bases", [base(description, k) for k in range(len(description.labels))]))
     lines += [_c_array("nodes", nodes), _c_array("weights", weights)]

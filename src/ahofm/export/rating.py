@@ -16,17 +16,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.table import Table, is_numeric
+from ahofm.columns.table import Table
 from ahofm.explain import top_interactions
 from ahofm.explain.arguments import Fitted, column_of, model_of, training_of
-from ahofm.export.means import mean_name
+from ahofm.export.bands import Bands
+from ahofm.export.means import mean_of
 from ahofm.export.workbook import write_workbook
 from ahofm.model import Model
 from ahofm.writing import replacing
 
-SCALES = {"log": "relativity", "logit": "odds ratio", "identity": "difference", "inverse": "difference"}
+SCALES = {
+    "log": "relativity",
+    "logit": "odds ratio",
+    "levels": "odds ratio",
+    "identity": "difference",
+    "inverse": "difference",
+}
 """What a change of the linear predictor is called, by link."""
 
 
@@ -48,6 +54,8 @@ class RatingTable:
         To the base levels.
     base : tuple of str
         The base level of each column.
+    values : tuple of array of shape (rows,) or None
+        Of each column of numbers: where the entries are, which for a band is its mean. None for levels.
     """
 
     columns: tuple[str, ...]
@@ -57,6 +65,7 @@ class RatingTable:
     fitted: Floats | None
     relative: Floats
     base: tuple[str, ...]
+    values: tuple[Floats | None, ...]
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,8 @@ def rating_tables(
         For exposure, observed and fitted means; by default those of training, where the estimator has them. Without
         rows the exposure is the training weight that the model remembers.
     base : dict of column to level, optional
-        Base levels; by default those with the largest exposure.
+        Base levels; by default those with the largest exposure, and of numbers that are cut into bands the band of the
+        median.
     pairs : int or sequence of pairs of columns, default 5
         Pairs that have a table: so many of the strongest, or those that are named.
     max_bands : int, default 20
@@ -169,9 +179,9 @@ def rating_tables(
     model = model_of(fitted)
     if model.family.n_eta > 1:
         raise ValueError(f"rating tables are of one linear predictor, and the model has {model.family.n_eta}")
-    link = mean_name(model.family)
+    link = mean_of(model.family).name
     rows = _rows(fitted, model, X, y, sample_weight, offset, link)
-    places = [_Bands.of(book, max_bands) for book in model.encoder.codebooks]
+    places = [Bands.of(book, max_bands) for book in model.encoder.codebooks]
     columns = {j: band for j, band in enumerate(places) if model.encoder.codebooks[j].size}
     weights = {j: band.mass if rows is None else rows.weight_of(band, j) for j, band in columns.items()}
     chosen = _base(model, columns, weights, base or {})
@@ -184,48 +194,6 @@ def rating_tables(
 
 
 @dataclass(frozen=True)
-class _Bands:
-    """Levels of a column, or bands of a number with a value that stands for each."""
-
-    names: tuple[str, ...]
-    values: NDArray[Any]
-    breaks: Floats | None
-    mass: Floats
-
-    @classmethod
-    def of(cls, book: Codebook, most: int) -> _Bands:
-        values, mass, breaks = book.support.values, book.support.mass, None
-        plain = is_numeric(values)
-        names = [f"{value:.10g}" if plain else str(value) for value in values.tolist()]
-        if book.edges is not None and len(values):
-            group = np.arange(len(values))
-            if len(values) > most:
-                share = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-                group = np.unique(np.minimum((share * most).astype(int), most - 1), return_inverse=True)[1]
-            first = np.flatnonzero(np.diff(group, prepend=-1))
-            last = np.append(first[1:], len(values)) - 1
-            breaks = np.nextafter(book.edges[last[:-1]], np.inf)
-            together = np.add.reduceat(mass, first)
-            middle = np.add.reduceat(values * (mass / mass.sum()), first) / (together / mass.sum())
-            names = [names[a] if a == b else f"{names[a]} to {names[b]}" for a, b in zip(first, last, strict=True)]
-            values, mass = np.where(first == last, values[first], middle), together
-        if book.learns_missing:
-            names, mass = [*names, "missing"], np.append(mass, book.missing_mass)
-            absent = np.array([np.nan]) if plain else np.array([None], dtype=object)
-            values = np.concatenate([values, absent])
-        return cls(tuple(names), values, breaks, mass)
-
-    def place(self, book: Codebook, column: NDArray[Any]) -> NDArray[np.intp]:
-        """Which of them a cell is; -1 where it is none."""
-        code = book.encode(column).astype(np.intp)
-        last = len(self.names) - 1
-        if self.breaks is not None:
-            found = np.searchsorted(self.breaks, np.where(np.isnan(column), 0.0, column), side="right")
-            return np.where(np.isnan(column), last if book.learns_missing else -1, found)
-        return np.where(code > last, -1, code)
-
-
-@dataclass(frozen=True)
 class _Rows:
     """Rows with targets: bands of all columns, exposure, and what was observed and fitted in units of it."""
 
@@ -235,10 +203,10 @@ class _Rows:
     observed: Floats
     fitted: Floats
 
-    def weight_of(self, band: _Bands, j: int) -> Floats:
+    def weight_of(self, band: Bands, j: int) -> Floats:
         return self.sums([(band, j)], self.exposure)
 
-    def sums(self, bands: Sequence[tuple[_Bands, int]], values: Floats) -> Floats:
+    def sums(self, bands: Sequence[tuple[Bands, int]], values: Floats) -> Floats:
         """By cells of the bands, the last of them fastest."""
         at = np.zeros(self.table.n_rows, dtype=np.intp)
         there = np.ones(self.table.n_rows, dtype=bool)
@@ -279,11 +247,11 @@ def _rows(
 
 
 def _base(
-    model: Model, columns: Mapping[int, _Bands], weights: Mapping[int, Floats], given: Mapping[str, Any]
+    model: Model, columns: Mapping[int, Bands], weights: Mapping[int, Floats], given: Mapping[str, Any]
 ) -> dict[int, int]:
     """The base level of every column, by its place."""
     sizes = {j: len(columns[j].names) - model.encoder.codebooks[j].learns_missing for j in columns}
-    chosen = {j: int(np.argmax(weights[j][: sizes[j]])) for j in columns}  # a missing value is no base by itself
+    chosen = {j: columns[j].usual(weights[j][: sizes[j]]) for j in columns}  # a missing value is no base by itself
     for name, level in given.items():
         j = column_of(model, name)
         if j not in columns:
@@ -302,7 +270,7 @@ def _base(
 class _Grid:
     """The linear predictor at rows that differ from the base in one column or two."""
 
-    def __init__(self, model: Model, columns: Mapping[int, _Bands], chosen: Mapping[int, int]) -> None:
+    def __init__(self, model: Model, columns: Mapping[int, Bands], chosen: Mapping[int, int]) -> None:
         self.model, self.columns, self.chosen = model, columns, chosen
         self.base = float(self.at({})[0])
 
@@ -346,13 +314,19 @@ def _table(
         with np.errstate(invalid="ignore", divide="ignore"):
             observed = rows.sums(bands, rows.observed) / exposure
             fitted = rows.sums(bands, rows.fitted) / exposure
-    relative = np.exp(change) if link in ("log", "logit") else change
+    relative = np.exp(change) if SCALES[link] != "difference" else change
     names_of = tuple(grid.model.encoder.names[j] for j in which)
     base = tuple(grid.columns[j].names[grid.chosen[j]] for j in which)
-    return RatingTable(names_of, levels, exposure, observed, fitted, relative, base)
+    return RatingTable(names_of, levels, exposure, observed, fitted, relative, base, _values([own for own, _ in bands]))
 
 
-def _pair_exposure(rows: _Rows | None, bands: Sequence[tuple[_Bands, int]], weights: Mapping[int, Floats]) -> Floats:
+def _values(bands: Sequence[Bands]) -> tuple[Floats | None, ...]:
+    """Those of every row of a table, the last column fastest."""
+    each = np.indices([len(own.names) for own in bands]).reshape(len(bands), -1)
+    return tuple(own.values[at] if own.numbers else None for own, at in zip(bands, each, strict=True))
+
+
+def _pair_exposure(rows: _Rows | None, bands: Sequence[tuple[Bands, int]], weights: Mapping[int, Floats]) -> Floats:
     """Without rows what a pair's cells hold is not known."""
     if rows is not None:
         return rows.sums(bands, rows.exposure)

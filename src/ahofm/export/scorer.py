@@ -26,7 +26,10 @@ def predict(X: Any, offset: Any = None) -> Array:
 
 
 def predict_proba(X: Any, offset: Any = None) -> Array:
-    """Probabilities of the classes: (n, classes)."""
+    """Probabilities of the classes, or of levels in an order: (n, classes)."""
+    if MODEL["levels"]:
+        below = _logistic(np.array(MODEL["thresholds"]) - linear_predictors(X, offset))
+        return np.diff(below, axis=1, prepend=0.0, append=1.0)
     found = mean(X, offset)
     return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
 
@@ -38,12 +41,21 @@ def mean(X: Any, offset: Any = None) -> Array:
         if MODEL["mean"] == "softmax":
             odds = np.exp(eta - eta.max(axis=1, keepdims=True))
             return np.asarray(odds / odds.sum(axis=1, keepdims=True))
-        first = eta[:, 0]
+        if MODEL["mean"] == "levels":
+            return np.asarray(MODEL["levels"][0] + _logistic(eta - np.array(MODEL["thresholds"])).sum(axis=1))
+        if MODEL["mean"] == "zero_inflated":
+            return np.asarray(np.exp(eta[:, 0] - np.logaddexp(0.0, eta[:, 1])))
+        first = eta[:, 0] + MODEL["shift"]
         if MODEL["mean"] == "log":
-            return np.exp(first)
+            return np.asarray(np.exp(first))
         if MODEL["mean"] == "logit":
-            return 1.0 / (1.0 + np.exp(-first))
+            return _logistic(first)
         return 1.0 / np.where(first > 0, first, np.nan) if MODEL["mean"] == "inverse" else first
+
+
+def _logistic(eta: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-eta)))
 
 
 def linear_predictors(X: Any, offset: Any = None) -> Array:

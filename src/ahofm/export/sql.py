@@ -16,17 +16,9 @@ import numpy as np
 from ahofm.explain.arguments import Fitted, model_of
 from ahofm.export.description import Group, describe
 from ahofm.export.packed import base
-from ahofm.export.sql_steps import DOUBLE, Steps
-from ahofm.export.sql_text import (
-    DIALECTS,
-    exponential,
-    identifier,
-    number,
-    text,
-    total,
-    weighted,
-)
-from ahofm.export.sql_translate import translated
+from ahofm.export.sql_dialects import dialect_of
+from ahofm.export.sql_steps import Steps
+from ahofm.export.sql_text import exponential, logistic, number, total, weighted
 from ahofm.orders import PRODUCT
 
 
@@ -50,8 +42,8 @@ def to_sql(
         Where the rows are: a table, or its schema and its name. It has the columns of training by their names; NULL and
         NaN are missing.
     dialect : str, default "postgres"
-        "postgres", "duckdb" and "sqlite" are tested. Other names of sqlglot's dialects are translated by it, which
-        needs the package.
+        One of "postgres", "duckdb", "sqlite", "mysql" (MariaDB), "spark", "databricks", "clickhouse", "bigquery",
+        "snowflake", "redshift", "trino", "athena" and "tsql" (SQL Server).
     keep : sequence of str, optional
         Columns of the table that the result has too, e.g. a key; by default those of the model. Rows come in any order.
     offset : str, optional
@@ -65,13 +57,13 @@ def to_sql(
     -------
     str
         A statement whose result has "prediction" (a number, or the label of a classifier), "probability ..." for every
-        class, and with contributions "base" and "contribution ...".
+        class or level in an order, and with contributions "base" and "contribution ...".
 
     Raises
     ------
     ValueError
-        For a dialect that lacks what the statement needs, a model with more functions than a database has columns, or
-        an offset of several classes.
+        For another dialect, a model with more functions than a database has columns, a statement or names that are
+        longer than it takes, or an offset of several classes.
 
     Examples
     --------
@@ -81,11 +73,11 @@ def to_sql(
     'FROM ahofm_mean'
     """
     description = describe(model_of(fitted), pure=contributions)
-    own = DIALECTS.get(dialect, DIALECTS["postgres"])
-    if (offset or exposure) and description.mean == "softmax":
+    own = dialect_of(dialect)
+    if (offset or exposure) and description.mean.name == "softmax":
         raise ValueError("offset and exposure are those of one linear predictor; a model of several classes has more")
     kept = list(description.names if keep is None else keep)
-    source = ".".join(map(identifier, [table] if isinstance(table, str) else table))
+    source = ".".join(map(own.identifier, [table] if isinstance(table, str) else table))
     writer = _Writer(description, own, kept, contributions)
     writer.check_names()
     writer.read(source, offset, exposure)
@@ -93,7 +85,13 @@ def to_sql(
     if contributions:
         writer.backward()
     statement = writer.finish()
-    return statement if dialect in DIALECTS else translated(statement, dialect)
+    size, most = len(statement.encode()), own.longest_statement
+    if most is not None and size > most:
+        raise ValueError(
+            f"the statement has {size} bytes, and {own.name} takes {most}: fit with fewer factors (rank, n_members=1), "
+            "or export to ONNX or C"
+        )
+    return statement
 
 
 class _Writer(Steps):
@@ -101,27 +99,29 @@ class _Writer(Steps):
 
     def check_names(self) -> None:
         """Names of results that are too long, or there twice."""
-        names = [*self.kept, *(name for name, _ in self._results())]
+        names = [self.dialect.shown_name(name) for name in [*self.kept, *(name for name, _ in self._results())]]
         twice = [name for at, name in enumerate(names) if name in names[:at]]
         if twice:
             raise ValueError(f"keep: the result would have two columns named {twice[0]!r}; keep others, or rename it")
         most = self.dialect.longest_name
         long = [name for name in names if most is not None and len(name.encode()) > most]
         if long:
-            raise ValueError(f"{self.dialect.name} cuts names after {most} bytes, and {long[0]!r} is longer; rename it")
+            raise ValueError(
+                f"{self.dialect.name} has names of up to {most} bytes, and {long[0]!r} is longer; rename it"
+            )
 
     # Forward: linear predictors
 
     def _states(self) -> list[tuple[str, str, str]]:
         """Names of states, their values before the first column, and after one more column."""
-        found = [(eta, f"CAST(0e0 AS {DOUBLE})", f"{eta} + p{k}") for k, eta in enumerate(self.etas)]
+        found = [(eta, self.start(0), f"{eta} + p{k}") for k, eta in enumerate(self.etas)]
         for g, group in enumerate(self.description.groups):
             for f in range(group.rank):
                 found += self._product_states(g, f) if group.order == PRODUCT else self._factor_states(g, f)
         return found
 
     def _factor_states(self, g: int, f: int) -> list[tuple[str, str, str]]:
-        group, zero = self.description.groups[g], f"CAST(0e0 AS {DOUBLE})"
+        group, zero = self.description.groups[g], self.start(0)
         own, name = f"p{group.first + f}", f"e{g}_{f}_"
         return [
             (f"{name}{q}", zero, f"{name}{q} + {own}" + (f" * {name}{q - 1}" if q > 1 else ""))
@@ -130,7 +130,7 @@ class _Writer(Steps):
 
     def _product_states(self, g: int, f: int) -> list[tuple[str, str, str]]:
         """The product; for contributions also, at each node, that of all factors but zeros, and how many zeros."""
-        own, one = f"p{self.description.groups[g].first + f}", f"CAST(1e0 AS {DOUBLE})"
+        own, one = f"p{self.description.groups[g].first + f}", self.start(1)
         found = [(f"e{g}_{f}", one, f"e{g}_{f} * {own}")]
         for q in range(len(self.description.quadrature()[0]) if self.contributions else 0):
             name, at = f"n{g}_{f}_{q}", f"g{g}_{f}_{q}"
@@ -243,37 +243,53 @@ class _Writer(Steps):
         source = "ahofm_shares" if self.contributions else "ahofm_etas"
         shares = self.shares if self.contributions else []
         names = [(name, name) for name in [*(f"k{at}" for at in range(len(self.kept))), *shares]]
-        if self.description.mean == "softmax":
-            largest = f"{self.dialect.greatest}({', '.join(self.etas)})"
-            self.step("ahofm_top", [*names, *((eta, eta) for eta in self.etas), ("top", largest)], source)
-            odds = [(f"o{k}", exponential(f"({eta} - top)")) for k, eta in enumerate(self.etas)]
-            handed = [(name, name) for name in ("top", *self.etas)]
+        if self.description.mean.name == "softmax":
+            of_all = ("largest", self.dialect.largest(self.etas))
+            self.step("ahofm_top", [*names, *((eta, eta) for eta in self.etas), of_all], source)
+            odds = [(f"o{k}", exponential(f"({eta} - largest)")) for k, eta in enumerate(self.etas)]
+            handed = [(name, name) for name in ("largest", *self.etas)]
             self.step("ahofm_odds", [*names, *handed, *odds], "ahofm_top")
             whole = total([name for name, _ in odds])
             means = [(f"mean{k}", f"o{k} / ({whole})") for k in range(len(odds))]
             self.step("ahofm_mean", [*names, *handed, *means], "ahofm_odds")
         else:
-            self.step("ahofm_mean", [*names, ("mean0", self._mean("eta0"))], source)
-        shown = [f"k{at} AS {identifier(name)}" for at, name in enumerate(self.kept)]
-        shown += [f"{own} AS {identifier(name)}" for name, own in self._results()]
-        return "WITH " + ",\n".join(self.steps) + "\nSELECT\n  " + ",\n  ".join(shown) + "\nFROM ahofm_mean"
+            below = [
+                (f"below{k}", logistic(f"({number(at)} - eta0)"))
+                for k, at in enumerate(self.description.mean.thresholds)
+            ]
+            self.step("ahofm_mean", [*names, ("mean0", self._mean()), *below], source)
+        results = [*((name, f"k{at}") for at, name in enumerate(self.kept)), *self._results()]
+        own = self.dialect
+        shown = ",\n  ".join(f"{found} AS {own.identifier(own.shown_name(name))}" for name, found in results)
+        return "WITH " + ",\n".join(self.steps) + f"\nSELECT\n  {shown}\nFROM ahofm_mean{own.ending}"
 
-    def _mean(self, eta: str) -> str:
-        small = exponential(f"(-ABS({eta}))")
+    def _mean(self) -> str:
+        own = self.description.mean
+        if own.name == "levels":
+            return total([number(own.low), *(logistic(f"(eta0 - ({number(at)}))") for at in own.thresholds)])
+        eta = f"(eta0 + {number(own.shift)})" if own.shift else "eta0"
+        if own.name == "zero_inflated":
+            eta = "(eta0 - CASE WHEN eta1 > 0e0 THEN eta1 ELSE 0e0 END)"
+        power = f"CASE WHEN {eta} > 709.78e0 THEN {self.dialect.infinite} ELSE {exponential(eta)} END"
         return {
             "identity": eta,
-            "log": f"CASE WHEN {eta} > 709.78e0 THEN {self.dialect.infinity} ELSE {exponential(eta)} END",
-            "logit": f"CASE WHEN {eta} >= 0e0 THEN 1e0 ELSE {small} END / (1e0 + {small})",
+            "log": power,
+            "zero_inflated": f"{power} / (1e0 + {exponential('(-ABS(eta1))')})",
+            "logit": logistic(eta),
             "inverse": f"CASE WHEN {eta} > 0e0 THEN 1e0 / {eta} ELSE NULL END",
-        }[self.description.mean]
+        }[own.name]
 
     def _results(self) -> list[tuple[str, str]]:
         description = self.description
         found = [("prediction", self._prediction())]
         if description.classes is not None:
-            two = description.mean != "softmax"
+            two = description.mean.name != "softmax"
             means = ["1e0 - mean0", "mean0"] if two else [f"mean{k}" for k in range(len(self.etas))]
-            found += list(zip(description.outputs(), means, strict=True))
+            found += list(zip(description.probabilities(), means, strict=True))
+        if description.mean.levels:
+            below = [f"below{k}" for k in range(len(description.mean.thresholds))]
+            steps = [f"{high} - {low}" for low, high in zip(below, [*below[1:], "1e0"], strict=True)]
+            found += list(zip(description.probabilities(), [below[0], *steps], strict=True))
         if self.contributions:
             for k, label in enumerate(description.labels):
                 ending = f" ({label})" if len(description.labels) > 1 else ""
@@ -289,8 +305,8 @@ class _Writer(Steps):
         if classes is None:
             return "mean0"
         plain = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in classes)
-        labels = [repr(label) if plain else text(str(label)) for label in classes]
-        if self.description.mean != "softmax":
+        labels = [repr(label) if plain else self.dialect.text(str(label)) for label in classes]
+        if self.description.mean.name != "softmax":
             return f"CASE WHEN mean0 > 0.5e0 THEN {labels[1]} ELSE {labels[0]} END"
-        cases = " ".join(f"WHEN eta{k} = top THEN {label}" for k, label in enumerate(labels[:-1]))
+        cases = " ".join(f"WHEN eta{k} = largest THEN {label}" for k, label in enumerate(labels[:-1]))
         return f"CASE {cases} ELSE {labels[-1]} END"

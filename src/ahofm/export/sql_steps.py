@@ -9,10 +9,8 @@ import numpy as np
 
 from ahofm.export.description import Column, Description, LevelColumn
 from ahofm.export.lookups import Lookup, level_lookup, node_lookup, number_lookup
-from ahofm.export.sql_text import Dialect, code, identifier, nonzero, number, text, total, values
-
-DOUBLE = "DOUBLE PRECISION"
-"""The type of all numbers."""
+from ahofm.export.sql_dialects import Dialect, Kind
+from ahofm.export.sql_text import code, nonzero, number, total
 
 
 @dataclass
@@ -65,12 +63,12 @@ class Steps:
                 "export it to duckdb, or fit with fewer factors (rank, n_members=1)"
             )
         chosen = ",\n  ".join(own if name_of == own else f"{own} AS {name_of}" for name_of, own in columns)
-        self.steps.append(f"{name} AS MATERIALIZED (SELECT\n  {chosen}\nFROM {source})")
+        self.steps.append(self.dialect.step.format(name=name, columns=chosen, source=source))
 
     def read(self, source: str, offset: str | None, exposure: str | None) -> None:
         """Numbers, then codes."""
         columns = self.description.columns
-        raw = [(f"k{at}", identifier(name)) for at, name in enumerate(self.kept)]
+        raw = [(f"k{at}", self.dialect.identifier(name)) for at, name in enumerate(self.kept)]
         raw += [(f"x{j}", self._cell(columns[j])) for j in self.description.used]
         raw.append(("shift", self._shift(offset, exposure)))
         self.step("ahofm_input", raw, source)
@@ -79,7 +77,7 @@ class Steps:
         for j in self.description.used:
             column = columns[j]
             if isinstance(column, LevelColumn):
-                joins.append(f"LEFT JOIN ahofm_levels_{j} ON ahofm_levels_{j}.level = ahofm_input.x{j}")
+                joins.append(f"LEFT JOIN ahofm_levels_{j} ON ahofm_levels_{j}.cell{j} = ahofm_input.x{j}")
                 last = len(column.levels)
                 coded.append((f"c{j}", f"CASE WHEN x{j} IS NULL THEN {last} ELSE COALESCE(code{j}, {last + 1}) END"))
                 self._put_levels(j, column)
@@ -95,19 +93,23 @@ class Steps:
                 self._put(f"ahofm_nodes_{j}", lines, f"h{j}_", "code")
         self.step("ahofm_codes", [*coded, ("shift", "shift")], "\n".join(joins))
 
+    def start(self, value: int) -> str:
+        """A double to begin with."""
+        return f"CAST({value}e0 AS {self.dialect.double})"
+
     def _cell(self, column: Column) -> str:
-        name = identifier(column.name)
+        name = self.dialect.identifier(column.name)
         if column.text:
-            return f"CAST({name} AS TEXT)"
-        cast = f"CAST({name} AS {DOUBLE})"
-        cell = f"NULLIF({cast}, CAST('NaN' AS {DOUBLE}))" if self.dialect.has_nan else cast
+            return self.dialect.compared(name)
+        cell = self.dialect.number_or_null(name)
         period = getattr(column, "period", None)
         return cell if period is None else self._turn(cell, getattr(column, "start", 0.0), period)
 
     def _shift(self, offset: str | None, exposure: str | None) -> str:
-        given = [] if offset is None else [f"CAST({identifier(offset)} AS {DOUBLE})"]
-        given += [] if exposure is None else [f"LN(CAST({identifier(exposure)} AS {DOUBLE}))"]
-        return total(given) if given else f"CAST(0e0 AS {DOUBLE})"
+        own = self.dialect
+        given = [] if offset is None else [f"CAST({own.identifier(offset)} AS {own.double})"]
+        given += [] if exposure is None else [f"{own.log}(CAST({own.identifier(exposure)} AS {own.double}))"]
+        return total(given) if given else self.start(0)
 
     @staticmethod
     def _turn(x: str, start: float, period: float) -> str:
@@ -117,10 +119,17 @@ class Steps:
         return f"{share} - FLOOR({share})"
 
     def _put_levels(self, j: int, column: LevelColumn) -> None:
-        written = [text(level) if column.text else number(level) for level in column.levels]
+        own = self.dialect
+        texts = [level.rstrip(" ") for level in column.levels] if column.text and not own.blanks_count else []
+        if len(set(texts)) < len(texts):
+            raise ValueError(
+                f"column {column.name!r} has levels that differ in blanks at their ends only, which are the same to "
+                f"{own.name}; rename them"
+            )
+        written = [own.level(level) if column.text else number(level) for level in column.levels]
         rows = [[level, str(k)] for k, level in enumerate(written)] or [["NULL", "0"]]
-        names, types = ["level", f"code{j}"], ["TEXT" if column.text else DOUBLE, None]
-        self.steps.append(values(f"ahofm_levels_{j}", names, rows, types))
+        kinds: list[Kind] = ["text" if column.text else "number", "code"]
+        self.steps.append(own.values(f"ahofm_levels_{j}", [f"cell{j}", f"code{j}"], rows, kinds))
 
     def _put(self, name: str, lookup: Lookup, prefix: str, key: str) -> None:
         """A table of constants: the code, scale and shift, and coefficients that are not all zero."""
@@ -133,7 +142,9 @@ class Steps:
         most = self.dialect.most_columns
         if most is not None and len(names) > most:
             raise ValueError(f"{self.dialect.name} has up to {most} columns in a table, and {name} needs {len(names)}")
-        self.steps.append(values(name, names, rows, [None, *([DOUBLE] * (len(names) - 1))]))
+        kinds: list[Kind] = ["code"]
+        kinds += ["number"] * (len(names) - 1)
+        self.steps.append(self.dialect.values(name, names, rows, kinds))
 
     def joined(self, source: str, j: int) -> tuple[list[tuple[str, str]], str]:
         """The functions of a column as columns of a step, and what the step reads."""

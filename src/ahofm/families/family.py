@@ -209,7 +209,7 @@ class Family(Traits):
         ----------
         eta : array of shape (n, K)
             Linear predictors.
-        dispersion : float
+        dispersion : float, or array of shape (n,) where it may be ``uneven``
             1 for families whose dispersion is known.
 
         Returns

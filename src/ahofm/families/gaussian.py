@@ -71,7 +71,12 @@ class Gaussian(Family):
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
 
-    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
+    @property
+    def uneven(self) -> bool:
+        """With the identity link."""
+        return self.link == "identity"
+
+    def distribution(self, eta: Floats, dispersion: float | Floats) -> Distribution:
         """Normal."""
         return of_scipy(stats.norm(self.mean(eta), np.sqrt(dispersion)))
 

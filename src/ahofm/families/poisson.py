@@ -98,11 +98,17 @@ class Poisson(Family):
         """The mean."""
         return LINKS[self.link].mean(eta[:, 0])
 
-    def distribution(self, eta: Floats, dispersion: float) -> Distribution:
-        """Poisson; negative binomial with the same variance when ``quasi`` finds more than that."""
+    @property
+    def uneven(self) -> bool:
+        """When ``quasi``."""
+        return self.quasi
+
+    def distribution(self, eta: Floats, dispersion: float | Floats) -> Distribution:
+        """Poisson; negative binomial with the same variance when ``quasi`` finds more than that in any row."""
         mu = self.mean(eta)
-        if self.quasi and dispersion > 1.0 + 1e-6:
-            return of_scipy(stats.nbinom(mu / (dispersion - 1.0), 1.0 / dispersion))
+        if self.quasi and np.max(dispersion, initial=0.0) > 1.0 + 1e-6:
+            above = np.maximum(dispersion, 1.0 + 1e-6)
+            return of_scipy(stats.nbinom(mu / (above - 1.0), 1.0 / above))
         return of_scipy(stats.poisson(mu))
 
     def guess(self, y: Floats, weight: Floats) -> Floats:

@@ -22,8 +22,28 @@ SMOOTHING = 0.02
 """Of the robust scale of the target. Moves the 0.99 quantile of a normal target by 0.002 standard deviations."""
 
 
+class _Smoothed(Family):
+    """What the smoothed pinball loss and the smoothed absolute error share: a majorant, and an estimated scale."""
+
+    target: ClassVar[TargetRange] = TargetRange()
+
+    @property
+    def curvature(self) -> Curvature:
+        """Curvatures are those of a majorant, see ``Quantile``."""
+        return "majorant"
+
+    @property
+    def dispersed(self) -> bool:
+        """The scale is estimated."""
+        return True
+
+    def pearson(self, y: Floats, eta: Floats) -> Floats:
+        """The loss: its mean is the scale of the Laplace distribution whose likelihood this is."""
+        return self.loss(y, eta)[0]
+
+
 @dataclass(frozen=True)
-class Quantile(Family):
+class Quantile(_Smoothed):
     """The pinball loss ``max(level r, (level - 1) r)`` of ``r = y - eta``, smoothed.
 
     The kink is rounded by averaging the pinball loss over logistic errors of scale s, which adds
@@ -52,17 +72,10 @@ class Quantile(Family):
     level: float = 0.5
     smoothing: float | None = None
 
-    target: ClassVar[TargetRange] = TargetRange()
-
     def __post_init__(self) -> None:
         """Refuse other levels and smoothings."""
         check_between(self.name, "level", self.level, 0.0, high=1.0, remedy="0.5 is the median")
         _check_smoothing(self.name, self.smoothing)
-
-    @property
-    def curvature(self) -> Curvature:
-        """See the class."""
-        return "majorant"
 
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``max(level r, (level - 1) r) + s log(1 + exp(-|r| / s))``."""
@@ -76,15 +89,6 @@ class Quantile(Family):
             series = 1.0 - half**2 / 3.0 + 2.0 * half**4 / 15.0
             h = np.where(half < 0.01, series, (1.0 - e) / ((1.0 + e) * np.maximum(half, 0.01))) / (4.0 * s)
         return value, g[:, np.newaxis], h[:, np.newaxis]
-
-    @property
-    def dispersed(self) -> bool:
-        """The scale is estimated."""
-        return True
-
-    def pearson(self, y: Floats, eta: Floats) -> Floats:
-        """The loss: its mean is the scale of the Laplace distribution whose likelihood this is."""
-        return self.loss(y, eta)[0]
 
     def mean(self, eta: Floats) -> Floats:
         """The quantile."""
@@ -116,7 +120,7 @@ class Quantile(Family):
 
 
 @dataclass(frozen=True)
-class Laplace(Family):
+class Laplace(_Smoothed):
     """The absolute error ``|y - eta|``, smoothed: twice ``Quantile(0.5, smoothing)``. Fits the median.
 
     Parameters
@@ -135,30 +139,14 @@ class Laplace(Family):
 
     smoothing: float | None = None
 
-    target: ClassVar[TargetRange] = TargetRange()
-
     def __post_init__(self) -> None:
         """Refuse other smoothings."""
         _check_smoothing(self.name, self.smoothing)
-
-    @property
-    def curvature(self) -> Curvature:
-        """That of ``Quantile``."""
-        return "majorant"
 
     def loss(self, y: Floats, eta: Floats) -> RowLoss:
         """``|r| + 2 s log(1 + exp(-|r| / s))``."""
         value, g, h = Quantile(0.5, filled_in(self.name, "smoothing", self.smoothing)).loss(y, eta)
         return 2.0 * value, 2.0 * g, 2.0 * h
-
-    @property
-    def dispersed(self) -> bool:
-        """The scale is estimated."""
-        return True
-
-    def pearson(self, y: Floats, eta: Floats) -> Floats:
-        """The loss: its mean is the scale of the Laplace distribution whose likelihood this is."""
-        return self.loss(y, eta)[0]
 
     def mean(self, eta: Floats) -> Floats:
         """The median."""

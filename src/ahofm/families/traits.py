@@ -69,6 +69,11 @@ class Traits(ABC):
         return False
 
     @property
+    def uneven(self) -> bool:
+        """Whether the dispersion may differ between rows: ``distribution`` then takes one number per row as well."""
+        return False
+
+    @property
     def if_overdispersed(self) -> str | None:
         """What to do where targets vary more than it says; None where its dispersion is estimated, or has none."""
         return None

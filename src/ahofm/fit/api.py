@@ -43,7 +43,7 @@ from ahofm.training.settings import (
 from ahofm.training.shapes import check_curvature, check_outside_range, shapes_of
 from ahofm.training.splits import with_roles
 from ahofm.training.validation import Split
-from ahofm.tuning import BASIS_ROWS, BASIS_SIZE, BASIS_SIZE_OF_MANY, HIGHEST_ORDER
+from ahofm.tuning import HIGHEST_ORDER, LARGE_BASIS_SIZE, SMALL_BASIS_ROWS, SMALL_BASIS_SIZE
 from ahofm.tuning.classes import CLASS_BASIS_SIZE
 from ahofm.tuning.subsample import SUBSAMPLE_ROWS
 
@@ -101,7 +101,7 @@ def fit_model(
     else:
         splits = None if isinstance(cv, int) else cv
         table, rows = counted_rows(read_table(X), y, weight, offset, family, groups=groups, splits=splits)
-        rows = _with_roles(rows, cv if isinstance(cv, int) else None, family, settings)
+        rows = in_folds(rows, cv if isinstance(cv, int) else None, family, settings)
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
     learned = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
@@ -138,7 +138,7 @@ def fit_model(
     )
 
 
-def _with_roles(rows: Rows, n_folds: int | None, family: Family, settings: Settings) -> Rows:
+def in_folds(rows: Rows, n_folds: int | None, family: Family, settings: Settings) -> Rows:
     """With folds by groups, or of a given number, for fits that have validation rows."""
     if settings.solver != "adam" and not estimates_smoothing(settings):
         return rows
@@ -184,7 +184,10 @@ def _prepared_dataset(
     else:
         encoder = earlier.encoder
         pairs = zip_longest(encoder.learned, rows.columns)
-        if not all(mine is not None and theirs is not None and mine.codes_like(theirs) for mine, theirs in pairs):
+        if not all(
+            earlier_column is not None and column is not None and earlier_column.codes_like(column)
+            for earlier_column, column in pairs
+        ):
             raise ValueError("X was coded by other codebooks than those of the earlier fit; give these when coding it")
     return prepare_dataset(rows, family, encoder, classes, n_threads=settings.n_threads)
 
@@ -204,8 +207,8 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     if groups.groups is None:
         return ranks
     given = settings.rank != "auto"
-    totals = {own: groups.total_rank(own, rank, given=given) for own, rank in ranks.items()}
-    return {own: rank for own, rank in totals.items() if rank}
+    totals = {d: groups.total_rank(d, rank, given=given) for d, rank in ranks.items()}
+    return {d: rank for d, rank in totals.items() if rank}
 
 
 def checked_shapes(data: Data, ranks: dict[int, int], settings: Settings) -> dict[int, Shape]:
@@ -286,9 +289,9 @@ def _default(settings: Settings, n_rows: int, family: Family) -> ColumnKind | No
     """The kind of automatic columns of numbers, where smoothing parameters are learned."""
     if not estimates_smoothing(settings):
         return None
-    several = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
-    few = CLASS_BASIS_SIZE if several else BASIS_SIZE
-    return SplineIID(n_basis=few if n_rows <= BASIS_ROWS else BASIS_SIZE_OF_MANY)
+    shared = isinstance(family, Multinomial) and settings.solver in ("auto", "shared")
+    small = CLASS_BASIS_SIZE if shared else SMALL_BASIS_SIZE
+    return SplineIID(n_basis=small if n_rows <= SMALL_BASIS_ROWS else LARGE_BASIS_SIZE)
 
 
 def _refuse_infinite(model: Model) -> None:

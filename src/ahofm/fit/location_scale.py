@@ -8,7 +8,7 @@ logarithmic link and interactions of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +18,13 @@ from ahofm.backends import FailedError
 from ahofm.columns.basis import Floats
 from ahofm.families import Gamma, Gaussian, Units
 from ahofm.fit.stacking.ensemble import fit_variational, stacked_fit
+from ahofm.fit.stacking.variance import absolute_errors
 from ahofm.fit.stacking.weights import Scores
 from ahofm.model import Choice, Lower, Model, Predictor, Reason
-from ahofm.rows import ArraySource
-from ahofm.training.data import Data
+from ahofm.training.data import Data, array_source
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FEWEST_VARIANCE_ROWS, LEAST_ERROR, SCALE_ORDER
+from ahofm.tuning import FEWEST_VARIANCE_ROWS, SCALE_ORDER
 
 
 def fit_location_scale(
@@ -64,7 +64,7 @@ def _location(data: Data) -> Data:
     rows = replace(data.rows, offset=offset)
     return replace(
         data,
-        source=ArraySource(data.codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, offset),
+        source=array_source(data.codes, rows.y, rows.weight, offset),
         rows=rows,
         family=Gaussian(),
         inner=Gaussian(),
@@ -79,16 +79,15 @@ def _scale(
     of the standard deviation; None if it cannot be fitted.
     """
     assert scores.rows is not None
-    response, seen = scores.response, scores.rows
-    errors = np.abs(response.y - response.shifted(scores.best())[:, 0])
-    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
-    errors = np.maximum(errors, max(least, np.finfo(float).tiny))
-    size = response.mean_of(errors)
-    rows, codes = replace(data.rows.take(seen), y=errors / size, offset=None), data.codes.take(seen)
-    some = replace(
+    response, validation_rows = scores.response, scores.rows
+    errors = absolute_errors(response.y - response.shifted(scores.best())[:, 0], response)
+    mean_error = response.mean_of(errors)
+    rows = replace(data.rows.take(validation_rows), y=errors / mean_error, offset=None)
+    codes = data.codes.take(validation_rows)
+    errors_data = replace(
         data,
-        source=ArraySource(codes, rows.y, None if (rows.weight == 1.0).all() else rows.weight, None),
-        table=data.table.take(seen),
+        source=array_source(codes, rows.y, rows.weight, None),
+        table=data.table.take(validation_rows),
         codes=codes,
         rows=rows,
         family=Gamma(),
@@ -96,21 +95,25 @@ def _scale(
         units=Units.unchanged(1),
         total=float(rows.weight.sum()),
     )
-    few = {order: rank for order, rank in ranks.items() if order <= SCALE_ORDER}
-    chosen = replace(settings, order=max(few, default=1), callbacks=(), time_budget=None, effort="balanced")
+    scale_ranks = {order: rank for order, rank in ranks.items() if order <= SCALE_ORDER}
+    chosen = replace(settings, order=max(scale_ranks, default=1), callbacks=(), time_budget=None, effort="balanced")
     try:
-        found = fit_variational(some, few, chosen, None, None, deadline)
+        model = fit_variational(errors_data, scale_ranks, chosen, None, None, deadline)
     except (FailedError, KeyboardInterrupt):
         return None
-    log_std = found.eta(some.table)[:, 0]
+    log_std = model.eta(errors_data.table)[:, 0]
     level = 0.5 * float(np.log(response.mean_of((errors * np.exp(-log_std)) ** 2)))
-    return _moved(found, level)
+    return _moved(model, level)
 
 
 def _moved(model: Model, shift: float) -> Model:
     """With a number added to the linear predictor, at every order."""
-    lower = tuple(Lower(part.order, tuple(one.scaled(shift) for one in part.linear_predictors)) for part in model.lower)
-    return replace(model, linear_predictors=tuple(one.scaled(shift) for one in model.linear_predictors), lower=lower)
+
+    def moved(linear_predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+        return tuple(predictor.scaled(shift) for predictor in linear_predictors)
+
+    lower = tuple(Lower(model_d.order, moved(model_d.linear_predictors)) for model_d in model.lower)
+    return replace(model, linear_predictors=moved(model.linear_predictors), lower=lower)
 
 
 def _together(data: Data, mean: Model, scale: Model | None) -> Model:
@@ -125,22 +128,23 @@ def _together(data: Data, mean: Model, scale: Model | None) -> Model:
         first = Predictor.weighted_sum([(1.0, location), (0.0, log_std)])
         return first, Predictor.weighted_sum([(0.0, location), (1.0, log_std)]).scaled(shift)
 
-    orders = [part.order for part in mean.lower]
-    whole = both(mean.order)
+    orders = [model_d.order for model_d in mean.lower]
+    linear_predictors = both(mean.order)
     smoothing: dict[int, Floats] = {}
-    for order in whole[0].orders.all:
+    for order in linear_predictors[0].orders.all:
         smoothing[order] = mean.smoothing_parameters.get(order, np.zeros(len(data.encoder.codebooks)))
     said = "constant" if scale is None else scale.choices[0].value
     choice = Choice("scale", said, "fitted to errors of the mean on validation rows")
     return replace(
         mean,
         family=data.family,
-        linear_predictors=whole,
+        linear_predictors=linear_predictors,
         smoothing_parameters=smoothing,
         lower=tuple(Lower(order, both(order)) for order in orders),
         choices=(*mean.choices, choice),
         dispersion=None,
         variance_model=None,
+        error_quantiles=None,
     )
 
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import SOFTEST, Group
 from ahofm.inference.information import Information
-from ahofm.tuning.bands import CENTRE, FACTOR_CENTRE, LINE_CENTRE, SHAPES, TOLD_APART
+from ahofm.tuning.bands import CENTRE, DETERMINED_TOLERANCE, FACTOR_CENTRE, LINE_CENTRE, SHAPES
 
 STIFFEST = 1e10
 """Upper bound of smoothing parameters, in the units that fits are made in."""
@@ -239,8 +239,8 @@ def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
 
 def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:
     """Tolerance (P,) of the coordinates of main effects: root of 1 - R^2 of each on all others, divided by
-    ``TOLD_APART`` and clipped to [0, 1]; 1 for all other coordinates. Near 0 columns are collinear: the effects of
-    single columns are then not determined by the data, and penalties are those of the fit.
+    ``DETERMINED_TOLERANCE`` and clipped to [0, 1]; 1 for all other coordinates. Near 0 columns are collinear: the
+    effects of single columns are then not determined by the data, and penalties are those of the fit.
     """
     out = np.ones(len(information.diagonal))
     at = np.concatenate([group.at for group in groups if group.main] or [np.zeros(0, dtype=np.intp)])
@@ -249,4 +249,4 @@ def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:
         scale = np.sqrt(np.maximum(information.diagonal[at], np.finfo(float).tiny))
         correlation = information.matrix[np.ix_(own, own)] / np.outer(scale, scale) + _RIDGE * np.eye(len(at))
         out[at] = 1.0 / np.sqrt(np.diag(np.linalg.inv(correlation)))
-    return np.clip(out / TOLD_APART, 0.0, 1.0)
+    return np.clip(out / DETERMINED_TOLERANCE, 0.0, 1.0)

@@ -24,13 +24,13 @@ def concurvity_of(information: Floats, theta: Floats, at: Sequence[slice]) -> Fl
     at : sequence of slices
         Coordinates of each column's main effect.
     """
-    sizes = np.array([float(theta[own] @ information[own, own] @ theta[own]) for own in at])
+    sizes = np.array([float(theta[block] @ information[block, block] @ theta[block]) for block in at])
     found = np.zeros((len(at), len(at)))
-    for i, own in enumerate(at):
+    for i, block in enumerate(at):
         wanted = [j for j in range(len(at)) if j != i and sizes[j] > _LEAST_EFFECT * sizes.sum()]
-        if own.start == own.stop or not wanted:
+        if block.start == block.stop or not wanted:
             continue
-        moved = np.column_stack([information[own, at[j]] @ theta[at[j]] for j in wanted])
-        back = np.linalg.lstsq(information[own, own], moved, rcond=1e-10)[0]
+        moved = np.column_stack([information[block, at[j]] @ theta[at[j]] for j in wanted])
+        back = np.linalg.lstsq(information[block, block], moved, rcond=1e-10)[0]
         found[i, wanted] = np.einsum("mj,mj->j", moved, back) / sizes[wanted]
     return np.clip(found, 0.0, 1.0)

@@ -17,7 +17,7 @@ from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.training.data import Rows
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import COLUMN_DF, OVERDISPERSED, SURE_DISPERSION, UNDERDISPERSED
+from ahofm.tuning import COLUMN_DF, DISPERSION_STANDARD_ERRORS, OVERDISPERSED, UNDERDISPERSED
 
 
 class DispersionWarning(UserWarning):
@@ -52,9 +52,10 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
     closest, its_error = np.array([closest, its_error]) / _residual_fraction(codes, float(weight.sum()))
     said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
-    if found > OVERDISPERSED and found - 1.0 > SURE_DISPERSION * error and closest - 1.0 > SURE_DISPERSION * its_error:
+    least, its_least = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * its_error
+    if found > OVERDISPERSED and found - 1.0 > least and closest - 1.0 > its_least:
         return _told(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
-    if found / left < UNDERDISPERSED and 1.0 - found / left > SURE_DISPERSION * error:
+    if found / left < UNDERDISPERSED and 1.0 - found / left > least:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
         return _told(model, found, said.format(found / left), f"intervals are too wide: use {remedy}")
@@ -80,8 +81,8 @@ def smooth_tables(model: Model) -> list[Tables]:
                 column = column_priors(book, "spline", center=True)
                 basis = np.column_stack([np.ones(len(column.start)), column.start])
                 roots = np.sqrt(column.mass)[:, np.newaxis]
-                own = values[start : start + len(basis)]
-                own[:] = basis @ np.linalg.lstsq(roots * basis, roots * own, rcond=None)[0]
+                column_values = values[start : start + len(basis)]
+                column_values[:] = basis @ np.linalg.lstsq(roots * basis, roots * column_values, rcond=None)[0]
         main, factors = tables.orders.split(values)
         found.append(replace(tables, main=np.ascontiguousarray(main), factors=factors))
     return found

@@ -63,13 +63,13 @@ def at_fit(
             continue
         at, order = slice(starts[j], starts[j + 1]), smoothest(column)
         stiffness = column.stiffness[order]
-        own = [(mains[j], tables.main[at, np.newaxis])]
+        functions_of = [(mains[j], tables.main[at, np.newaxis])]
         if ranks:
-            own += [(factors[j], table[at]) for table in tables.factors.values()]
-        found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in own]
-        for parts in (found[:1], found[1:]):
-            theta.append(np.hstack([part for part, _ in parts] or [np.zeros(0)]).ravel())
-            lam.append(np.hstack([part for _, part in parts] or [np.zeros(0)]).ravel())
+            functions_of += [(factors[j], table[at]) for table in tables.factors.values()]
+        found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in functions_of]
+        for group in (found[:1], found[1:]):
+            theta.append(np.hstack([part for part, _ in group] or [np.zeros(0)]).ravel())
+            lam.append(np.hstack([part for _, part in group] or [np.zeros(0)]).ravel())
         size, shape = mains[j].shape[1], (factors[j].shape[1], sum(ranks.values()))
         groups += _groups(np.arange(place, place + size)[:, np.newaxis], stiffness, main=True)
         numbers = place + size + np.arange(shape[0] * shape[1]).reshape(shape)
@@ -84,10 +84,10 @@ def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list
     bends = stiffness[: len(numbers)] > 0.0
     line = main and (bool(bends.any()) or len(numbers) == 1)
     return [
-        Group(own[part], main, line and not bent, 1.0 / numbers.shape[1])
-        for own in numbers.T
-        for part, bent in ((bends, True), (~bends, False))
-        if part.any()
+        Group(indices[chosen], main, line and not bent, 1.0 / numbers.shape[1])
+        for indices in numbers.T
+        for chosen, bent in ((bends, True), (~bends, False))
+        if chosen.any()
     ]
 
 

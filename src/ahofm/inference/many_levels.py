@@ -1,6 +1,16 @@
-"""Effective degrees of freedom of columns with more levels than a band has coordinates: a stochastic trace estimate.
+"""Columns with more levels than a band has coordinates: random effects of the other levels.
 
-With A the design matrix of the main effects of all columns, levels as indicators, W the curvatures and S the penalties,
+The other levels l of a column have independent effects with inverse variance lam. With w_l the sum of their rows'
+curvatures and b_l that of curvatures times derivatives J by the coordinates, marginal information about coordinates and
+variance of an effect are
+
+    H - sum_l b_l b_l' / (w_l + lam)        1 / (w_l + lam) + g_l V g_l',  g_l = b_l / (w_l + lam)
+
+with V the covariance of coordinates: the Schur complement, whose block for levels is diagonal because a row has one
+level of a column.
+
+Effective degrees of freedom of the whole column are a stochastic trace estimate. With A the design matrix of the main
+effects of all columns, levels as indicators, W the curvatures and S the penalties,
 
     edf = tr((A' W A + S)^-1 A' W A)        by column:  E[z_j' u_j]  with  (A' W A + S) u = A' W A z
 
@@ -9,17 +19,94 @@ for z of independent signs (Hutchinson 1990). Systems are solved by conjugate gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ahofm.columns import Codes
+from ahofm.columns import Codes, known_codes
 from ahofm.columns.basis import Floats
+
+_ROWS = 2_000
+"""Rows, at least, whose derivatives (rows, Q) are in memory at a time."""
 
 _PROBES, _TOLERANCE, _STEPS = 8, 1e-4, 200
 """Number of vectors z; relative tolerance and largest number of steps of conjugate gradients."""
+
+
+@dataclass(frozen=True)
+class OtherLevels:
+    """The levels of one column that have no coordinate.
+
+    Attributes
+    ----------
+    column : int
+    others : array of bool of shape (codes,)
+        Which codes they are; the neutral code is not among them.
+    lam : float
+        Inverse variance of their effects.
+    """
+
+    column: int
+    others: NDArray[np.bool_]
+    lam: float
+
+    @classmethod
+    def of(cls, column: int, main: Floats, lam: float) -> OtherLevels:
+        """Of a column whose coordinates are indicators of levels, up to constants: ``main`` (codes, coordinates)."""
+        others = np.ones(len(main), dtype=bool)
+        others[known_codes(main).argmax(axis=0)] = False
+        others[-1] = False
+        return cls(column, others, lam)
+
+    def sums(
+        self, codes: Codes, rows: NDArray[np.intp], curvature: Floats, derivatives: Callable[[Codes], Floats]
+    ) -> Iterator[tuple[NDArray[np.intp], Floats, Floats]]:
+        """Levels (m,), sums of curvatures (m,) and of curvatures times derivatives (m, Q) over the ``rows`` of each.
+
+        ``curvature`` (len(rows),) belongs to ``rows``; all levels are yielded, some at a time.
+        """
+        of_rows = codes.columns[self.column][rows]
+        inside = np.flatnonzero(self.others[of_rows])
+        order = inside[np.argsort(of_rows[inside], kind="stable")]
+        levels, starts = np.unique(of_rows[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
+        first = 0
+        while first < len(levels):
+            last = max(int(np.searchsorted(ends, starts[first] + _ROWS)), first + 1)
+            at = order[starts[first] : ends[last - 1]]
+            weighted = curvature[at, np.newaxis] * derivatives(codes.take(rows[at]))
+            inner = starts[first:last] - starts[first]
+            yield (
+                levels[first:last].astype(np.intp),
+                np.add.reduceat(curvature[at], inner),
+                np.add.reduceat(weighted, inner, axis=0),
+            )
+            first = last
+
+    def marginal(self, information: Floats, sums: Iterator[tuple[NDArray[np.intp], Floats, Floats]]) -> Floats:
+        """Information (Q, Q) about coordinates with the effects of these levels integrated out."""
+        found = information.copy()
+        for _, weight, total in sums:
+            scaled = total / np.sqrt(np.maximum(weight, 0.0) + self.lam)[:, np.newaxis]
+            found -= scaled.T @ scaled
+        return found
+
+    def variances(self, root: Floats, sums: Iterator[tuple[NDArray[np.intp], Floats, Floats]]) -> Floats:
+        """Variances (codes,) of the effects of these levels, ``(L L')^-1`` being the covariance of coordinates; at the
+        neutral code that of a level which training rows do not have, at other codes 0.
+        """
+        found = np.where(self.others, 1.0 / self.lam, 0.0)
+        found[-1] = 1.0 / self.lam
+        for levels, weight, total in sums:
+            precision = np.maximum(weight, 0.0) + self.lam
+            half = scipy.linalg.solve_triangular(root, (total / precision[:, np.newaxis]).T, lower=True)
+            found[levels] = 1.0 / precision + np.einsum("ij,ij->j", half, half)
+        return found
 
 
 def level_edf(

@@ -22,6 +22,7 @@ import scipy.linalg
 from scipy import optimize, stats
 
 from ahofm.columns.basis import Floats
+from ahofm.inference.averaged_smoothing import smoothing_parameters
 
 _LEAST_WIGGLY = 0.5
 """Least degrees of freedom of the penalised part: without them a curve that was shrunk to zero could not be tested."""
@@ -69,32 +70,32 @@ def main_statistics(
         Effective degrees of freedom of the fitted main effects.
     """
     penalty = penalty.copy()
-    for own, stiff in zip(at, stiffness, strict=True):
+    for block, stiff in zip(at, stiffness, strict=True):
         if stiff.any() or len(stiff) == 1:
-            penalty[own] = 0.0
+            penalty[block] = 0.0
     seen = information.copy()
     np.einsum("ii->i", seen)[:] += _RIDGE * np.trace(information) / len(information)
     penalised_seen = seen.copy()
     np.einsum("ii->i", penalised_seen)[:] += penalty
     root = scipy.linalg.cho_factor(penalised_seen, lower=True, overwrite_a=True, check_finite=False)
     estimate = theta + scipy.linalg.cho_solve(root, score - penalty * theta)
-    mains = np.concatenate([np.arange(own.start, own.stop) for own in at] or [np.zeros(0, dtype=np.intp)]).astype(int)
+    mains = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(block.start, block.stop) for block in at)])
     units = np.zeros((len(seen), len(mains)))
     units[mains, np.arange(len(mains))] = 1.0
     half = scipy.linalg.cho_solve(root, units, check_finite=False)
     covariance = half.T @ (seen @ half)
     found, start = {}, 0
-    for j, (own, stiff) in enumerate(zip(at, stiffness, strict=True)):
-        part = slice(start, start + len(stiff))
-        start = part.stop
+    for j, (block, stiff) in enumerate(zip(at, stiffness, strict=True)):
+        local = slice(start, start + len(stiff))
+        start = local.stop
         if len(stiff):
-            sizes, directions = np.linalg.eigh(information[own, own])
+            sizes, directions = np.linalg.eigh(information[block, block])
             functions = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels are dependent
             weight = stiff / stiff[stiff > 0.0].mean() if stiff.any() else np.full(len(stiff), float(len(stiff) > 1))
             penalised = functions.T @ (weight[:, np.newaxis] * functions)
             found[j] = _statistic(
-                functions.T @ estimate[own],
-                functions.T @ covariance[part, part] @ functions,
+                functions.T @ estimate[block],
+                functions.T @ covariance[local, local] @ functions,
                 penalised,
                 float(edf[j]),
             )
@@ -114,28 +115,16 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
     weights = np.ones(len(ratios))
     if wiggly:
         wanted = float(np.clip(edf - lines, min(_LEAST_WIGGLY, 0.5 * wiggly), 0.999 * wiggly))
-        bend = ratios[lines:]
-        weights[lines:] = 1.0 / (1.0 + smoothing_parameter(bend, wanted) * bend)
+        penalised = ratios[lines:]
+        (lam,) = smoothing_parameters(penalised[np.newaxis], np.array([wanted]))
+        weights[lines:] = 1.0 / (1.0 + lam * penalised)
     return Statistic(float(weights @ (turned.T @ unit) ** 2), weights)
-
-
-def smoothing_parameter(ratios: Floats, edf: float) -> float:
-    """Lambda with ``sum_i 1 / (1 + lambda ratio_i) = edf``.
-
-    Ratios are those of penalties to information, all positive.
-    """
-
-    def beyond(log_parameter: float) -> float:
-        return float((1.0 / (1.0 + np.exp(log_parameter) * ratios)).sum()) - edf
-
-    centre = -float(np.log(ratios).mean())
-    return float(np.exp(optimize.brentq(beyond, centre - 100.0, centre + 100.0)))
 
 
 def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
     """P-value of the sum of independent statistics; ``residual``: degrees of freedom of an estimated dispersion."""
-    value = sum(one.value for one in statistics)
-    weights = np.concatenate([one.weights for one in statistics])
+    value = sum(statistic.value for statistic in statistics)
+    weights = np.concatenate([statistic.weights for statistic in statistics])
     if not value > 0.0:
         return 1.0
     if residual is None:

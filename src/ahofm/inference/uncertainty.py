@@ -28,26 +28,28 @@ from ahofm.inference.averaged_smoothing import STIFFEST, averaged, fractions
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.inference.information import Information, root_of, variances
-from ahofm.inference.many_levels import level_edf
+from ahofm.inference.many_levels import OtherLevels, level_edf
 from ahofm.inference.tests_of_effects import Statistic, main_statistics, p_value
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, check_offset, check_weight
-from ahofm.model.band import Band, Places, diagonal, jacobian, places_of, pulled_back, tables_at
+from ahofm.model.band import Band
+from ahofm.model.jacobian import Places, diagonal, jacobian, places_of, pulled_back, tables_at
 from ahofm.orders import PRODUCT, Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.training.data import row_counts
 from ahofm.training.settings import ESTIMATING
-from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED
+from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED, USUAL_LEVEL, USUAL_ROWS
 
 MOST_ROWS = 20_000
 """Most rows that H is computed from; more are sampled. Slopes are those of all rows: with those of a sample, the shift
 would contain the sample's noise."""
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
-"""Most levels of all columns together that have coordinates, the most frequent of each column: main effects of other
-levels count as known. A column has at most ``_MOST_VALUES / codes`` of them, or ``_FEWEST_LEVELS`` if that is more,
-which bounds the size of its (codes, levels) array.
+"""Most levels of all columns together that have coordinates, the most frequent of each column; main effects of other
+levels have a variance each (:mod:`ahofm.inference.many_levels`), and their factors count as known. A column has at most
+``_MOST_VALUES / codes`` coordinates, or ``_FEWEST_LEVELS`` if that is more, which bounds the size of its (codes,
+levels) array.
 """
 
 
@@ -63,15 +65,20 @@ class _Working:
         First and second derivatives of the rows' losses by the linear predictor, divided by the dispersion.
     seen : array of int of shape (m,)
         The sample of rows that H is computed from.
-    seen_curvature : array of shape (m,)
-        Curvatures of the sample, scaled up to the weight of all rows.
+    scale_up : float
+        Weight of all rows divided by that of the sample.
     """
 
     codes: Codes
     slope: Floats
     curvature: Floats
     seen: NDArray[np.intp]
-    seen_curvature: Floats
+    scale_up: float
+
+    @property
+    def seen_curvature(self) -> Floats:
+        """Curvatures (m,) of the sample, scaled up to the weight of all rows."""
+        return self.scale_up * self.curvature[self.seen]
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,8 @@ class _Found:
     concurvity: Floats
     statistics: dict[int, Statistic]
     correlated: tuple[int, ...]
-    loose: Floats
+    uncorrelated: Floats
+    random_effects: dict[int, Floats]
 
 
 @one_blas_thread()
@@ -126,10 +134,6 @@ def band_of(
     eta = model.eta(rows, None if shifts is None else shifts[kept])
     _, g, h = model.family.loss(target[kept], eta)
     unit = weights[kept] / _dispersion(model, target[kept], eta, weights[kept])
-    seen = np.arange(len(kept))
-    if len(kept) > MOST_ROWS:
-        seen = np.sort(np.random.default_rng(seed).permutation(len(kept))[:MOST_ROWS])
-    curvature = unit[seen, np.newaxis] * h[seen] * (unit.sum() / unit[seen].sum())
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
     functions = _coordinates(_columns(model.encoder.codebooks), model)
     linear_predictors = [
@@ -141,12 +145,21 @@ def band_of(
     ]
     found = []
     for k, (tables, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
-        working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], seen, scale**2 * curvature[:, k])
-        left_out = _left_out(model, functions.mains, scale**2 * float(unit.sum() / weights.sum()))
-        found.append(_linear_predictor(working, tables, functions, left_out, scale, kappa))
+        lam = _level_penalties(model, scale**2 * float(unit.sum() / weights.sum()))
+        others = {
+            j: OtherLevels.of(j, functions.mains[j], value)
+            for j, value in lam.items()
+            if len(functions.mains[j]) - 1 > functions.mains[j].shape[1]
+        }
+        seen = _sample(codes, others, seed)
+        scale_up = float(unit.sum() / unit[seen].sum())
+        working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], seen, scale_up)
+        one = _linear_predictor(working, tables, functions, others, scale, kappa)
+        unseen = {j: scale**2 * _of_neutral(functions.mains[j], value) for j, value in lam.items()}
+        found.append(replace(one, random_effects=unseen | one.random_effects))
     used = sum(float(part.sum()) for one in found for part in one.edf.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
-    return Band(
+    band = Band(
         tuple(functions.mains),
         tuple(functions.factors),
         dict(model.ranks),
@@ -161,14 +174,23 @@ def band_of(
             for tables, scale in zip(linear_predictors, scales, strict=True)
         ),
         correlated=tuple(one.correlated for one in found),
-        loose=tuple(one.loose for one in found),
+        uncorrelated=tuple(one.uncorrelated for one in found),
         row_shifts=tuple(one.row_shift for one in found),
         product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
+        random_effects=tuple(one.random_effects for one in found),
     )
+    some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_ROWS))
+    usual = np.quantile(band.eta(codes.take(some)), USUAL_LEVEL, axis=0)
+    return replace(band, usual_std=tuple(float(own) for own in usual))
 
 
 def _linear_predictor(
-    working: _Working, at_codes: Tables, functions: _Functions, left_out: dict[int, float], scale: float, kappa: float
+    working: _Working,
+    at_codes: Tables,
+    functions: _Functions,
+    others: Mapping[int, OtherLevels],
+    scale: float,
+    kappa: float,
 ) -> _Found:
     mains, factors, ranks = functions.mains, functions.factors, functions.ranks
     theta, firm, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, STIFFEST)
@@ -178,14 +200,26 @@ def _linear_predictor(
     kept = _correlated(fractions(known, theta, firm, groups), functions)
     places = places_of(mains, factors, ranks, kept.tolist())
     at = [places.main(j) for j in range(len(mains))]
-    matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
-    few = len(working.seen) <= FEW_ROWS and len(kept) < len(theta) and bool((working.seen_curvature >= 0.0).all())
+    joint = matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
+
+    def derivatives(codes: Codes) -> Floats:
+        return jacobian(Chunk(codes), tables, mains, factors, places)
+
+    if others:
+        column = _most_others(others)
+        scaled = replace(column, lam=working.scale_up * column.lam)
+        sums = scaled.sums(working.codes, working.seen, working.seen_curvature, derivatives)
+        matrix = scaled.marginal(joint, sums)
+        known[kept] = np.diag(matrix)
+    few = len(working.seen) <= FEW_ROWS and len(kept) < len(theta) and not others
+    few = few and bool((working.seen_curvature >= 0.0).all())
     rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * jacobian(seen, tables, mains, factors) if few else None
     information = Information(matrix, kept, known, rows)
     score = -pulled_back(Chunk(working.codes), tables, mains, factors, working.slope)
     edf = _edf(matrix, firm[kept], places, ranks)
-    if left_out:
-        found = level_edf(working.codes, working.curvature, mains, [firm[kept][part] for part in at], left_out)
+    if others:
+        lam = {j: one.lam for j, one in others.items()}
+        found = level_edf(working.codes, working.curvature, mains, [firm[kept][part] for part in at], lam)
         for j, value in found.items():
             edf[1][j] = value
     penalties = averaged(information, information.times(theta) + score, theta, firm, groups)
@@ -196,18 +230,24 @@ def _linear_predictor(
     shift = row_shift.copy()
     shift[mains_at] = _step(matrix, slope, softened, mains_at)[mains_at]
     units = _units(scale, mains, factors, ranks)
-    loose = units**2 * information.posterior(kappa * penalties.variance, score)[0]
-    loose[kept] = 0.0
+    uncorrelated = units**2 * information.posterior(kappa * penalties.variance, score)[0]
+    uncorrelated[kept] = 0.0
+    root, all_rows = information.root(kappa * penalties.variance), np.arange(working.codes.n_rows)
+    levels = {
+        j: scale**2 * one.variances(root, one.sums(working.codes, all_rows, working.curvature, derivatives))
+        for j, one in others.items()
+    }
     return _Found(
         units * theta,
-        information.root(kappa * penalties.variance) / units[kept][:, np.newaxis],
+        root / units[kept][:, np.newaxis],
         units[kept] * shift,
         units[kept] * row_shift,
         edf,
-        concurvity_of(matrix, own, at),
+        concurvity_of(joint, own, at),
         main_statistics(matrix, score[kept], own, softened, at, functions.stiffness, edf[1]),
         tuple(kept.tolist()),
-        loose if len(kept) < len(loose) else np.zeros(0),
+        uncorrelated if len(kept) < len(uncorrelated) else np.zeros(0),
+        levels,
     )
 
 
@@ -299,17 +339,46 @@ def _coordinates(columns: Sequence[ColumnPriors | None], model: Model) -> _Funct
     return _Functions(mains, factors, columns, model.ranks, int(MOST_CORRELATED / np.sqrt(n_eta)))
 
 
-def _left_out(model: Model, mains: Sequence[Floats], unit: float) -> dict[int, float]:
-    """Columns with more levels than coordinates, and the inverse variances of their effects.
+def _level_penalties(model: Model, unit: float) -> dict[int, float]:
+    """Inverse variances of the effects of levels, by column.
 
     Smoothing parameters that were given, not estimated, are converted to units of the dispersion.
     """
     unit = 1.0 if model.trace.solver in ESTIMATING else unit
     return {
         j: max(float(model.smoothing_parameters[1][j]) * unit, SOFTEST)
-        for j, (book, main) in enumerate(zip(model.encoder.codebooks, mains, strict=True))
-        if isinstance(book.kind, Categorical) and book.n_codes - 1 > main.shape[1] > 0
+        for j, book in enumerate(model.encoder.codebooks)
+        if isinstance(book.kind, Categorical)
     }
+
+
+def _of_neutral(main: Floats, lam: float) -> Floats:
+    """Variances (codes,) of levels without a coordinate, where all levels of training rows have one."""
+    found = np.zeros(len(main))
+    found[-1] = 1.0 / lam
+    return found
+
+
+def _most_others(others: Mapping[int, OtherLevels]) -> OtherLevels:
+    """The column with most levels that have no coordinate: its effects are integrated out of the information."""
+    return max(others.values(), key=lambda one: int(one.others.sum()))
+
+
+def _sample(codes: Codes, others: Mapping[int, OtherLevels], seed: int) -> NDArray[np.intp]:
+    """At most about ``MOST_ROWS`` rows: sampled one by one, those of levels that are integrated out level by level."""
+    n, rng = codes.n_rows, np.random.default_rng(seed)
+    if n <= MOST_ROWS:
+        return np.arange(n)
+    if not others:
+        return np.sort(rng.permutation(n)[:MOST_ROWS])
+    column = _most_others(others)
+    of_rows = codes.columns[column.column]
+    counts = np.bincount(of_rows, minlength=len(column.others)) * column.others
+    levels = rng.permutation(np.flatnonzero(counts))
+    chosen = np.zeros(len(counts), dtype=bool)
+    chosen[levels[np.cumsum(counts[levels]) <= max(MOST_ROWS * counts.sum() // n, 1)]] = True
+    rest = rng.permutation(np.flatnonzero(~column.others[of_rows]))
+    return np.sort(np.concatenate([np.flatnonzero(chosen[of_rows]), rest[: MOST_ROWS * len(rest) // n]]))
 
 
 def _edf(information: Floats, lam: Floats, places: Places, ranks: Orders) -> dict[int, Floats]:

@@ -35,12 +35,12 @@ class _Limit:
 
     def enter(self, call: object) -> None:
         with self.lock:
-            own = self._inside[call] = threading.get_ident()
+            thread = self._inside[call] = threading.get_ident()
             if self._saved is None:
                 self._saved = _numbers(self._libraries(per_thread=False))
                 _set([(library, 1) for library, _ in self._saved])
-            if own not in self._saved_by_thread and (libraries := self._libraries(per_thread=True)):
-                self._saved_by_thread[own] = _numbers(libraries)
+            if thread not in self._saved_by_thread and (libraries := self._libraries(per_thread=True)):
+                self._saved_by_thread[thread] = _numbers(libraries)
                 _set([(library, 1) for library in libraries])
 
     def leave(self, call: object) -> None:
@@ -50,16 +50,16 @@ class _Limit:
 
     def after_fork(self) -> None:
         """In the child, which has the forking thread, and with it the lock, but none of the others."""
-        own = threading.get_ident()
-        self._inside = {call: thread for call, thread in self._inside.items() if thread == own}
+        survivor = threading.get_ident()
+        self._inside = {call: thread for call, thread in self._inside.items() if thread == survivor}
         self._restore_if_last()
         self.lock.release()
 
     def _restore_if_last(self) -> None:
-        own = threading.get_ident()
-        if own in self._saved_by_thread and own not in self._inside.values():
-            _set(self._saved_by_thread[own])
-            del self._saved_by_thread[own]
+        thread = threading.get_ident()
+        if thread in self._saved_by_thread and thread not in self._inside.values():
+            _set(self._saved_by_thread[thread])
+            del self._saved_by_thread[thread]
         if not self._inside and self._saved is not None:
             _set(self._saved)
             self._saved = None

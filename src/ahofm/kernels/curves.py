@@ -220,8 +220,8 @@ class ReferenceCurves:
             phi = np.stack([curve.evaluate(column) for curve, column in zip(curves.columns, columns, strict=True)])
             main, factors = curves.orders.split(phi)
             eta[:, k] = curves.intercept + main.sum(axis=0)
-            for order, own in factors.items():
-                eta[:, k] += symmetric_polynomial(own, order) @ curves.loadings[order]
+            for order, values in factors.items():
+                eta[:, k] += symmetric_polynomial(values, order) @ curves.loadings[order]
         return eta
 
     def contributions(self, columns: Sequence[NDArray[Any]]) -> Floats:
@@ -233,13 +233,15 @@ class ReferenceCurves:
             main, factors = curves.orders.split(phi)
             for j in range(len(columns)):
                 out[:, k, j] = main[j]
-                for order, own in factors.items():
+                for order, values in factors.items():
                     if order == PRODUCT:
-                        terms = _shapley_of_product(own - curves.product_means[:, np.newaxis], curves.product_means, j)
+                        terms = _shapley_of_product(
+                            values - curves.product_means[:, np.newaxis], curves.product_means, j
+                        )
                         out[:, k, j] += terms @ curves.loadings[order]
                         continue
-                    others = symmetric_polynomial(np.delete(own, j, axis=0), order - 1)
-                    out[:, k, j] += (own[j] * others) @ (curves.loadings[order] / order)
+                    others = symmetric_polynomial(np.delete(values, j, axis=0), order - 1)
+                    out[:, k, j] += (values[j] * others) @ (curves.loadings[order] / order)
         return out
 
 

@@ -45,8 +45,8 @@ def multinomial(y: Floats, eta: Floats) -> tuple[Floats, Floats, Floats]:
     """Softmax link, one linear predictor a class; y in 0 .. K - 1."""
     total = log_of_sum(eta)
     mu = np.exp(eta - total[:, np.newaxis])
-    own = y[:, np.newaxis] == np.arange(eta.shape[1])
-    return total - np.sum(eta, axis=1, where=own), mu - own, mu * (1.0 - mu)
+    observed = y[:, np.newaxis] == np.arange(eta.shape[1])
+    return total - np.sum(eta, axis=1, where=observed), mu - observed, mu * (1.0 - mu)
 
 
 def log_of_sum(eta: Floats) -> Floats:

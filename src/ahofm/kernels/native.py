@@ -26,8 +26,8 @@ _LinearPredictor: TypeAlias = tuple[float, Floats, Floats | None, list[tuple[int
 
 
 @dataclass(frozen=True)
-class NativeKernel:
-    """C++ kernel.
+class NativeSettings:
+    """Settings of compiled kernels.
 
     Parameters
     ----------
@@ -46,6 +46,11 @@ class NativeKernel:
             raise ValueError(f"precision must be 'float32' or 'float64', got {self.precision!r}")
         if self.instruction_set not in INSTRUCTION_SETS:
             raise ValueError(f"instruction_set must be one of {INSTRUCTION_SETS}, got {self.instruction_set!r}")
+
+
+@dataclass(frozen=True)
+class NativeKernel(NativeSettings):
+    """Compiled kernel, with the settings of :class:`NativeSettings`."""
 
     def eta(self, chunk: Chunk, linear_predictors: Sequence[Tables]) -> Floats:
         """Linear predictors of each row, with the offset."""

@@ -78,7 +78,7 @@ class NativeCurves:
             All cores by default.
         """
         linear_predictors = [
-            (intercept, main, [(d, panels, own if d == PRODUCT else own / d, rest) for d, panels, own, rest in groups])
+            (intercept, main, [(d, panels, w if d == PRODUCT else w / d, rest) for d, panels, w, rest in groups])
             for intercept, main, groups in self._layout[1]
         ]
         return self._run(columns, linear_predictors, (len(linear_predictors), len(columns)), n_threads)
@@ -122,10 +122,15 @@ class NativeCurves:
         linear_predictors: list[_LinearPredictor] = []
         for curves in self.linear_predictors:
             main, factors = curves.orders.split(np.concatenate([_table(column) for column in curves.columns]))
-            panels = [(order, _panels(own)) for order, own in factors.items()]
+            panels = [(order, _panels(lanes)) for order, lanes in factors.items()]
             groups = [
-                (order, own, _lanes(curves.loadings[order], len(own)), _products(curves) if order == PRODUCT else None)
-                for order, own in panels
+                (
+                    order,
+                    lanes,
+                    _lanes(curves.loadings[order], len(lanes)),
+                    _products(curves) if order == PRODUCT else None,
+                )
+                for order, lanes in panels
             ]
             linear_predictors.append((float(curves.intercept), contiguous(main), groups))
         return places, linear_predictors

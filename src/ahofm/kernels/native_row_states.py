@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ahofm import _native
 from ahofm.columns.basis import Floats
-from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
+from ahofm.kernels.native import INSTRUCTION_SETS, NativeSettings, contiguous
 from ahofm.kernels.protocol import Chunk
 from ahofm.kernels.row_states import BlockSums, ColumnMoments
 from ahofm.orders import PRODUCT, Orders
@@ -23,19 +23,8 @@ _WEIGHT, _WEIGHTED_RESPONSE = 2, 3  # where a row keeps them
 
 
 @dataclass(frozen=True)
-class NativeRowStateKernel:
-    """C++ row states.
-
-    Parameters
-    ----------
-    precision : "float32" or "float64"
-        Of a row's numbers. Sums are float64 in either case.
-    instruction_set : str, optional
-        One of ``INSTRUCTION_SETS``; the best by default.
-    """
-
-    precision: Literal["float32", "float64"] = "float32"
-    instruction_set: str = INSTRUCTION_SETS[-1]
+class NativeRowStateKernel(NativeSettings):
+    """Compiled row states, with the settings of :class:`NativeSettings`."""
 
     def state(self, chunk: Chunk, ranks: Mapping[int, int], loadings: Floats | None = None) -> NativeRowState:
         """A state without columns."""

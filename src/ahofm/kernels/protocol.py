@@ -49,13 +49,13 @@ class Chunk:
 
     def rows(self, start: int, stop: int) -> Chunk:
         """A range of rows, without a copy."""
-        rest = [None if part is None else part[start:stop] for part in (self.y, self.weight, self.offset)]
-        return Chunk(self.codes.rows(start, stop), *rest)
+        optional = [None if array is None else array[start:stop] for array in (self.y, self.weight, self.offset)]
+        return Chunk(self.codes.rows(start, stop), *optional)
 
     def take(self, rows: NDArray[np.int64]) -> Chunk:
         """Some rows, in the given order."""
-        rest = [None if part is None else part[rows] for part in (self.y, self.weight, self.offset)]
-        return Chunk(self.codes.take(rows), *rest)
+        optional = [None if array is None else array[rows] for array in (self.y, self.weight, self.offset)]
+        return Chunk(self.codes.take(rows), *optional)
 
 
 @dataclass(frozen=True)

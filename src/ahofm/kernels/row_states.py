@@ -121,8 +121,8 @@ class ReferenceRowState:
         if remove_column is None:
             return None
         del self.columns[remove_column.column]
-        parts = [self._left(k, order) for k, order in enumerate(self.orders)]
-        g, variance, rest, covariance = (np.column_stack(part) for part in zip(*parts, strict=True))
+        of_factors = [self._left(k, order) for k, order in enumerate(self.orders)]
+        g, variance, rest, covariance = (np.column_stack(values) for values in zip(*of_factors, strict=True))
         residual = self.weighted_response - self.weight * rest.sum(axis=1)
         products = self.weight[:, None, None] * (g[:, :, None] * g[:, None, :])
         diagonal = np.arange(len(self.orders))
@@ -138,12 +138,12 @@ class ReferenceRowState:
         mean, variance = np.zeros((2, self.chunk.n_rows))
         for k, order in enumerate(self.orders):
             if order == PRODUCT:
-                own, square = self._product(k)
+                mean_of_terms, square = self._product(k)
             else:
                 moments = self._moments(k, order)
-                own, square = moments[order, 0], moments[order, order]
-            mean += own
-            variance += square - own**2
+                mean_of_terms, square = moments[order, 0], moments[order, order]
+            mean += mean_of_terms
+            variance += square - mean_of_terms**2
         return mean, variance
 
     def _left(self, factor: int, order: int) -> tuple[Floats, Floats, Floats, Floats]:

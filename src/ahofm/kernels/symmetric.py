@@ -42,7 +42,7 @@ def without_each(means: Floats, parts: Floats, degree: int) -> Floats:
     before[0, 0] = after[count, 0] = 1.0
     for j in range(count):
         at = count - 1 - j
-        for to, own, column in ((before[j + 1], before[j], j), (after[at], after[at + 1], at)):
-            to[:] = means[column] * own
-            to[1:] += parts[column] * own[:-1]
+        for to, product, column in ((before[j + 1], before[j], j), (after[at], after[at + 1], at)):
+            to[:] = means[column] * product
+            to[1:] += parts[column] * product[:-1]
     return np.array([sum(before[:-1, q] * after[1:, d - q] for q in range(d + 1)) for d in range(degree + 1)])

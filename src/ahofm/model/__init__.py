@@ -3,6 +3,7 @@
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.coordinates import Coordinates, coordinates, eigenvalues
+from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.files import ModelFileError, load
 from ahofm.model.layout import Layout
 from ahofm.model.model import Model, Negligible
@@ -15,6 +16,7 @@ __all__ = [
     "Choice",
     "Coordinates",
     "Edit",
+    "ErrorQuantiles",
     "Gain",
     "Layout",
     "Lower",

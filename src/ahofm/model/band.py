@@ -1,32 +1,27 @@
 """Uncertainty of the linear predictors: a Gaussian approximation around the fit, in a few coordinates of every
 function.
 
-A linear predictor is affine in all functions of one column, so its derivative by a coordinate of a function is the
-value of the coordinate times the derivative by the function, which depends on the other columns only. With V the
-covariance of all coordinates, a quantity with derivatives J has variance J V J'. Derivatives are those of the fit
-projected on the coordinates: the rough part of a factor is correlated with the noise of the rows it was fitted to, and
-the step towards the data would be too large.
+With V the covariance of all coordinates, a quantity with derivatives J has variance J V J'. Derivatives are those of
+the fit projected on the coordinates: the rough part of a factor is correlated with the noise of the rows it was fitted
+to, and the step towards the data would be too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ahofm.backends import Rows, backend_of
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.model.terms import of_one_column
-from ahofm.orders import PRODUCT, Orders, factors_of, main_of
-from ahofm.rows import ArraySource, SerialExecutor
+from ahofm.model.jacobian import Places, jacobian, places_of, rows_of, slopes, starts_of, tables_at
+from ahofm.orders import PRODUCT, Orders
 
 _ROWS = 2_000
 """Rows whose derivatives (rows, Q) are in memory at a time."""
@@ -65,12 +60,17 @@ class Band:
     correlated : tuple of tuples of Q int, one per linear predictor
         Coordinates with correlations, in increasing order: the intercept, all of main effects, and those of factors
         with the largest effective degrees of freedom. Empty: all P of them, as in files before version 5.
-    loose : tuple of arrays of shape (P,) or (0,), one per linear predictor
+    uncorrelated : tuple of arrays of shape (P,) or (0,), one per linear predictor
         Variances of the other coordinates, all of factors; 0 for those with correlations.
     row_shifts : tuple of arrays of shape (Q,)
         The joint step of all coordinates, used for rows. Empty: ``shifts``, as in files before version 5.
     product_means : tuple of arrays of shape (columns, rank of product factors), one per linear predictor
         Constants of product factors, treated as known. Empty where there are none.
+    random_effects : tuple of dicts of column to array of shape (codes,), one per linear predictor
+        Variances of main effects of levels without a coordinate; at the neutral code, of a level that training rows do
+        not have. Empty in files before version 7.
+    usual_std : tuple of float, one per linear predictor
+        Standard error that nearly all rows of training are below. Empty in files before version 8.
     """
 
     mains: tuple[Floats, ...]
@@ -85,9 +85,11 @@ class Band:
     widths: tuple[float, ...] = ()
     loadings: tuple[Mapping[int, Floats], ...] = ()
     correlated: tuple[tuple[int, ...], ...] = ()
-    loose: tuple[Floats, ...] = ()
+    uncorrelated: tuple[Floats, ...] = ()
     row_shifts: tuple[Floats, ...] = ()
     product_means: tuple[Floats, ...] = ()
+    random_effects: tuple[Mapping[int, Floats], ...] = ()
+    usual_std: tuple[float, ...] = ()
 
     @one_blas_thread()
     def eta(self, codes: Codes) -> Floats:
@@ -96,13 +98,14 @@ class Band:
         for k, theta in enumerate(self.thetas):
             loadings, means = self.loadings_of(k), self.means_of(k)
             tables = tables_at(theta, self.mains, self.factors, self.ranks, loadings, means)
-            places, loose, shift = self._places(k), self._loose(k), (self.row_shifts or self.shifts)[k]
+            places, variances, shift = self._places(k), self._uncorrelated(k), (self.row_shifts or self.shifts)[k]
             for start in range(0, codes.n_rows, _ROWS):
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
                 derivatives = jacobian(chunk, tables, self.mains, self.factors, places)
                 _, std = self.of(derivatives, k)
-                found[rows, k] = np.hypot(np.hypot(derivatives @ shift, std), self._loose_rows(chunk, tables, loose))
+                others = self._uncorrelated_rows(chunk, tables, variances) + self._random_effect_rows(chunk, k)
+                found[rows, k] = np.sqrt((derivatives @ shift) ** 2 + std**2 + others)
         return found * (self.widths or 1.0)
 
     def loadings_of(self, k: int) -> Mapping[int, Floats]:
@@ -121,19 +124,29 @@ class Band:
         """Positions of the coordinates with correlations."""
         return places_of(self.mains, self.factors, self.ranks, self.correlated[k] if self.correlated else None)
 
-    def _loose(self, k: int) -> list[Floats]:
+    def _uncorrelated(self, k: int) -> list[Floats]:
         """Variances (codes, factors) of each column's factors by the coordinates without correlations, if any."""
-        if not self.loose or not len(self.loose[k]):
+        if not self.uncorrelated or not len(self.uncorrelated[k]):
             return []
         starts = starts_of(self.mains, self.factors, self.ranks)
-        return [values**2 @ self._block(self.loose[k], j, starts) for j, values in enumerate(self.factors)]
+        return [values**2 @ self._block(self.uncorrelated[k], j, starts) for j, values in enumerate(self.factors)]
 
-    def _loose_rows(self, chunk: Chunk, tables: Tables, loose: Sequence[Floats]) -> Floats:
-        """Standard deviations (n,) of rows by the coordinates without correlations."""
-        total, rows = np.zeros(chunk.n_rows), _rows(chunk)
-        for j, (variances, codes) in enumerate(zip(loose, chunk.codes.columns, strict=False)):
-            total += (variances[codes] * _slopes(rows, tables, j) ** 2).sum(axis=1)
-        return np.asarray(np.sqrt(total))
+    def _uncorrelated_rows(self, chunk: Chunk, tables: Tables, of_columns: Sequence[Floats]) -> Floats:
+        """Variances (n,) of rows by the coordinates without correlations."""
+        total, rows = np.zeros(chunk.n_rows), rows_of(chunk)
+        for j, (variances, codes) in enumerate(zip(of_columns, chunk.codes.columns, strict=False)):
+            total += (variances[codes] * slopes(rows, tables, j) ** 2).sum(axis=1)
+        return total
+
+    def _random_effect_rows(self, chunk: Chunk, k: int) -> Floats:
+        """Variances (n,) of rows by their levels without a coordinate."""
+        total = np.zeros(chunk.n_rows)
+        for j, variances in self._random_effects(k).items():
+            total += variances[chunk.codes.columns[j]]
+        return total
+
+    def _random_effects(self, k: int) -> Mapping[int, Floats]:
+        return self.random_effects[k] if self.random_effects else {}
 
     def std(self, derivatives: Floats, k: int = 0) -> Floats:
         """Standard errors of quantities with derivatives (n, Q) by the coordinates with correlations.
@@ -150,18 +163,26 @@ class Band:
         return derivatives @ self.shifts[k], np.sqrt(np.einsum("ij,ij->j", half, half))
 
     @one_blas_thread()
-    def reach(self, derivatives: Floats, level: float, k: int = 0) -> float:
-        """Multiple of the standard errors that covers all quantities at once with probability ``level`` (simulated)."""
+    def reach(self, derivatives: Floats, level: float, k: int = 0, independent: Floats | float = 0.0) -> float:
+        """Multiple of the standard errors that covers all quantities at once with probability ``level`` (simulated).
+
+        ``independent`` (n,) are variances of parts of the quantities that are independent of all else.
+        """
         half = self._half(derivatives, k)
-        std = np.sqrt(np.einsum("ij,ij->j", half, half))
+        std = np.sqrt(np.einsum("ij,ij->j", half, half) + independent)
         half = half[:, std > 0.0] / std[std > 0.0]
         if not half.size:
             return 0.0
+        apart = np.sqrt(np.broadcast_to(independent, std.shape)[std > 0.0]) / std[std > 0.0]
         if half.shape[1] < len(half):  # n quantities have a covariance of rank n at most
             values, vectors = np.linalg.eigh(half.T @ half)
             half = (vectors * np.sqrt(np.maximum(values, 0.0))).T
         draws = np.random.default_rng(0).normal(size=(_DRAWS, len(half)))
-        return float(np.quantile(np.abs(draws @ half).max(axis=1), level))
+        if not apart.any():
+            return float(np.quantile(np.abs(draws @ half).max(axis=1), level))
+        rng = np.random.default_rng(1)
+        largest = [np.abs(draw @ half + apart * rng.normal(size=len(apart))).max() for draw in draws]
+        return float(np.quantile(largest, level))
 
     def _half(self, derivatives: Floats, k: int) -> Floats:
         """A matrix M with ``M'M = J V J'``: ``L^-1 J'`` or, where J has fewer nonzero columns than rows, one row each.
@@ -195,16 +216,23 @@ class Band:
         return out
 
     def term_std(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
-        """Standard errors (n,) of the term of some columns at codes (n,) of each, by all coordinates."""
-        return np.hypot(self.std(self.term(columns, codes, k), k), np.sqrt(self.loose_variance(columns, codes, k)))
+        """Standard errors (n,) of the term of some columns at codes (n,) of each, by all coordinates and levels."""
+        others = self.uncorrelated_variance(columns, codes, k) + self.random_effect_variance(columns, codes, k)
+        return np.hypot(self.std(self.term(columns, codes, k), k), np.sqrt(others))
 
-    def loose_variance(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
+    def uncorrelated_variance(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
         """Variances (n,) of the term of some columns by the coordinates without correlations."""
-        total, loose = np.zeros(len(codes[0])), self._loose(k)
-        if loose and self._interacts(len(columns)):
+        total, variances = np.zeros(len(codes[0])), self._uncorrelated(k)
+        if variances and self._interacts(len(columns)):
             for j, at, others in self._others(columns, codes, k):
-                total += (loose[j][at] * others**2).sum(axis=1)
+                total += (variances[j][at] * others**2).sum(axis=1)
         return total
+
+    def random_effect_variance(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
+        """Variances (n,) of the term of some columns by levels without a coordinate: of main effects only."""
+        if len(columns) > 1 or columns[0] not in self._random_effects(k):
+            return np.zeros(len(codes[0]))
+        return np.asarray(self._random_effects(k)[columns[0]][codes[0]])
 
     def _others(
         self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int
@@ -230,149 +258,5 @@ class Band:
         return part.reshape(self.factors[column].shape[1], Orders(self.ranks).n_factors)
 
 
-@dataclass(frozen=True)
-class Places:
-    """Positions among the Q coordinates with correlations: the intercept, then by column main effect and factors.
-
-    Attributes
-    ----------
-    starts : tuple of int
-        First position of every column, and Q.
-    sizes : tuple of int
-        Number of coordinates of each column's main effect.
-    coordinate, factor : tuples of arrays of int
-        For each coordinate of a column's factors: the index of its function of the column, and that of its factor.
-    """
-
-    starts: tuple[int, ...]
-    sizes: tuple[int, ...]
-    coordinate: tuple[NDArray[np.intp], ...]
-    factor: tuple[NDArray[np.intp], ...]
-
-    def main(self, j: int) -> slice:
-        """Positions of a column's main effect."""
-        return slice(self.starts[j], self.starts[j] + self.sizes[j])
-
-    def factors(self, j: int) -> slice:
-        """Positions of a column's factors."""
-        return slice(self.starts[j] + self.sizes[j], self.starts[j + 1])
-
-
-def places_of(
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    ranks: Mapping[int, int],
-    correlated: Sequence[int] | None = None,
-) -> Places:
-    """Positions of all coordinates of main effects and, of factors, of all or of those in ``correlated``."""
-    rank, ends = Orders(ranks).n_factors, starts_of(mains, factors, ranks)
-    sizes = tuple(main.shape[1] for main in mains)
-    numbers = np.arange(ends[-1]) if correlated is None else np.asarray(correlated, dtype=np.intp)
-    own = [
-        numbers[slice(*np.searchsorted(numbers, (start + size, end)))] - start - size
-        for start, size, end in zip(ends[:-1], sizes, ends[1:], strict=True)
-    ]
-    starts = accumulate((size + len(part) for size, part in zip(sizes, own, strict=True)), initial=1)
-    return Places(tuple(starts), sizes, *zip(*(np.divmod(part, max(rank, 1)) for part in own), strict=True))
-
-
 def _solved(root: Floats, right: Floats) -> Floats:
     return np.asarray(scipy.linalg.solve_triangular(root, right, lower=True, check_finite=False))
-
-
-def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> list[int]:
-    """First coordinate of every column, and the number P of all; coordinate 0 is the intercept."""
-    rank = Orders(ranks).n_factors
-    sizes = (main.shape[1] + factor.shape[1] * rank for main, factor in zip(mains, factors, strict=True))
-    return list(accumulate(sizes, initial=1))
-
-
-def tables_at(
-    theta: Floats,
-    mains: Sequence[Floats],
-    factors: Sequence[Floats],
-    ranks: Mapping[int, int],
-    loadings: Mapping[int, Floats] | None = None,
-    means: Floats | None = None,
-) -> Tables:
-    """The linear predictor with coordinates ``theta``, at the codes; ``means`` are constants of product factors."""
-    starts, orders = starts_of(mains, factors, ranks), Orders(ranks)
-    found = []
-    for main_values, values, start, end in zip(mains, factors, starts[:-1], starts[1:], strict=True):
-        middle = start + main_values.shape[1]
-        rest = values @ theta[middle:end].reshape(values.shape[1], orders.n_factors)
-        found.append(np.column_stack([main_values @ theta[start:middle], rest]))
-    intercept = float(theta[0])
-    if means is not None and loadings is not None:  # whole products; their constant and main effects are subtracted
-        part, loading = orders.slices[PRODUCT], loadings[PRODUCT]
-        intercept -= float(means.prod(axis=0) @ loading)
-        for own, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
-            main_of(own)[:] -= own[:, part] @ weight
-            own[:, part] += mean
-    return Tables(intercept, *orders.split(np.vstack(found)), loadings, means)
-
-
-def jacobian(
-    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], places: Places | None = None
-) -> Floats:
-    """Derivatives (n, Q) of linear predictors by coordinates: intercept, then main effect and factors by column; by all
-    P coordinates where ``places`` is None.
-    """
-    at = places_of(mains, factors, tables.orders) if places is None else places
-    rows = _rows(chunk)
-    out = np.empty((chunk.n_rows, at.starts[-1]))
-    out[:, 0] = 1.0
-    for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
-        codes = chunk.codes.columns[j]
-        out[:, at.main(j)] = main[codes]
-        if len(at.factor[j]):
-            others = _slopes(rows, tables, j)
-            out[:, at.factors(j)] = factor[:, at.coordinate[j]][codes] * others[:, at.factor[j]]
-    return out
-
-
-def diagonal(
-    chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], weight: Floats
-) -> Floats:
-    """``sum_i weight_i J_ip^2`` (P,) of the rows' Jacobian and weights (n,), without J."""
-    rows = _rows(chunk)
-    parts = [np.array([weight.sum()])]
-    for j, (main, factor) in enumerate(zip(mains, factors, strict=True)):
-        codes = chunk.codes.columns[j]
-        mass = np.bincount(codes, weights=weight, minlength=len(main))
-        parts.append(mass @ main**2)
-        if factor.shape[1] and tables.width > 1:
-            others = _slopes(rows, tables, j)
-            parts.append(((factor**2)[codes].T @ (weight[:, np.newaxis] * others**2)).ravel())
-    return np.concatenate(parts)
-
-
-def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
-    """``J' g`` (P,) of the rows' Jacobian (n, P) and g (n,), by sums per code: in one pass, without J."""
-    (slopes,) = _rows(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
-    starts = list(accumulate(map(len, mains), initial=0))
-    parts = [np.array([slopes.intercept])]
-    for j, (main, factor, a, b) in enumerate(zip(mains, factors, starts[:-1], starts[1:], strict=True)):
-        parts.append(main.T @ slopes.main[a:b])
-        if tables.factors:
-            own = tables.orders.joined_factors({order: part[a:b] for order, part in slopes.factors.items()})
-            parts.append((factor.T @ (own - np.outer(slopes.main[a:b], _alone(tables, j)))).ravel())
-    return np.concatenate(parts)
-
-
-def _slopes(rows: Rows, tables: Tables, j: int) -> Floats:
-    """Derivatives (n, factors) by the values of a column's factors."""
-    return np.asarray(factors_of(rows.leave_one_out(tables, j)) - _alone(tables, j))
-
-
-def _alone(tables: Tables, j: int) -> Floats:
-    """Weights (factors,) of a column's factors in the main effects of whole products; zero for other factors."""
-    found = np.zeros(tables.orders.n_factors)
-    if tables.means is not None:
-        found[tables.orders.factor_slices[PRODUCT]] = of_one_column(tables.means, tables.loading(PRODUCT))[j]
-    return found
-
-
-def _rows(chunk: Chunk) -> Rows:
-    """The rows as one chunk: sums over chunks of other sizes would round differently."""
-    return backend_of().load(ArraySource(chunk.codes, chunk_rows=max(chunk.n_rows, 1)), SerialExecutor())

@@ -18,16 +18,16 @@ _NEW_TYPES = {
 _NEW_FIELDS = {
     "Model": {"predictors": "linear_predictors", "strengths": "smoothing_parameters"},
     "Lower": {"predictors": "linear_predictors"},
-    "Band": {"freedom": "edf"},
+    "Band": {"freedom": "edf", "loose": "uncorrelated"},
     "Terms": {"level": "centring"},
     "Record": {"share": "fraction"},
 }
 _NEW_SOLVERS = {"block": "variational", "newton": "subsample"}
-"""Names in files of versions 1 and 2, and what they are called since version 3: types, fields by type, solvers."""
+"""Names in files of earlier versions, and what they are called now: types, fields by type, solvers."""
 
 
 def renamed(model: Any, tensors: Tensors) -> tuple[Any, Tensors]:
-    """JSON and tensors of version 1 or 2 with the names of version 3; a tensor is named by its place in the JSON."""
+    """JSON and tensors of an earlier version with present names; a tensor is named by its place in the JSON."""
     places: dict[str, str] = {}
 
     def changed(value: Any, old: str, new: str) -> Any:
@@ -36,7 +36,7 @@ def renamed(model: Any, tensors: Tensors) -> tuple[Any, Tensors]:
         if not isinstance(value, dict):
             return value
         kind = value.get("type")
-        if kind in ("numbers", "levels"):
+        if kind in ("numbers", "levels", "triangle"):
             places[old] = new
         names = _NEW_FIELDS.get(kind, {}) if isinstance(kind, str) else {}
         out = {}

@@ -129,6 +129,18 @@ def without_interactions(model: Model, column: str | int, edit: Edit, k: int) ->
     return _with(model, _replaced(own, j, coef, centring), k, edit)
 
 
+def without_pair(model: Model, columns: Sequence[str | int], edit: Edit, k: int) -> Model:
+    """Without the interaction of two columns by themselves; interactions of more columns stay.
+
+    The same factors, restricted to the two columns and to pure terms of order 2, are subtracted.
+    """
+    books, own = model.encoder.codebooks, model.linear_predictors[_place(model, k)]
+    chosen = {book_of(model, column)[0] for column in columns}
+    pure = own.pure(books).truncated(2)
+    pair = replace(pure.without([j not in chosen for j in range(len(books))], main_effects=False), intercept=0.0)
+    return _with(model, own.plus(pair, -1.0) if pair.loadings else own, k, edit)
+
+
 def balanced(model: Model, eta: Floats, y: Floats, weight: Floats, edit: Edit) -> Model:
     """With another intercept, so that predictions add up to the targets, both weighted: the balance property.
 

@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "6", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "7", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
@@ -38,6 +38,7 @@ from ahofm.columns.table import is_numeric
 from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.earlier_files import Tensors, add_loadings, renamed
+from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shared_factors import restore, share
@@ -45,7 +46,7 @@ from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validat
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 6
+FORMAT, VERSION = "ahofm", 8
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -67,6 +68,7 @@ _PARTS = {
     Record,
     Validated,
     VarianceModel,
+    ErrorQuantiles,
 }.union(*_CHOICES.values())
 _SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
 
@@ -82,9 +84,11 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
     },
     5: {
         Predictor: frozenset({"product_means"}),
-        Band: frozenset({"correlated", "loose", "row_shifts", "product_means"}),
+        Band: frozenset({"correlated", "uncorrelated", "row_shifts", "product_means"}),
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
+    7: {Band: frozenset({"random_effects"})},
+    8: {Model: frozenset({"error_quantiles"}), Band: frozenset({"usual_std"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
@@ -138,7 +142,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         if metadata.get("sha256") != _digest(text, tensors):
             raise ValueError("its checksum is wrong")
         parts = json.loads(text)
-        if int(version) < 3:
+        if int(version) < 7:
             parts, tensors = renamed(parts, tensors)
         if int(version) < 4:
             add_loadings(parts, "model", tensors)

@@ -89,10 +89,10 @@ class Layout:
         """The linear predictor in the columns' bases."""
         coef, centring = [], []
         for j, (main, factors) in enumerate(zip(self.mains, self.factors, strict=True)):
-            own, rest = self.main(theta, j), self.factor(theta, j)
+            main_theta, factor_theta = self.main(theta, j), self.factor(theta, j)
             with quiet():  # coefficients of tiny values may overflow, which the fit refuses
-                coef.append(np.column_stack([main.to_basis @ own, factors.to_basis @ rest]))
-            centring.append(np.concatenate([[main.centring @ own], factors.centring @ rest]))
+                coef.append(np.column_stack([main.to_basis @ main_theta, factors.to_basis @ factor_theta]))
+            centring.append(np.concatenate([[main.centring @ main_theta], factors.centring @ factor_theta]))
         return Predictor.of(self.orders, float(theta[0]), coef, centring)
 
     def theta(self, linear_predictor: Predictor) -> Floats | None:
@@ -100,17 +100,17 @@ class Layout:
 
         None where loadings of one cannot say the same.
         """
-        plain, theta = linear_predictor.unloaded(), np.zeros(self.size)
-        if plain is None:
+        unloaded, theta = linear_predictor.unloaded(), np.zeros(self.size)
+        if unloaded is None:
             return None
-        theta[0] = plain.intercept
+        theta[0] = unloaded.intercept
         for j, (main, factors) in enumerate(zip(self.mains, self.factors, strict=True)):
-            self.main(theta, j)[:] = _solved(main.to_basis, plain.coef[j][:, [MAIN]])[:, 0]
-            self.factor(theta, j)[:] = _solved(factors.to_basis, factors_of(plain.coef[j]))
+            self.main(theta, j)[:] = _solved(main.to_basis, unloaded.coef[j][:, [MAIN]])[:, 0]
+            self.factor(theta, j)[:] = _solved(factors.to_basis, factors_of(unloaded.coef[j]))
         return theta
 
-    def free(self, left_out: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Whether each coefficient is free: not those of factors in which a column has no function.
+    def estimated(self, left_out: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Whether each coefficient is estimated: those of factors in which a column has no function stay zero.
 
         Parameters
         ----------
@@ -132,21 +132,21 @@ class Layout:
             self.factor(out, j)[:] = factor.adjoint(slopes[rows])
         return out
 
-    def smoothing_parameters(self, by_order: Mapping[int, Floats], free: float = 0.0) -> Floats:
+    def smoothing_parameters(self, by_order: Mapping[int, Floats], ridge: float = 0.0) -> Floats:
         """Penalty of each squared coefficient.
 
         Parameters
         ----------
         by_order : dict of order to array of shape (columns,)
-        free : float
-            Of the coefficients of factors without a penalty, such as their linear parts.
+        ridge : float
+            Of the coefficients of factors in the null space of the penalty, such as lines.
         """
         out = np.zeros(self.size)
         for j, (main, factor) in enumerate(zip(self.mains, self.factors, strict=True)):
             self.main(out, j)[:] = by_order[1][j] * main.penalty
-            for order, part in self.orders.factor_slices.items():
+            for order, columns in self.orders.factor_slices.items():
                 penalty = by_order[order][j] * factor.penalty
-                self.factor(out, j)[:, part] = np.where(penalty > 0.0, penalty, free)[:, np.newaxis]
+                self.factor(out, j)[:, columns] = np.where(penalty > 0.0, penalty, ridge)[:, np.newaxis]
         return out
 
 

@@ -55,7 +55,7 @@ def mixture(
     left, sizes = 1.0 - sum(part.weight for part in parts), [book.size for book in books]
     found = []
     for k, (shift, factor, constant) in enumerate(zip(units.shift, units.factor, constants, strict=True)):
-        own = [(part.weight, part.linear_predictors[k].keeping(part.kept).among(columns, sizes)) for part in parts]
-        whole = Predictor.weighted_sum(own).scaled(float(shift + factor * left * constant), factor)
+        members = [(part.weight, part.linear_predictors[k].keeping(part.kept).among(columns, sizes)) for part in parts]
+        whole = Predictor.weighted_sum(members).scaled(float(shift + factor * left * constant), factor)
         found.append(whole.centred(books))  # main effects have mean zero over rows, not quite over codes
     return tuple(found)

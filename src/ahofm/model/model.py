@@ -21,6 +21,7 @@ from ahofm.kernels import Curves, Tables
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
+from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.shares import variances
 from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
@@ -82,6 +83,8 @@ class Model:
     variance_components : dict of column name to float
         Variance of the levels' effects (a random effect) on the scale of the first linear predictor, for columns of
         levels where it was estimated.
+    error_quantiles : ErrorQuantiles or None
+        How large errors of new rows are, from validation rows; None: there were none, or too few.
     """
 
     encoder: Encoder
@@ -102,6 +105,7 @@ class Model:
     variance_model: VarianceModel | None = None
     edits: tuple[Edit, ...] = ()
     variance_components: Mapping[str, float] = field(default_factory=dict)
+    error_quantiles: ErrorQuantiles | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
@@ -256,12 +260,12 @@ class Model:
             return float(mean.ndim == 1 and np.allclose(mean[rows], target[rows], rtol=1e-9, atol=0.0))
         self.family.check(target)
         constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
-        own = self.family.deviance(target, eta + shifts)
+        deviance = self.family.deviance(target, eta + shifts)
         null = self.family.deviance(target, constant + shifts)
-        if own is None or null is None:
-            own = (target - self.family.mean(eta + shifts)) ** 2
+        if deviance is None or null is None:
+            deviance = (target - self.family.mean(eta + shifts)) ** 2
             null = (target - np.average(target, weights=weights)) ** 2
-        return float(1.0 - weights @ own / (weights @ null))
+        return float(1.0 - weights @ deviance / (weights @ null))
 
     @one_blas_thread()
     def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:
@@ -276,8 +280,8 @@ class Model:
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)
         orders = {order: sum(part.orders[order] for part in parts) for order in self.ranks.all}
         return Negligible(
-            tuple(name for name, own in names if own <= fraction * total),
-            tuple(order for order, own in orders.items() if own <= fraction * total),
+            tuple(name for name, share in names if share <= fraction * total),
+            tuple(order for order, share in orders.items() if share <= fraction * total),
             fraction,
         )
 

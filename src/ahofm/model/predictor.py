@@ -19,6 +19,7 @@ part of another. A model fitted with ``center=True`` has this form; ``pure`` bri
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -100,7 +101,7 @@ class Predictor:
     @cached_property
     def orders(self) -> Orders:
         """Orders of the interactions, and the ranks."""
-        return Orders({order: len(own) for order, own in self.loadings.items()})
+        return Orders({order: len(loadings) for order, loadings in self.loadings.items()})
 
     def __getstate__(self) -> dict[str, object]:
         """The fields; cached properties are left out and computed again."""
@@ -129,7 +130,7 @@ class Predictor:
     def scaled(self, shift: float = 0.0, factor: float = 1.0) -> Predictor:
         """The linear predictor ``shift + factor * eta``; factors keep their functions, loadings change."""
         stretch = np.where(self.orders.of_each == 1, factor, 1.0)
-        loadings = {order: factor * own for order, own in self.loadings.items()}
+        loadings = {order: factor * loading for order, loading in self.loadings.items()}
         with quiet():  # coefficients of columns of tiny values may overflow; fits raise an error then
             scaled = self._changed(lambda functions: functions * stretch)
         return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings)
@@ -151,10 +152,10 @@ class Predictor:
 
         def together(arrays: Sequence[Floats]) -> Floats:
             """Functions of one column in all parts, in the last axis."""
-            split = [part.orders.split(own) for (_, part), own in zip(parts, arrays, strict=True)]
+            split = [part.orders.split(array) for (_, part), array in zip(parts, arrays, strict=True)]
             main = sum(weight * main for (weight, _), (main, _) in zip(parts, split, strict=True))
-            factors = {d: np.concatenate([own[d] for _, own in split if d in own], axis=-1) for d in found}
-            return Orders({d: own.shape[-1] for d, own in factors.items()}).join(np.asarray(main), factors)
+            factors = {d: np.concatenate([array[d] for _, array in split if d in array], axis=-1) for d in found}
+            return Orders({d: array.shape[-1] for d, array in factors.items()}).join(np.asarray(main), factors)
 
         columns = range(len(parts[0][1].coef))
         with quiet():
@@ -180,7 +181,7 @@ class Predictor:
     def keeping(self, which: Mapping[int, NDArray[np.bool_]]) -> Predictor:
         """With a selection of the factors by order; orders without factors are removed."""
         columns = np.concatenate([[True], *(which[order] for order in self.orders)])
-        loadings = {order: own[which[order]] for order, own in self.loadings.items() if which[order].any()}
+        loadings = {order: loading[which[order]] for order, loading in self.loadings.items() if which[order].any()}
         means = None if PRODUCT not in loadings or self.product_means is None else self.product_means[:, which[PRODUCT]]
         return replace(self._changed(lambda functions: functions[..., columns]), loadings=loadings, product_means=means)
 
@@ -190,7 +191,7 @@ class Predictor:
         stays[MAIN] = float(main_effects)
 
         def kept(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            return tuple(own * (0.0 if gone else stays) for own, gone in zip(arrays, columns, strict=True))
+            return tuple(array * (0.0 if gone else stays) for array, gone in zip(arrays, columns, strict=True))
 
         neutral = None if self.neutral is None else kept(self.neutral)
         return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral)
@@ -228,8 +229,8 @@ class Predictor:
 
         def repeated(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
             return tuple(
-                np.concatenate([0.0 * own[..., :1], np.tile(own[..., 1:] / mean, times)], axis=-1)
-                for own, mean in zip(arrays, means, strict=True)
+                np.concatenate([0.0 * array[..., :1], np.tile(array[..., 1:] / mean, times)], axis=-1)
+                for array, mean in zip(arrays, means, strict=True)
             )
 
         neutral = None if products.neutral is None else repeated(products.neutral)
@@ -243,18 +244,17 @@ class Predictor:
 
         Product factors keep their loadings: their functions have constants.
         """
-        kept = {order: own for order, own in self.loadings.items() if order == PRODUCT}
-        sizes = {order: np.abs(own) ** (1.0 / order) for order, own in self.loadings.items()} | {
-            order: np.ones_like(own) for order, own in kept.items()
-        }
-        signs = {order: np.where(own < 0.0, -1.0, 1.0) for order, own in self.loadings.items()} | kept
+        sizes, signs = self.orders.ones(), dict(self.loadings)
+        for order, loading in self.loadings.items():
+            if order != PRODUCT:
+                sizes[order], signs[order] = np.abs(loading) ** (1.0 / order), np.where(loading < 0.0, -1.0, 1.0)
         stretch = self.orders.join(1.0, sizes)
         return replace(self._changed(lambda functions: functions * stretch), loadings=signs)
 
     def unloaded(self) -> Predictor | None:
         """The same with loadings of 1; None where there is none: a negative loading of an even order, or products."""
         flat = self.balanced()
-        if PRODUCT in self.orders or any(order % 2 == 0 and (own < 0.0).any() for order, own in flat.loadings.items()):
+        if PRODUCT in self.orders or any(d % 2 == 0 and (w < 0.0).any() for d, w in flat.loadings.items()):
             return None
         stretch = flat.orders.join(1.0, flat.loadings)
         return replace(flat._changed(lambda functions: functions * stretch), loadings=flat.orders.ones())
@@ -266,16 +266,16 @@ class Predictor:
         these change by the means.
         """
         intercept, centring = self.intercept, []
-        neutral = None if self.neutral is None else [own.copy() for own in self.neutral]
+        neutral = None if self.neutral is None else [values.copy() for values in self.neutral]
         for j, book in enumerate(books):
-            own = self.centring[j].copy()
+            shift = self.centring[j].copy()
             if book.size:
-                mean = float(book.distribution @ (book.basis @ self.coef[j][:, MAIN])) + own[MAIN]
-                own[MAIN] -= mean
+                mean = float(book.distribution @ (book.basis @ self.coef[j][:, MAIN])) + shift[MAIN]
+                shift[MAIN] -= mean
                 intercept += mean
                 if neutral is not None:
                     neutral[j][MAIN] -= mean
-            centring.append(own)
+            centring.append(shift)
         moved = None if neutral is None else tuple(neutral)
         return replace(self, intercept=float(intercept), centring=tuple(centring), neutral=moved)
 
@@ -283,8 +283,8 @@ class Predictor:
         """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
         masses = [book.distribution for book in books]
-        means = np.array([mass @ own for mass, own in zip(masses, values, strict=True)])
-        squares = np.array([mass @ own**2 for mass, own in zip(masses, values, strict=True)])
+        means = np.array([mass @ at_codes for mass, at_codes in zip(masses, values, strict=True)])
+        squares = np.array([mass @ at_codes**2 for mass, at_codes in zip(masses, values, strict=True)])
         if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
             return self
         main_means, factor_means = self.orders.split(means)
@@ -292,24 +292,25 @@ class Predictor:
         unit = np.eye(self.orders.width)
         to_main = np.tile(unit[MAIN], (len(books), 1))
         # order: loadings (F,) and weights of the old functions (p, F, width)
-        made: dict[int, list[tuple[Floats, Floats]]] = {}
-        product_means = self.product_means
-        for order, part in self.orders.slices.items():
-            own, loading = factor_means[order], self.loadings[order]
+        made, product_means = defaultdict[int, list[tuple[Floats, Floats]]](list), self.product_means
+        for order, functions in self.orders.slices.items():
+            order_means, loading = factor_means[order], self.loadings[order]
+            same = np.broadcast_to(unit[functions], (len(books), *unit[functions].shape))
             if product_means is not None and order == PRODUCT:  # constants get the means; terms of one column move
-                before, product_means = product_means, product_means + own
+                before, product_means = product_means, product_means + order_means
                 new, old = of_one_column(product_means, loading), of_one_column(before, loading)
-                to_main[:, part] = new - old
-                intercept += float((product_means.prod(axis=0) - before.prod(axis=0)) @ loading - (old * own).sum())
-                made[order] = [(loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape)))]
+                to_main[:, functions] = new - old
+                change = product_means.prod(axis=0) - before.prod(axis=0)
+                intercept += float(change @ loading - (old * order_means).sum())
+                made[order] = [(loading, same)]
                 continue
-            intercept += float(symmetric(own, order) @ loading)
+            intercept += float(symmetric(order_means, order) @ loading)
             for j in range(len(books)):
-                to_main[j, part] = loading * symmetric(np.delete(own, j, axis=0), order - 1)
-            made.setdefault(order, []).append((loading, np.broadcast_to(unit[part], (len(books), *unit[part].shape))))
+                to_main[j, functions] = loading * symmetric(np.delete(order_means, j, axis=0), order - 1)
+            made[order].append((loading, same))
             for lower in range(2, order):
-                for weights, scales in moved_down(own, order, lower):
-                    made.setdefault(lower, []).append((loading * weights, scales[:, :, np.newaxis] * unit[part]))
+                for weights, scales in moved_down(order_means, order, lower):
+                    made[lower].append((loading * weights, scales[:, :, np.newaxis] * unit[functions]))
         orders = sorted(made)
         coef, centring, neutral = [], [], []
         for j in range(len(books)):
@@ -317,7 +318,7 @@ class Predictor:
             coef.append(self.coef[j] @ to.T)
             centring.append((self.centring[j] - means[j]) @ to.T)
             neutral.append((self.at_neutral(j) - means[j]) @ to.T)
-        loadings = {order: np.concatenate([own for own, _ in made[order]]) for order in orders}
+        loadings = {order: np.concatenate([loading for loading, _ in made[order]]) for order in orders}
         return Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral), product_means)
 
     # Evaluating
@@ -356,9 +357,9 @@ class Predictor:
         moved, part = self._moved(-1.0), self.orders.slices[PRODUCT]
 
         def shifted(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            found = tuple(np.array(own, order="C") for own in arrays)
-            for own, mean in zip(found, means, strict=True):
-                own[part] += mean
+            found = tuple(np.array(array, order="C") for array in arrays)
+            for array, mean in zip(found, means, strict=True):
+                array[part] += mean
             return found
 
         neutral = [moved.at_neutral(j) for j in range(len(self.coef))]
@@ -371,9 +372,9 @@ class Predictor:
         weights = sign * of_one_column(self.product_means, loading)
 
         def added(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            found = tuple(np.array(own, order="C") for own in arrays)
-            for own, weight in zip(found, weights, strict=True):
-                own[..., MAIN] += own[..., part] @ weight
+            found = tuple(np.array(array, order="C") for array in arrays)
+            for array, weight in zip(found, weights, strict=True):
+                array[..., MAIN] += array[..., part] @ weight
             return found
 
         return replace(

@@ -66,13 +66,13 @@ def constrained(model: Model, shapes: Mapping[int, Shape], codes: Codes, weight:
     books = [_shaped_book(book, shapes.get(j)) for j, book in enumerate(before)]
 
     def all_of(linear_predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
-        converted = [_converted(own, before, books) for own in linear_predictors]
+        converted = [_converted(linear_predictor, before, books) for linear_predictor in linear_predictors]
         return _shaped(converted[0], books, shapes, rows), *converted[1:]
 
     encoder = replace(model.encoder, codebooks=tuple(books))
     text = ", ".join(f"{books[j].name} {shape}" for j, shape in sorted(shapes.items()))
     choice = Choice("monotonic_cst", text, "guaranteed for all values of the other columns")
-    lower = tuple(Lower(own.order, all_of(own.linear_predictors)) for own in model.lower)
+    lower = tuple(Lower(order_model.order, all_of(order_model.linear_predictors)) for order_model in model.lower)
     variances = model.variance_model
     if variances is not None:
         variances = replace(variances, effects=_converted(variances.effects, before, books))
@@ -126,10 +126,10 @@ def _curved(predictor: Predictor, j: int, book: Codebook, shape: Shape, rows: Sh
     x = (knots - knots[0]) / (knots[-1] - knots[0])
     hinges = np.maximum(x[:, np.newaxis] - x[1:-1], 0.0)
     root = np.sqrt(np.maximum(book.support.mass / book.support.mass.sum(), 1e-12))[:, np.newaxis]
-    free = np.column_stack([np.ones_like(x), -np.ones_like(x), x, -x])
-    found, _ = nnls(root * np.hstack([free, hinges]), root[:, 0] * values, maxiter=50 * len(x))
-    coef = [own.copy() for own in predictor.coef]
-    coef[j][: book.support.size, MAIN] = sign * (np.hstack([free, hinges]) @ found)
+    lines = np.column_stack([np.ones_like(x), -np.ones_like(x), x, -x])
+    found, _ = nnls(root * np.hstack([lines, hinges]), root[:, 0] * values, maxiter=50 * len(x))
+    coef = [column_coef.copy() for column_coef in predictor.coef]
+    coef[j][: book.support.size, MAIN] = sign * (np.hstack([lines, hinges]) @ found)
     return replace(predictor, coef=tuple(coef))
 
 
@@ -215,8 +215,8 @@ class _Column:
         order = np.argsort(at, kind="stable")
         starts = np.searchsorted(at[order], np.arange(len(found) + 1))
         for code in range(len(found)):
-            own = order[starts[code] : starts[code + 1]]
-            found[code] = design[own].T @ (rows.weight[own, np.newaxis] * design[own])
+            rows_of_code = order[starts[code] : starts[code + 1]]
+            found[code] = design[rows_of_code].T @ (rows.weight[rows_of_code, np.newaxis] * design[rows_of_code])
         return found[self.codes]
 
     def _fractions(
@@ -232,9 +232,9 @@ class _Column:
         count, mass, main = int(blocks[-1]) + 1, self.mass, self.values[:, MAIN]
         member = (blocks[:, np.newaxis] == np.arange(count)).astype(float)
         steps = np.diff(self.values, axis=0)
-        free = np.maximum(steps[:, MAIN], 0.0) + 1e-6 * np.ptp(main) / len(blocks)
+        room = np.maximum(steps[:, MAIN], 0.0) + 1e-6 * np.ptp(main) / len(blocks)
         design = np.zeros((len(mass), steps.shape[1], (1 + len(groups)) * count))
-        design[:, MAIN, :count] = _centred(member * free[:, np.newaxis], mass)
+        design[:, MAIN, :count] = _centred(member * room[:, np.newaxis], mass)
         for g, group in enumerate(groups):
             part = slice((1 + g) * count, (2 + g) * count)
             fall = self.falls.of(np.where(group, steps, 0.0))
@@ -249,7 +249,7 @@ class _Column:
         root = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-8 * np.eye(len(scale)))
         high = np.concatenate([np.full(count, np.inf), scale[count:]])
         found = lsq_linear(root.T, np.linalg.solve(root, right / scale), (0.0, high), method="bvls").x / scale
-        return [np.clip(own, 0.0, 1.0)[blocks] for own in found[count:].reshape(-1, count)]
+        return [np.clip(fraction, 0.0, 1.0)[blocks] for fraction in found[count:].reshape(-1, count)]
 
 
 def _cumulated(steps: Floats) -> Floats:
@@ -293,8 +293,8 @@ def _slopes(predictor: Predictor, books: Sequence[Codebook], j: int, rows: Shape
     ).reshape(len(books) - 1, len(rows.weight), orders.width)
     found = {}
     for order, part in orders.slices.items():
-        own = at[:, :, part]
-        value = own.prod(axis=0) if order == PRODUCT else symmetric(own, order - 1)
+        factor_values = at[:, :, part]
+        value = factor_values.prod(axis=0) if order == PRODUCT else symmetric(factor_values, order - 1)
         found[order] = value * predictor.loadings[order]
     return orders.joined_factors(found, (len(rows.weight),))
 

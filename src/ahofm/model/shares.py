@@ -69,10 +69,10 @@ def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
         loading = np.outer(tables.loading(order), tables.loading(order))
         if order == PRODUCT:
             whole, only = (_without_one(part) for part in (moments, products))
-            own = moments - products
-            together = moments.prod(axis=0) - products.prod(axis=0) - (own * only).sum(axis=0)
+            central = moments - products
+            together = moments.prod(axis=0) - products.prod(axis=0) - (central * only).sum(axis=0)
             orders[order] = float((loading * together).sum())
-            columns += (loading * own * (whole - only)).sum(axis=(1, 2))
+            columns += (loading * central * (whole - only)).sum(axis=(1, 2))
             continue
         mean = symmetric(means, order)
         orders[order] = float((loading * (_joint(means, moments, order) - np.outer(mean, mean))).sum())

@@ -33,9 +33,10 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``kind``, ``low`` and ``high`` (groups,), ``mass`` (B - 1,) or None. With a smooth part ``values`` (B - 1, m),
-        ``group``, ``weight`` and ``rough`` (m,), and a local basis (``places``, ``entries``, ``transform``) or None. Of
-        a random walk ``edges`` (B - 2,) and ``roughness``; of independent levels ``repeated`` and ``free_levels``.
+        ``kind``, ``low`` and ``high`` (groups,), ``mass`` (B - 1,) or None. With smooth coordinates ``values``
+        (B - 1, m), ``group``, ``weight`` and ``penalty`` (m,), and a local basis (``places``, ``entries``,
+        ``transform``) or None. Of a random walk ``edges`` (B - 2,) and ``penalty_eigenvalues``; of independent effects
+        ``repeated`` (B - 1,) and ``free_levels``.
     """
     low, high = prior.bounds
     spec: dict[str, Any] = {"kind": prior_kind(prior), "low": low, "high": high}
@@ -43,12 +44,12 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
     smooth = prior.smooth if isinstance(prior, SplineIIDPrior) else prior
     if isinstance(smooth, SplinePrior):
         spec |= {"values": np.ascontiguousarray(smooth.values), "group": smooth.group.astype(np.float64)}
-        spec |= {"weight": smooth.weight, "rough": smooth.rough}
+        spec |= {"weight": smooth.weight, "penalty": smooth.penalty}
         places, entries, transform = smooth.local or (None, None, None)
         spec["places"] = None if places is None else places.ravel().astype(np.float64)
         spec |= {"entries": entries, "transform": transform}
     if isinstance(prior, RandomWalkPrior):
-        spec |= {"edges": prior.edges, "roughness": prior.roughness}
+        spec |= {"edges": prior.edges, "penalty_eigenvalues": prior.penalty_eigenvalues}
     if isinstance(prior, (IIDPrior, SplineIIDPrior)):
         spec |= {"repeated": prior.repeated.astype(np.float64), "free_levels": free_levels(prior.mass, prior.repeated)}
     return spec
@@ -76,26 +77,26 @@ def posterior_arrays(
     Returns
     -------
     dict
-        ``main_smooth`` (m,), ``main_rough`` (B - 1,), ``smooth`` (m, width), ``rough`` (B - 1, width), ``edf`` (groups,
-        width), and ``solved``, the number of functions that have a posterior.
+        ``main_smooth`` (m,), ``main_per_code`` (B - 1,), ``smooth`` (m, width), ``per_code`` (B - 1, width), ``edf``
+        (groups, width), and ``solved``, the number of functions that have a posterior.
     """
     codes = column.book.n_codes - 1
-    known = 0 if factors is None else factors.mean.shape[1]
+    n_solved = 0 if factors is None else factors.mean.shape[1]
     arrays: dict[str, Any] = {
         "main_smooth": np.zeros(coordinate_count(column.main)),
-        "main_rough": np.zeros(codes),
+        "main_per_code": np.zeros(codes),
         "smooth": np.zeros((coordinate_count(column.factors), width)),
-        "rough": np.zeros((codes, width)),
+        "per_code": np.zeros((codes, width)),
         "edf": np.zeros((column.factors.n_groups, width)),
-        "solved": 0 if main is None else 1 + known,
+        "solved": 0 if main is None else 1 + n_solved,
     }
     if main is not None:
         _fill(arrays["main_smooth"], None if main.smooth is None else main.smooth[:, 0])
-        _fill(arrays["main_rough"], None if main.rough is None else main.rough[:, 0])
+        _fill(arrays["main_per_code"], None if main.per_code is None else main.per_code[:, 0])
     if factors is not None:
-        _fill(arrays["smooth"][:, :known], factors.smooth)
-        _fill(arrays["rough"][:, :known], factors.rough)
-        _fill(arrays["edf"][:, :known], factors.edf)
+        _fill(arrays["smooth"][:, :n_solved], factors.smooth)
+        _fill(arrays["per_code"][:, :n_solved], factors.per_code)
+        _fill(arrays["edf"][:, :n_solved], factors.edf)
     return arrays
 
 
@@ -106,17 +107,17 @@ def function_posteriors(
     mean, variance, main, factors = arrays["mean"], arrays["variance"], None, None
     if solved > 0:
         zero = np.zeros((column.main.n_groups, 1))
-        rough = None if isinstance(column.main, SplinePrior) else arrays["main_rough"][:, np.newaxis]
+        per_code = None if isinstance(column.main, SplinePrior) else arrays["main_per_code"][:, np.newaxis]
         smooth = arrays["main_smooth"][:, np.newaxis] if coordinate_count(column.main) else None
-        main = FunctionPosterior(mean[:-1, :1], variance[:-1, :1], smooth, rough, zero, zero)
+        main = FunctionPosterior(mean[:-1, :1], variance[:-1, :1], smooth, per_code, zero, zero)
     if solved > 1:
         only = slice(0, solved - 1)
-        bound = isinstance(column.factors, SplinePrior) and not column.free
-        rough = None if bound else arrays["rough"][:, only]
+        bound = isinstance(column.factors, SplinePrior) and not column.saturated
+        per_code = None if bound else arrays["per_code"][:, only]
         smooth = arrays["smooth"][:, only] if coordinate_count(column.factors) else None
         edf = arrays["edf"][:, only]
         factors = FunctionPosterior(
-            mean[:-1, 1:solved], variance[:-1, 1:solved], smooth, rough, edf, np.zeros_like(edf)
+            mean[:-1, 1:solved], variance[:-1, 1:solved], smooth, per_code, edf, np.zeros_like(edf)
         )
     return main, factors
 

@@ -23,20 +23,20 @@ from ahofm.tuning.numerics import CENTRING_JITTER
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Coefficients of K functions: of a smooth part (coordinates, K), of a free one (codes, K), or of both."""
+    """Coefficients of K functions: of smooth coordinates (coordinates, K), one per code (codes, K), or both."""
 
     smooth: Floats | None
-    rough: Floats | None
+    per_code: Floats | None
 
     def flat(self) -> Floats:
         """All coefficients as one vector."""
-        return np.concatenate([part.ravel() for part in (self.smooth, self.rough) if part is not None])
+        return np.concatenate([coef.ravel() for coef in (self.smooth, self.per_code) if coef is not None])
 
     def like(self, flat: Floats) -> Coefficients:
         """Coefficients of these shapes from a flat vector."""
         at = 0 if self.smooth is None else self.smooth.size
         smooth = None if self.smooth is None else flat[:at].reshape(self.smooth.shape)
-        return Coefficients(smooth, None if self.rough is None else flat[at:].reshape(self.rough.shape))
+        return Coefficients(smooth, None if self.per_code is None else flat[at:].reshape(self.per_code.shape))
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class FunctionPosterior:
     mean, variance : arrays of shape (codes, K)
         At the codes.
     smooth : array of shape (coordinates, K) or None
-        Coefficients of the smooth part, for kinds that have one.
-    rough : array of shape (codes, K) or None
-        Values of the part that is free at each code, for kinds that have one.
+        Coefficients of smooth coordinates, for priors that have them.
+    per_code : array of shape (codes, K) or None
+        One coefficient per code (random walks, independent effects), for priors that have them.
     edf : array of shape (groups, K)
         Effective degrees of freedom per group of coefficients with a smoothing parameter of its own.
     quadratic_form : array of shape (groups, K)
@@ -60,28 +60,29 @@ class FunctionPosterior:
     mean: Floats
     variance: Floats
     smooth: Floats | None
-    rough: Floats | None
+    per_code: Floats | None
     edf: Floats
     quadratic_form: Floats
 
     def only(self, which: NDArray[np.intp]) -> FunctionPosterior:
         """Posterior of some of the functions."""
-        smooth, rough = (None if part is None else part[:, which] for part in (self.smooth, self.rough))
+        smooth, per_code = (None if coef is None else coef[:, which] for coef in (self.smooth, self.per_code))
         mean, variance, edf, quadratic_form = (
-            part[:, which] for part in (self.mean, self.variance, self.edf, self.quadratic_form)
+            array[:, which] for array in (self.mean, self.variance, self.edf, self.quadratic_form)
         )
-        return FunctionPosterior(mean, variance, smooth, rough, edf, quadratic_form)
+        return FunctionPosterior(mean, variance, smooth, per_code, edf, quadratic_form)
 
     def rescaled(self, scale: Floats) -> FunctionPosterior:
         """Posterior of the functions divided by so much: (K,)."""
-        smooth, rough = (None if part is None else part / scale for part in (self.smooth, self.rough))
-        return replace(self, mean=self.mean / scale, variance=self.variance / scale**2, smooth=smooth, rough=rough)
+        smooth, per_code = (None if coef is None else coef / scale for coef in (self.smooth, self.per_code))
+        mean, variance = self.mean / scale, self.variance / scale**2
+        return replace(self, mean=mean, variance=variance, smooth=smooth, per_code=per_code)
 
 
 def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
     """Posterior of so many functions that are zero, with variance zero."""
-    part, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
-    return FunctionPosterior(values, values, part.smooth, part.rough, none, none)
+    coef, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
+    return FunctionPosterior(values, values, coef.smooth, coef.per_code, none, none)
 
 
 def decoupled(gram: Floats, rhs: Floats, left_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -95,22 +96,22 @@ def vanished(posterior: FunctionPosterior, left_out: NDArray[np.bool_]) -> Funct
     """The posterior with some functions zero, of variance and degrees of freedom zero."""
     kept = ~left_out
     mean, variance = np.where(kept, posterior.mean, 0.0), np.where(kept, posterior.variance, 0.0)
-    smooth, rough = (
-        None if part is None else np.where(kept, part, 0.0) for part in (posterior.smooth, posterior.rough)
+    smooth, per_code = (
+        None if coef is None else np.where(kept, coef, 0.0) for coef in (posterior.smooth, posterior.per_code)
     )
     edf, form = np.where(kept, posterior.edf, 0.0), np.where(kept, posterior.quadratic_form, 0.0)
-    return FunctionPosterior(mean, variance, smooth, rough, edf, form)
+    return FunctionPosterior(mean, variance, smooth, per_code, edf, form)
 
 
 def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
-    """Posterior of the functions of both, which have one prior; bounds may have given one a free part."""
+    """Posterior of the functions of both, which have one prior; bounds may have given one a coefficient per code."""
     smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])
-    free = [np.zeros_like(part.mean) if part.rough is None else part.rough for part in (first, second)]
+    per_code = [np.zeros_like(one.mean) if one.per_code is None else one.per_code for one in (first, second)]
     return FunctionPosterior(
         np.hstack([first.mean, second.mean]),
         np.hstack([first.variance, second.variance]),
         smooth,
-        None if first.rough is None and second.rough is None else np.hstack(free),
+        None if first.per_code is None and second.per_code is None else np.hstack(per_code),
         np.hstack([first.edf, second.edf]),
         np.hstack([first.quadratic_form, second.quadratic_form]),
     )
@@ -127,8 +128,8 @@ def bounded(posterior: FunctionPosterior, mass: Floats, times: Floats) -> Functi
     if (mean == posterior.mean).all():
         return posterior
     mean = mean + mass @ (posterior.mean - mean)  # the function's mean stays what it was
-    rough = mean - posterior.mean if posterior.rough is None else posterior.rough + (mean - posterior.mean)
-    return replace(posterior, mean=mean, rough=rough)
+    per_code = mean - posterior.mean if posterior.per_code is None else posterior.per_code + (mean - posterior.mean)
+    return replace(posterior, mean=mean, per_code=per_code)
 
 
 class Prior(Protocol):
@@ -152,7 +153,7 @@ class Prior(Protocol):
         """The posterior of K functions, with smoothing parameters of shape (groups, K)."""
         ...
 
-    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+    def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
         ...
 

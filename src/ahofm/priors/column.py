@@ -18,7 +18,7 @@ from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning import LARGEST_LAM, REPEATED, START_LEVELS, STIFFEST_COORDINATE
+from ahofm.tuning import FEWEST_EFFECT_ROWS, LARGEST_COORDINATE_PENALTY, LARGEST_LAM, START_LEVELS
 from ahofm.tuning.numerics import LEAST_MASS
 
 FactorPrior: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
@@ -29,8 +29,8 @@ Scale: TypeAlias = Literal["values", "ranks"]
 
 
 @runtime_checkable
-class OwnPrior(Protocol):
-    """A column kind, derived from one with a function for each code (RandomWalk, Categorical), with its own prior."""
+class KindWithPrior(Protocol):
+    """A column kind with its prior, derived from one that has a function for each code (RandomWalk, Categorical)."""
 
     def prior(self, book: Codebook, mass: Floats | None) -> Prior:
         """Prior of a function of the column.
@@ -75,8 +75,8 @@ class ColumnPriors:
     stiffness: Floats
 
     @property
-    def free(self) -> bool:
-        """Whether the codebook has a function for each code, so that any values can be written down."""
+    def saturated(self) -> bool:
+        """Whether the codebook's basis is saturated: it has a function for each code, so that it spans any values."""
         return isinstance(self.book.kind, (SplineIID, RandomWalk, Categorical))
 
     @property
@@ -90,11 +90,13 @@ class ColumnPriors:
 
         A main effect that has not been solved is zero.
         """
-        given = ((main, self.main_smooth), (factors, self.smooth))
-        parts = [self._coefficients(part, smooth) for part, smooth in given if part is not None]
+        functions = ((main, self.main_smooth), (factors, self.smooth))
+        coefficients = [
+            self._coefficients(posterior, smooth) for posterior, smooth in functions if posterior is not None
+        ]
         if main is None:
-            parts.insert(0, (np.zeros((self.book.size, 1)), np.zeros(1)))
-        return np.hstack([coef for coef, _ in parts]), np.concatenate([centring for _, centring in parts])
+            coefficients.insert(0, (np.zeros((self.book.size, 1)), np.zeros(1)))
+        return np.hstack([coef for coef, _ in coefficients]), np.concatenate([centring for _, centring in coefficients])
 
     def function_coefficients(self, posterior: FunctionPosterior, *, main: bool) -> tuple[Floats, Floats]:
         """The same for main effects or factors alone, any number of them: (size, width) and (width,)."""
@@ -106,9 +108,9 @@ class ColumnPriors:
         if posterior.smooth is not None and smooth is not None:
             coef += smooth.to_basis @ posterior.smooth
             centring += smooth.centring @ posterior.smooth
-        if posterior.rough is not None:
+        if posterior.per_code is not None:
             first = self.book.functions.smooth.size if isinstance(self.book.functions, SplineIIDBasis) else 0
-            coef[first:] += posterior.rough
+            coef[first:] += posterior.per_code
         return coef, centring
 
 
@@ -175,36 +177,36 @@ def column_priors(
         return like  # it does not depend on the prior of factors
     fraction = known_codes(book.mass) / book.mass.sum()
     mass = fraction if center else None
-    repeated = (known_codes(book.mass) if counts is None else counts) >= REPEATED
+    repeated = (known_codes(book.mass) if counts is None else counts) >= FEWEST_EFFECT_ROWS
     if isinstance(book.kind, Categorical):
         start = level_functions(fraction, START_LEVELS)
         levels, centred = (
-            _own(book, mass) or IIDPrior(mass, repeated),
-            _own(book, fraction) or IIDPrior(fraction, repeated),
+            _prior_of_kind(book, mass) or IIDPrior(mass, repeated),
+            _prior_of_kind(book, fraction) or IIDPrior(fraction, repeated),
         )
         return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
     basis = _smooth_basis(book)
     ranked = scale == "ranks" and factor_prior is not None and isinstance(book.kind, SplineIID)
-    own = None if like is None else like.main_smooth
-    if own is None and basis is not None:
-        own = rank_coordinates(book, center=True) if ranked else smooth_coordinates(book, basis, center=True)
+    main_smooth = None if like is None else like.main_smooth
+    if main_smooth is None and basis is not None:
+        main_smooth = rank_coordinates(book, center=True) if ranked else smooth_coordinates(book, basis, center=True)
     if isinstance(book.kind, RandomWalk):
-        begin = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
+        start_coordinates = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
         return ColumnPriors(
             book,
-            _own(book, fraction) or _random_walk(book, fraction),
-            _own(book, mass) or _random_walk(book, mass),
+            _prior_of_kind(book, fraction) or _random_walk(book, fraction),
+            _prior_of_kind(book, mass) or _random_walk(book, mass),
             None,
             None,
-            begin.values,
-            begin.stiffness,
+            start_coordinates.values,
+            start_coordinates.stiffness,
         )
-    if own is None or basis is None:
+    if main_smooth is None or basis is None:
         raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
     if like is not None and like.smooth is not None:
         smooth = like.smooth
     else:
-        smooth = own
+        smooth = main_smooth
         if not center:
             smooth = rank_coordinates(book, center=False) if ranked else smooth_coordinates(book, basis, center=False)
     priors: dict[str, Prior] = {"spline": smooth.prior}
@@ -212,12 +214,14 @@ def column_priors(
         priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
     wanted = factor_prior if factor_prior in priors else "spline_iid" if isinstance(book.kind, SplineIID) else "spline"
     if not isinstance(book.kind, SplineIID):
-        main: Prior = own.prior
+        main: Prior = main_smooth.prior
     else:
         main = (
-            _random_walk(book, fraction) if factor_prior is not None else SplineIIDPrior(own.prior, fraction, repeated)
+            _random_walk(book, fraction)
+            if factor_prior is not None
+            else SplineIIDPrior(main_smooth.prior, fraction, repeated)
         )
-    return ColumnPriors(book, main, priors[wanted], own, smooth, own.values, own.stiffness)
+    return ColumnPriors(book, main, priors[wanted], main_smooth, smooth, main_smooth.values, main_smooth.stiffness)
 
 
 def level_functions(fraction: Floats, most: int) -> Floats:
@@ -234,9 +238,9 @@ def _smooth_basis(book: Codebook) -> Basis | None:
     return None if isinstance(book.kind, (RandomWalk, Categorical)) else book.functions
 
 
-def _own(book: Codebook, mass: Floats | None) -> Prior | None:
+def _prior_of_kind(book: Codebook, mass: Floats | None) -> Prior | None:
     """The prior of a column kind that defines its own."""
-    return book.kind.prior(book, mass) if isinstance(book.kind, OwnPrior) else None
+    return book.kind.prior(book, mass) if isinstance(book.kind, KindWithPrior) else None
 
 
 def _random_walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:
@@ -253,15 +257,15 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     Groups with smoothing parameters of their own: what is penalised, what is not (the line), the constant, missing
     values.
     """
-    inner = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
-    n_codes, size, q = book.n_codes - 1, functions.size, inner.size
-    values = np.zeros((n_codes, q))
-    values[: book.support.size] = known_codes(np.asarray(inner.values)) + inner.centring
-    to_basis, centring = np.zeros((book.size, q)), inner.centring.copy()
-    to_basis[:size] = inner.to_basis
+    reinsch = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
+    n_codes, size, m = book.n_codes - 1, functions.size, reinsch.size
+    values = np.zeros((n_codes, m))
+    values[: book.support.size] = known_codes(np.asarray(reinsch.values)) + reinsch.centring
+    to_basis, centring = np.zeros((book.size, m)), reinsch.centring.copy()
+    to_basis[:size] = reinsch.to_basis
     if book.learns_missing:
-        to_basis[-1] = -inner.centring  # the level is added at missing values too, where these functions are zero
-    stiffness = inner.penalty / (1.0 + inner.penalty / STIFFEST_COORDINATE)
+        to_basis[-1] = -reinsch.centring  # the level is added at missing values too, where these functions are zero
+    stiffness = reinsch.penalty / (1.0 + reinsch.penalty / LARGEST_COORDINATE_PENALTY)
     wiggly = stiffness > 0.0
     weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
     names = np.where(wiggly, 0, 1)
@@ -316,8 +320,10 @@ def all_column_priors(
 ) -> tuple[ColumnPriors, ...]:
     """The priors of columns that vary; ``like`` are those of another prior of factors on the same scale."""
     none = [None] * len(books)
-    given = zip(books, automatic, counts or none, like or none, strict=True)
+    columns = zip(books, automatic, counts or none, like or none, strict=True)
     return tuple(
-        column_priors(book, factor_prior if auto else None, center=center, counts=own, like=other, scale=scale)
-        for book, auto, own, other in given
+        column_priors(
+            book, factor_prior if auto else None, center=center, counts=column_counts, like=column_like, scale=scale
+        )
+        for book, auto, column_counts, column_like in columns
     )

@@ -44,10 +44,12 @@ def degrees_of_freedom(lam: float, s: Floats, total: float, kind: DfKind = "resi
 
 def smoothing_parameter_of(df: float, s: Floats, total: float, kind: DfKind = "residual") -> float:
     """The smoothing parameter that gives ``df``; raises ValueError when none does."""
-    most, least = len(s), int(np.count_nonzero(s == 0.0))
-    if not least < df <= most:
-        raise ValueError(f"df={df:g} cannot be reached: its {most} function(s) allow {_range(least, most)}")
-    if df == most:
+    n_functions, n_unpenalised = len(s), int(np.count_nonzero(s == 0.0))
+    if not n_unpenalised < df <= n_functions:
+        raise ValueError(
+            f"df={df:g} cannot be reached: its {n_functions} function(s) allow {_range(n_unpenalised, n_functions)}"
+        )
+    if df == n_functions:
         return 0.0
     penalised = s[s > 0.0]
 
@@ -111,8 +113,8 @@ def _spectrum(book: Codebook, *, center: bool) -> Floats:
 
 def _default(order: int, s: Floats) -> float:
     """Default degrees of freedom, at most what the column's functions allow."""
-    free = int(np.count_nonzero(s == 0.0))
-    return float(min(MAIN_DF if order == 1 else FACTOR_DF, free + MOST_OF_FUNCTIONS * (len(s) - free)))
+    unpenalised = int(np.count_nonzero(s == 0.0))
+    return float(min(MAIN_DF if order == 1 else FACTOR_DF, unpenalised + MOST_OF_FUNCTIONS * (len(s) - unpenalised)))
 
 
 def _requested(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:

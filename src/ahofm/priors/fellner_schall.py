@@ -52,8 +52,11 @@ def learned(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequ
     out = np.empty_like(lam)
     start = 0
     for rank in ranks:
-        part = slice(start, start + rank)
-        edf, quadratic_form = posterior.edf[:, part].sum(axis=1), posterior.quadratic_form[:, part].sum(axis=1)
-        out[:, part] = updated(lam[:, start], edf, quadratic_form, prior.bounds)[:, np.newaxis]
+        functions = slice(start, start + rank)
+        edf, quadratic_form = (
+            posterior.edf[:, functions].sum(axis=1),
+            posterior.quadratic_form[:, functions].sum(axis=1),
+        )
+        out[:, functions] = updated(lam[:, start], edf, quadratic_form, prior.bounds)[:, np.newaxis]
         start += rank
     return out

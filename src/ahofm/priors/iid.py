@@ -55,7 +55,7 @@ class IIDPrior:
         ridge = lam[0]
         prior = np.diag(ridge)
         if tensor_penalty is not None:
-            prior[: tensor_penalty.rank, : tensor_penalty.rank] += tensor_penalty.rough
+            prior[: tensor_penalty.rank, : tensor_penalty.rank] += tensor_penalty.penalised
         covariance = inverses(gram + prior)
         mean = np.einsum("bfg,bg->bf", covariance, rhs)
         variance = np.einsum("bff->bf", covariance).copy()
@@ -68,10 +68,10 @@ class IIDPrior:
         quadratic_form = (mean[self.repeated] ** 2).sum(axis=0)
         return FunctionPosterior(mean, variance, None, mean, edf[np.newaxis], quadratic_form[np.newaxis])
 
-    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+    def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
-        assert part.rough is not None
-        return Coefficients(None, lam[0] * part.rough)
+        assert coef.per_code is not None
+        return Coefficients(None, lam[0] * coef.per_code)
 
     def nothing(self, width: int) -> Coefficients:
         """Effects of zero."""
@@ -131,29 +131,29 @@ class SplineIIDPrior:
         reduced = 0.5 * (reduced + reduced.transpose(0, 2, 1))
         posterior, coef = self.smooth.solve_many(reduced, kept @ right, lam[:-1])
         smooth = np.tensordot(self.smooth.values, coef, axes=1)
-        rough = local @ (right - gram @ smooth)
-        own = np.einsum("bff->bf", local)
+        effects = local @ (right - gram @ smooth)
+        local_variance = np.einsum("bff->bf", local)
         response = np.eye(len(ridge)) - kept.transpose(0, 2, 1)  # of the effects to the spline: (S + t)^-1 S
-        rough_variance = own + np.einsum("bfg,bg->bf", response**2, posterior.variance)
-        variance = own + np.einsum("bfg,bg->bf", (local * ridge) ** 2, posterior.variance)
+        effect_variance = local_variance + np.einsum("bfg,bg->bf", response**2, posterior.variance)
+        variance = local_variance + np.einsum("bfg,bg->bf", (local * ridge) ** 2, posterior.variance)
         if self.mass is not None:
-            total = smooth + rough
+            total = smooth + effects
             U = total[:, :, 1:]
             centring = Centring.of(self.mass, U)
             shift = np.concatenate([[1.0], -centring.shift(total[:, :, 0])])
-            coef, smooth, rough = coef @ shift, smooth @ shift, rough @ shift
+            coef, smooth, effects = coef @ shift, smooth @ shift, effects @ shift
             variance = np.maximum(variance - centring.reduction(U), 0.0)
         else:
-            coef, smooth, rough = coef[:, :, 0], smooth[:, :, 0], rough[:, :, 0]
-        effects_edf = free_levels(self.mass, self.repeated) - ridge * rough_variance[self.repeated].sum(axis=0)
+            coef, smooth, effects = coef[:, :, 0], smooth[:, :, 0], effects[:, :, 0]
+        effects_edf = free_levels(self.mass, self.repeated) - ridge * effect_variance[self.repeated].sum(axis=0)
         edf = np.vstack([posterior.edf, effects_edf])
-        quadratic_form = np.vstack([self.smooth.quadratic_forms(coef), (rough[self.repeated] ** 2).sum(axis=0)])
-        return FunctionPosterior(smooth + rough, variance, coef, rough, edf, quadratic_form)
+        quadratic_form = np.vstack([self.smooth.quadratic_forms(coef), (effects[self.repeated] ** 2).sum(axis=0)])
+        return FunctionPosterior(smooth + effects, variance, coef, effects, edf, quadratic_form)
 
-    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+    def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
-        assert part.rough is not None
-        return Coefficients(self.smooth.penalty_gradient(part, lam[:-1]).smooth, lam[-1] * part.rough)
+        assert coef.per_code is not None
+        return Coefficients(self.smooth.penalty_gradient(coef, lam[:-1]).smooth, lam[-1] * coef.per_code)
 
     def nothing(self, width: int) -> Coefficients:
         """Coordinates and effects of zero."""

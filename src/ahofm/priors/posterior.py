@@ -112,19 +112,19 @@ class ColumnPosterior:
 
     def rescaled(self, scale: Floats) -> ColumnPosterior:
         """With functions of product factors divided by so much: (rank,)."""
-        each = np.ones(self.mean.shape[1])
-        each[len(each) - len(scale) :] = scale
+        scales = np.ones(self.mean.shape[1])
+        scales[len(scales) - len(scale) :] = scale
         factors = (
-            None if self.factors is None else self.factors.rescaled(factors_of(each)[: self.factors.mean.shape[1]])
+            None if self.factors is None else self.factors.rescaled(factors_of(scales)[: self.factors.mean.shape[1]])
         )
-        mean, variance = self.mean / each, self.variance / each**2
+        mean, variance = self.mean / scales, self.variance / scales**2
         return replace(self, mean=mean, variance=variance, factors=factors, constants=self.constants / scale)
 
     def only(self, which: NDArray[np.intp]) -> ColumnPosterior:
         """With a selection of the factors."""
         assert self.factors is not None
         columns = np.append(MAIN, factors_of(np.arange(self.mean.shape[1]))[which])
-        mean, variance = (np.ascontiguousarray(part[:, columns]) for part in (self.mean, self.variance))
+        mean, variance = (np.ascontiguousarray(moment[:, columns]) for moment in (self.mean, self.variance))
         factors, lam = self.factors.only(which), self.lam[:, which]
         left_out = None if self.left_out is None else self.left_out[which]
         return replace(self, mean=mean, variance=variance, factors=factors, lam=lam, left_out=left_out)
@@ -164,17 +164,17 @@ class ColumnPosterior:
         main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
         if main is None:
             main = absent(self.column.main, codes, 1)
-        known = 1 if factors is None else 1 + factors.mean.shape[1]
-        if known == width:
+        n_solved = 1 if factors is None else 1 + factors.mean.shape[1]
+        if n_solved == width:
             return replace(self, main=main)
-        new = absent(self.column.factors, codes, width - known)
+        unsolved = absent(self.column.factors, codes, width - n_solved)
         mean, variance = self.mean.copy(), self.variance.copy()
-        ends = np.arange(width) >= known
+        dropped = np.arange(width) >= n_solved
         if self.left_out is not None:
-            ends[1:] &= ~self.left_out  # functions that stay what they are
-        mean[:, ends] = variance[:, ends] = 0.0
-        factors = new if factors is None else side_by_side(factors, new)
-        constants = np.where(ends[width - len(self.constants) :], 0.0, self.constants)
+            dropped[1:] &= ~self.left_out  # functions that stay what they are
+        mean[:, dropped] = variance[:, dropped] = 0.0
+        factors = unsolved if factors is None else side_by_side(factors, unsolved)
+        constants = np.where(dropped[width - len(self.constants) :], 0.0, self.constants)
         return replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
 
     def prior_arrays(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class ColumnPosterior:
             "n_codes": column.book.n_codes,
             "mass": column.mass,
             "farthest": self.farthest,
-            "bounded": column.free,
+            "bounded": column.saturated,
             "left_out": None if self.left_out is None else self.left_out.astype(np.float64),
             "main": prior_arrays(column.main),
             "factors": prior_arrays(column.factors),
@@ -245,24 +245,26 @@ class ColumnPosterior:
         self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
     ) -> ColumnPosterior:
         mean, variance = self.mean.copy(), self.variance.copy()
-        known, known_variance = known_codes(mean), known_codes(variance)
-        others = np.einsum("bf,bf->b", gram[:, MAIN, FACTORS], known[:, FACTORS])
-        own = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - others)[:, np.newaxis]
-        main = self.column.main.solve(*own, self.main_lam)
-        known[:, MAIN], known_variance[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
+        values, variances = known_codes(mean), known_codes(variance)
+        by_factors = np.einsum("bf,bf->b", gram[:, MAIN, FACTORS], values[:, FACTORS])
+        main_sums = gram[:, MAIN, MAIN, np.newaxis, np.newaxis], (rhs[:, MAIN] - by_factors)[:, np.newaxis]
+        main = self.column.main.solve(*main_sums, self.main_lam)
+        values[:, MAIN], variances[:, MAIN] = main.mean[:, 0], main.variance[:, 0]
         factors, constants = None, self.constants
         if mean.shape[1] > 1:
-            rest = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
-            own_gram = gram[:, FACTORS, FACTORS]
-            uncertain = np.zeros(len(constants))
+            factor_rhs = rhs[:, FACTORS] - gram[:, FACTORS, MAIN] * main.mean
+            factor_gram = gram[:, FACTORS, FACTORS]
+            constant_variance = np.zeros(len(constants))
             if len(constants):
-                constants, uncertain = self._constants(own_gram, rest, _without(known[:, FACTORS], constants))
-                rest -= own_gram[:, :, rest.shape[1] - len(constants) :] @ constants
-            factors = self._factors(own_gram, rest, tensor_penalty)
-            if self.column.free:
+                constants, constant_variance = self._constants(
+                    factor_gram, factor_rhs, _without(values[:, FACTORS], constants)
+                )
+                factor_rhs -= factor_gram[:, :, factor_rhs.shape[1] - len(constants) :] @ constants
+            factors = self._factors(factor_gram, factor_rhs, tensor_penalty)
+            if self.column.saturated:
                 factors = bounded(factors, self.column.mass, self.farthest)
-            known[:, FACTORS] = _without(factors.mean, -constants)
-            known_variance[:, FACTORS] = _without(factors.variance, -uncertain)
+            values[:, FACTORS] = _without(factors.mean, -constants)
+            variances[:, FACTORS] = _without(factors.variance, -constant_variance)
             mean[-1, mean.shape[1] - len(constants) :] = constants
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
         if learn:
@@ -299,16 +301,16 @@ class ColumnPosterior:
         """Means and variances (rank,) of the constants of product factors given the functions (codes, factors)."""
         rank = len(self.constants)
         products = slice(gram.shape[1] - rank, None)
-        left = rhs[:, products] - np.einsum("bfg,bg->bf", gram[:, products], functions)
+        residual = rhs[:, products] - np.einsum("bfg,bg->bf", gram[:, products], functions)
         precision = gram[:, products, products].sum(axis=0) + CONSTANT_PRECISION * np.eye(rank)
         if self.left_out is None:
             covariance = np.linalg.inv(precision)
-            return covariance @ left.sum(axis=0), np.diag(covariance).copy()
-        free = ~self.left_out[products]
+            return covariance @ residual.sum(axis=0), np.diag(covariance).copy()
+        estimated = ~self.left_out[products]
         found, variance = self.constants.copy(), np.zeros(rank)
-        covariance = np.linalg.inv(precision[np.ix_(free, free)])
-        found[free] = covariance @ (left.sum(axis=0) - precision[:, ~free] @ found[~free])[free]
-        variance[free] = np.diag(covariance)
+        covariance = np.linalg.inv(precision[np.ix_(estimated, estimated)])
+        found[estimated] = covariance @ (residual.sum(axis=0) - precision[:, ~estimated] @ found[~estimated])[estimated]
+        variance[estimated] = np.diag(covariance)
         return found, variance
 
 

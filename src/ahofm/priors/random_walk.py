@@ -42,7 +42,7 @@ class RandomWalkPrior:
         return len(self.edges) + 1
 
     @cached_property
-    def roughness(self) -> Floats:
+    def penalty_eigenvalues(self) -> Floats:
         """Eigenvalues of the matrix of squared differences."""
         if np.isin(self.edges, (0.0, 1.0)).all():  # paths of L codes have 4 sin^2(pi k / 2 L), k < L
             ends = np.flatnonzero(np.append(self.edges, 0.0) == 0.0) + 1
@@ -71,18 +71,19 @@ class RandomWalkPrior:
             mean = mean - U @ centring.shift(mean)
             variance = np.maximum(variance - centring.reduction(U), 0.0)
             differences = differences - self.edges @ centring.reduction(np.diff(U, axis=0))
-        prior = lam_difference * self.roughness[:, np.newaxis] + lam_value
+        prior = lam_difference * self.penalty_eigenvalues[:, np.newaxis] + lam_value
         edf = [
-            lam_difference * ((self.roughness[:, np.newaxis] / prior).sum(axis=0) - np.maximum(differences, 0.0)),
+            lam_difference
+            * ((self.penalty_eigenvalues[:, np.newaxis] / prior).sum(axis=0) - np.maximum(differences, 0.0)),
             lam_value * ((1.0 / prior).sum(axis=0) - variance.sum(axis=0)),
         ]
         quadratic_form = [self.edges @ np.diff(mean, axis=0) ** 2, (mean**2).sum(axis=0)]
         return FunctionPosterior(mean, variance, None, mean, np.array(edf), np.array(quadratic_form))
 
-    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+    def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
-        assert part.rough is not None
-        values = part.rough
+        assert coef.per_code is not None
+        values = coef.per_code
         slope = np.zeros_like(values)
         steps = self.edges[:, np.newaxis] * np.diff(values, axis=0)
         slope[1:] += steps

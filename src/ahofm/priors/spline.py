@@ -63,13 +63,13 @@ class SplinePrior:
         return None
 
     @property
-    def rough(self) -> Floats:
-        """Weight of each coordinate that is wiggly, 0 for the others."""
+    def penalty(self) -> Floats:
+        """Diagonal of the penalty (m,): the weights of wiggly coordinates, 0 in the null space."""
         return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.weight, 0.0)
 
     def margin(self, values: Floats, mass: Floats) -> TensorMargin:
         """Functions with those values at the codes, as a margin of tensor products."""
-        return TensorMargin(self.values.T @ (mass[:, np.newaxis] * values), self.rough)
+        return TensorMargin(self.values.T @ (mass[:, np.newaxis] * values), self.penalty)
 
     @property
     def n_groups(self) -> int:
@@ -93,10 +93,10 @@ class SplinePrior:
         """The posterior of K functions."""
         return self.solve_many(gram, rhs[:, :, np.newaxis], lam, tensor_penalty)[0]
 
-    def penalty_gradient(self, part: Coefficients, lam: Floats) -> Coefficients:
+    def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
-        assert part.smooth is not None
-        return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * part.smooth, None)
+        assert coef.smooth is not None
+        return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * coef.smooth, None)
 
     def nothing(self, width: int) -> Coefficients:
         """Coordinates of zero."""
@@ -133,9 +133,11 @@ class SplinePrior:
         diagonal = np.einsum("ii->i", matrix)
         diagonal += penalty.ravel() + SPLINE_JITTER * diagonal.mean()
         if tensor_penalty is not None:
-            rough, rank = self.rough[:, np.newaxis, np.newaxis], tensor_penalty.rank
-            own = np.einsum("afag->afg", matrix.reshape(m, width, m, width))
-            own[:, :rank, :rank] += np.where(rough > 0.0, rough * tensor_penalty.rough, tensor_penalty.plain)
+            penalty, rank = self.penalty[:, np.newaxis, np.newaxis], tensor_penalty.rank
+            diagonal_blocks = np.einsum("afag->afg", matrix.reshape(m, width, m, width))
+            diagonal_blocks[:, :rank, :rank] += np.where(
+                penalty > 0.0, penalty * tensor_penalty.penalised, tensor_penalty.null
+            )
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError("the smooth block is not positive definite")
@@ -174,9 +176,9 @@ class SplinePrior:
         """Of each function at each code, from the lower triangle of the coefficients' covariance."""
         m = self.values.shape[1]
         a, b, products = self._pairs
-        own = np.einsum("afbf->abf", covariance.reshape(m, width, m, width))[a, b]
-        own[a != b] *= 2.0
-        return np.asarray(np.maximum(products.T @ own, 0.0))
+        covariances = np.einsum("afbf->abf", covariance.reshape(m, width, m, width))[a, b]
+        covariances[a != b] *= 2.0
+        return np.asarray(np.maximum(products.T @ covariances, 0.0))
 
 
 @lru_cache(maxsize=64)

@@ -1,14 +1,16 @@
 """Tensor-product smoothing of pairs: each pair of columns has smoothing parameters of its own, instead of each factor.
 
 The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that are
-orthonormal under the rows. Its prior is that of a tensor product of smooth functions,
+orthonormal under the rows. Its prior is that of a tensor product smooth: a marginal penalty along each column, and a
+ridge on the null space of both,
 
-    sum_ab (along_jk w_a + along_kj w_b + plain_jk [a and b are free]) C_ab^2
+    sum_ab (margin_jk w_a + margin_kj w_b + null_jk [w_a = w_b = 0]) C_ab^2
 
-with w the roughness of a coordinate, 0 for the free ones. Given the partners it is quadratic in B_j, so that a column
-is still solved exactly, with matrices between its factors where single smoothing parameters would be:
+with w the diagonal of a column's marginal penalty, 0 in its null space. Given the partners it is quadratic in B_j, so
+that a column is still solved exactly, with matrices between its factors where single smoothing parameters would be
+(N selects the null space):
 
-    w (x) sum_k along_jk B_k'B_k  +  free (x) sum_k plain_jk B_k' free B_k  +  1 (x) sum_k along_kj B_k' w B_k
+    w (x) sum_k margin_jk B_k'B_k  +  N (x) sum_k null_jk B_k' N B_k  +  1 (x) sum_k margin_kj B_k' w B_k
 
 With enough factors this is the exact fit of all surfaces. Smoothing parameters follow from the generalised
 Fellner–Schall rule, with the variances that coefficients would have if the columns were independent: no rows, and no
@@ -31,12 +33,12 @@ from ahofm.tuning import (
     LARGEST_SURFACE_LAM,
     LEAST_EDF_OF_SURFACE,
     LEAST_QUADRATIC_FORM_OF_SURFACE,
+    MOST_SURFACE_PRECISION,
     SMALLEST_LAM,
     SURFACE_DF_PER_COEFFICIENT,
     SURFACE_DF_PER_ROW,
     SURFACE_FIRST_STEP_UP,
     SURFACE_FIRST_STEPS,
-    SURFACE_GONE,
     SURFACE_MOST_DF,
 )
 from ahofm.tuning.numerics import SURFACE_DF_BISECTIONS
@@ -49,48 +51,52 @@ class TensorMargin:
     Attributes
     ----------
     coef : array of shape (coordinates, factors)
-        In coordinates that are orthonormal under the rows.
-    rough : array of shape (coordinates,)
-        Roughness of each, 0 if it is free.
+        B, in coordinates that are orthonormal under the rows.
+    penalty : array of shape (coordinates,)
+        w, the diagonal of the marginal penalty; 0 in its null space.
     """
 
     coef: Floats
-    rough: Floats
+    penalty: Floats
 
     @cached_property
-    def square(self) -> Floats:
+    def gram(self) -> Floats:
         """``B'B``."""
         return np.asarray(self.coef.T @ self.coef)
 
     @cached_property
-    def stiff(self) -> Floats:
+    def penalised_gram(self) -> Floats:
         """``B' w B``."""
-        return np.asarray(self.coef.T @ (self.rough[:, np.newaxis] * self.coef))
+        return np.asarray(self.coef.T @ (self.penalty[:, np.newaxis] * self.coef))
 
     @cached_property
-    def plain(self) -> Floats:
-        """``B'B`` of the free coordinates."""
-        free = self.coef[self.rough == 0.0]
-        return np.asarray(free.T @ free)
+    def null_gram(self) -> Floats:
+        """``B' N B``: that of the null space of the penalty."""
+        null = self.coef[self.penalty == 0.0]
+        return np.asarray(null.T @ null)
 
 
 @dataclass(frozen=True)
 class TensorPenalty:
-    """Penalty matrices between the first factors of a column: for rough coordinates, for free ones, and for all."""
+    """Penalty matrices (rank, rank) between the first factors of a column, given its partners.
 
-    rough: Floats
-    plain: Floats
+    ``penalised`` is multiplied by the marginal penalty of a coordinate, ``null`` is that of coordinates in its null
+    space, ``all`` that of all coordinates.
+    """
+
+    penalised: Floats
+    null: Floats
     all: Floats
 
     @property
     def rank(self) -> int:
         """Factors that are coupled."""
-        return len(self.rough)
+        return len(self.penalised)
 
     def decoupled(self, left_out: NDArray[np.bool_]) -> TensorPenalty:
         """Without penalties between some factors and the others."""
         both = ~(left_out[:, np.newaxis] | left_out) | np.eye(len(left_out), dtype=bool)
-        return TensorPenalty(self.rough * both, self.plain * both, self.all * both)
+        return TensorPenalty(self.penalised * both, self.null * both, self.all * both)
 
 
 @dataclass(frozen=True)
@@ -99,27 +105,27 @@ class TensorSmoothing:
 
     Attributes
     ----------
-    along : array of shape (p, p)
-        ``along[j, k]``: of what is rough along column j, in its surface with column k.
-    plain : array of shape (p, p)
-        Of coefficients that are free in both columns; symmetric.
+    margin_lam : array of shape (p, p)
+        ``margin_lam[j, k]``: of the marginal penalty of column j, in its surface with column k.
+    null_lam : array of shape (p, p)
+        Of coefficients in the null spaces of both penalties; symmetric.
     edf : float
-        Degrees of freedom of all surfaces; 0 until smoothing parameters have been learned.
+        Effective degrees of freedom of all surfaces; 0 until smoothing parameters have been learned.
     age : int
         Number of updates of the smoothing parameters.
     """
 
-    along: Floats
-    plain: Floats
+    margin_lam: Floats
+    null_lam: Floats
     edf: float = 0.0
     age: int = 0
 
     @classmethod
     def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
-        """One smoothing parameter for all pairs, in units of each column's least roughness, by degrees of freedom."""
+        """One smoothing parameter for all pairs, in units of each column's least penalty, by degrees of freedom."""
         low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
         units = np.repeat(_lam_units(margins)[:, np.newaxis], len(margins), axis=1)
-        coefficients = sum(len(pairs.own.rough) * len(pairs.others.rough) for pairs in _pairs(margins))
+        coefficients = sum(len(pairs.margin.penalty) * len(pairs.others.penalty) for pairs in _pairs(margins))
         wanted = min(SURFACE_DF_PER_ROW * n_rows, SURFACE_DF_PER_COEFFICIENT * coefficients)
         unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
         precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
@@ -132,41 +138,42 @@ class TensorSmoothing:
     def _precision(self, pairs: _Pairs) -> Floats:
         """Prior precision of every coefficient of some surfaces."""
         j, k = pairs.j, pairs.partners
-        return pairs.precision(np.array([self.along[j, k], self.along[k, j], self.plain[j, k]]))
+        return pairs.precision(np.array([self.margin_lam[j, k], self.margin_lam[k, j], self.null_lam[j, k]]))
 
     def tensor_penalty(self, margins: Sequence[TensorMargin], j: int) -> TensorPenalty:
         """Tensor-product penalty of column j's factors, given its partners."""
         others = [k for k in range(len(margins)) if k != j]
-        rough = sum(self.along[j, k] * margins[k].square for k in others)
-        plain = sum(self.plain[j, k] * margins[k].plain for k in others)
-        total = sum(self.along[k, j] * margins[k].stiff for k in others)
-        return TensorPenalty(np.asarray(rough), np.asarray(plain), np.asarray(total))
+        penalised = sum(self.margin_lam[j, k] * margins[k].gram for k in others)
+        null = sum(self.null_lam[j, k] * margins[k].null_gram for k in others)
+        total = sum(self.margin_lam[k, j] * margins[k].penalised_gram for k in others)
+        return TensorPenalty(np.asarray(penalised), np.asarray(null), np.asarray(total))
 
     def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
         """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
-        along, plain, edf = self.along.copy(), self.plain.copy(), 0.0
+        margin_lam, null_lam, total_edf = self.margin_lam.copy(), self.null_lam.copy(), 0.0
         lam_units, up = _lam_units(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
         least = LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE
         for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
             squares = pairs.squares()
-            now = np.array([along[j, k], along[k, j], plain[j, k]])
+            lam = np.array([margin_lam[j, k], margin_lam[k, j], null_lam[j, k]])
             quadratic_form = np.array([pairs.sums(form * squares) for form in pairs.forms])
-            precision = pairs.precision(now)
-            left = information / (precision * (information + precision))
-            free = now * np.array([pairs.sums(form * left) for form in pairs.forms])
-            most = information * SURFACE_GONE * np.array([np.full(len(k), lam_units[j]), lam_units[k], np.ones(len(k))])
+            precision = pairs.precision(lam)
+            reduction = information / (precision * (information + precision))  # prior minus posterior variance
+            edf = lam * np.array([pairs.sums(form * reduction) for form in pairs.forms])
+            units = np.array([np.full(len(k), lam_units[j]), lam_units[k], np.ones(len(k))])
+            most = information * MOST_SURFACE_PRECISION * units
             bounds = SMALLEST_LAM, np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM)
-            now = updated(now, free, quadratic_form, bounds, up=up, least=least)
-            along[j, k], along[k, j] = now[0], now[1]
-            plain[j, k] = plain[k, j] = now[2]
-            edf += float((information / (information + pairs.precision(now))).sum())
-        return replace(self, along=along, plain=plain, edf=edf, age=self.age + 1)
+            lam = updated(lam, edf, quadratic_form, bounds, up=up, least=least)
+            margin_lam[j, k], margin_lam[k, j] = lam[0], lam[1]
+            null_lam[j, k] = null_lam[k, j] = lam[2]
+            total_edf += float((information / (information + pairs.precision(lam))).sum())
+        return replace(self, margin_lam=margin_lam, null_lam=null_lam, edf=total_edf, age=self.age + 1)
 
     def of(self, j: int) -> tuple[float, float]:
-        """Geometric means of a column's smoothing parameters over its partners: along it, and along neither."""
-        rough, plain = (np.exp(np.log(np.delete(part[j], j)).mean()) for part in (self.along, self.plain))
-        return float(rough), float(plain)
+        """Geometric means over a column's partners: of its marginal smoothing parameters, and of the null spaces'."""
+        margin, null = (np.exp(np.log(np.delete(lam[j], j)).mean()) for lam in (self.margin_lam, self.null_lam))
+        return float(margin), float(null)
 
     def variance_trace(self, dispersion: float, total: float) -> float:
         """Trace of the variance of all surfaces over the rows."""
@@ -174,8 +181,8 @@ class TensorSmoothing:
 
 
 def _lam_units(margins: Sequence[TensorMargin]) -> Floats:
-    """Inverse of each column's least positive roughness; 1 where there is none."""
-    least = np.array([np.min(margin.rough, where=margin.rough > 0.0, initial=np.inf) for margin in margins])
+    """Inverse of each column's least positive penalty; 1 where there is none."""
+    least = np.array([np.min(margin.penalty, where=margin.penalty > 0.0, initial=np.inf) for margin in margins])
     return np.where(np.isfinite(least), 1.0 / least, 1.0)
 
 
@@ -185,24 +192,24 @@ class _Pairs:
 
     j: int
     partners: NDArray[np.intp]  # (pairs,)
-    own: TensorMargin
+    margin: TensorMargin
     others: TensorMargin
     starts: NDArray[np.intp]  # of each partner's coordinates
 
     @cached_property
     def forms(self) -> tuple[Floats, Floats, Floats]:
-        """Rough along the column, along the partner, along neither: each to be multiplied with (own, others)."""
-        own, others = self.own.rough[:, np.newaxis], self.others.rough[np.newaxis]
-        return own, others, ((own == 0.0) & (others == 0.0)).astype(np.float64)
+        """Penalties along the column, along its partners, and of both null spaces: they broadcast over coefficients."""
+        margin, others = self.margin.penalty[:, np.newaxis], self.others.penalty[np.newaxis]
+        return margin, others, ((margin == 0.0) & (others == 0.0)).astype(np.float64)
 
     @cached_property
     def lengths(self) -> NDArray[np.intp]:
         """Coordinates of each partner."""
-        return np.diff(np.append(self.starts, len(self.others.rough)))
+        return np.diff(np.append(self.starts, len(self.others.penalty)))
 
     def squares(self) -> Floats:
         """Squared coefficients of all surfaces."""
-        return np.asarray((self.own.coef @ self.others.coef.T) ** 2)
+        return np.asarray((self.margin.coef @ self.others.coef.T) ** 2)
 
     def sums(self, values: Floats) -> Floats:
         """Of each surface."""
@@ -210,14 +217,13 @@ class _Pairs:
 
     def precision(self, lam: Floats) -> Floats:
         """Of the prior of each coefficient, from smoothing parameters (3, pairs)."""
-        each = np.repeat(lam, self.lengths, axis=1)
-        return np.asarray(sum(form * own for form, own in zip(self.forms, each, strict=True)))
+        by_coefficient = np.repeat(lam, self.lengths, axis=1)
+        return np.asarray(sum(form * row for form, row in zip(self.forms, by_coefficient, strict=True)))
 
 
 def _pairs(margins: Sequence[TensorMargin]) -> Iterator[_Pairs]:
-    ends = np.cumsum([len(margin.rough) for margin in margins])
-    coef, rough = np.vstack([margin.coef for margin in margins]), np.concatenate([margin.rough for margin in margins])
+    ends = np.cumsum([len(margin.penalty) for margin in margins])
+    coef, penalty = (np.concatenate([getattr(margin, name) for margin in margins]) for name in ("coef", "penalty"))
     for j, end in enumerate(ends[:-1]):
-        yield _Pairs(
-            j, np.arange(j + 1, len(margins)), margins[j], TensorMargin(coef[end:], rough[end:]), ends[j:-1] - end
-        )
+        others = TensorMargin(coef[end:], penalty[end:])
+        yield _Pairs(j, np.arange(j + 1, len(margins)), margins[j], others, ends[j:-1] - end)

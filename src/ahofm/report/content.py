@@ -14,6 +14,7 @@ from ahofm.explain import VarianceShares, checks, effect, summary, top_interacti
 from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.assessment import assess
 from ahofm.export.description import describe
+from ahofm.export.means import Mean
 from ahofm.export.packed import Packer, packed
 from ahofm.model import Model
 from ahofm.report.columns import described, grid, occupied
@@ -22,7 +23,7 @@ from ahofm.report.held_out import HeldOut, scores
 from ahofm.report.interval import packed_band
 from ahofm.report.made import documentation, facts, fit_columns, fit_orders, made
 from ahofm.report.numbers import cell, listed, short
-from ahofm.report.response import PAGE_LINKS, predictor_names, response
+from ahofm.report.response import OTHER, known_mean, predictor_names, response
 
 FORMAT, VERSION = "ahofm-report", 1
 EVALUATED = ("model", "band", "numbers")
@@ -31,6 +32,7 @@ EVALUATED = ("model", "band", "numbers")
 NEGLIGIBLE = 1e-6
 """Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
 
+_FOR_EVALUATOR = ("mean", "shift", "thresholds", "levels", "quadrature", "linear_predictors")
 _TOP, _ROWS, _PAIRS = 30, 12, 150
 
 _MOST_BYTES = 2_500_000
@@ -47,8 +49,8 @@ def content(
     told = summary(fitted)
     labels = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     shares = [variance_shares(model, linear_predictor=label) for label in labels]
-    packer, predicted = Packer(), response(model.family)
-    link = predicted.pop("link")
+    packer, mean = Packer(), known_mean(model.family)
+    link = OTHER if mean is None else mean.name
     names = predictor_names(model.family, model.classes)
     predictors = [_predictor(model, *own) for own in zip(labels, names, shares, strict=True)]
     strongest = np.argsort(-sum((own.each * own.total for own in shares), np.zeros(1)), kind="stable").tolist()
@@ -65,7 +67,7 @@ def content(
         "title": title,
         "target": target,
         "link": link,
-        "response": predicted,
+        "response": response(model.family),
         "exposed": exposed,
         "documentation": documentation(),
         "classes": None if model.classes is None else [str(label) for label in model.classes],
@@ -88,7 +90,7 @@ def content(
             "orders": fit_orders(told),
             "trace": [[record.iteration, short(record.objective)] for record in model.trace.records],
         },
-        "model": _evaluated(model, link, packer),
+        "model": _evaluated(model, mean, packer),
         "band": packed_band(model, packer),
         "numbers": packer.text(_MOST_BYTES),
     }
@@ -107,13 +109,11 @@ def _start(fitted: Fitted, model: Model) -> int:
     return int(np.argmax(np.bincount(np.asarray(training.y, dtype=np.intp), minlength=model.family.n_eta)))
 
 
-def _evaluated(model: Model, link: str, packer: Packer) -> dict[str, Any]:
-    """What the evaluator takes; names and levels are with the columns."""
-    found = packed(describe(model, pure=True, mean="identity" if link in PAGE_LINKS else link), packer)
+def _evaluated(model: Model, mean: Mean | None, packer: Packer) -> dict[str, Any]:
+    """What the evaluator takes; names and levels are with the columns, and labels of classes with the page."""
+    found = packed(describe(model, pure=True, mean=mean or Mean("identity")), packer)
     curves = [{name: part for name, part in own.items() if name != "levels"} for own in found["curves"]]
-    return {"mean": found["mean"], "quadrature": found["quadrature"], "curves": curves} | {
-        "linear_predictors": found["linear_predictors"]
-    }
+    return {**{name: part for name, part in found.items() if name in _FOR_EVALUATOR}, "curves": curves}
 
 
 def _orders(shares: Mapping[int, float]) -> list[int]:

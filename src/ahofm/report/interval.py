@@ -82,7 +82,10 @@ def _predictor(band: Band, k: int, packer: Packer, short: ShortPacker) -> dict[s
         "inverse": short.put([row[: i + 1] for i, row in enumerate(inverse)]),
         "shift": packer.put((band.row_shifts or band.shifts)[k]),
         "theta": packer.put(band.thetas[k]),
-        "loose": packer.put(band.loose[k]) if band.loose and len(band.loose[k]) else None,
+        "uncorrelated": packer.put(band.uncorrelated[k]) if band.uncorrelated and len(band.uncorrelated[k]) else None,
+        "random_effects": {
+            str(j): packer.put(own) for j, own in (band.random_effects[k] if band.random_effects else {}).items()
+        },
         "correlated": list(band.correlated[k]) if band.correlated else None,
         "width": float(band.widths[k]) if band.widths else 1.0,
         "groups": [

@@ -21,7 +21,7 @@ from ahofm.report.markdown import markdown
 from ahofm.writing import replacing
 
 _ASSETS = Path(__file__).parent / "assets"
-_PROGRAM = ("response", "interval", "format", "charts", "effects", "pairs", "diagnostics", "page")
+_PROGRAM = ("interval", "format", "charts", "effects", "pairs", "diagnostics", "page")
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,38 @@
-"""What is predicted, and how the page computes it from linear predictors."""
+"""What is predicted: the mean that the page evaluates, its name, and what each linear predictor is for."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ahofm.export.means import mean_name
+from ahofm.export.means import Mean, mean_of
 from ahofm.families import Family, GaussianLocationScale, Ordinal, ZeroInflatedPoisson
 from ahofm.families.survival import FailureTime
 
 OTHER = "other"
-"""The link of a family whose mean the page does not know: it shows linear predictors."""
+"""The link of a family whose mean exports do not know: its page shows linear predictors."""
 
-PAGE_LINKS = ("ordinal", "zero_inflated", OTHER)
-"""Means that the page computes itself, from linear predictors, and that of no known form."""
+
+def known_mean(family: Family) -> Mean | None:
+    """How linear predictors become means; None where exports do not know it."""
+    try:
+        return mean_of(family)
+    except TypeError:
+        return None
 
 
 def response(family: Family) -> dict[str, Any]:
-    """What is predicted: its link and name, and the constants that it takes.
+    """What is predicted: a mean, a median of times, an expected level.
 
-    ``parts`` says what each linear predictor is for, where that is not the link of the mean; ``shift`` is added to the
-    linear predictor before its exponential; ``thresholds`` and ``levels`` are those of ordered levels.
+    ``parts`` says what each linear predictor is for, where that is not the link of the mean; ``levels`` are ordered
+    ones, whose probabilities the page shows.
     """
-    found: dict[str, Any] = {"link": _link(family), "name": "mean", "parts": [], "shift": 0.0}
-    found |= {"thresholds": [], "levels": []}
     if isinstance(family, FailureTime):
-        median = float(np.log(family.mean(np.zeros((1, 1))))[0])
-        return found | {"link": "log", "name": "median", "shift": median}
+        return {"name": "median", "parts": [], "levels": []}
     if isinstance(family, Ordinal):
-        levels = {"thresholds": list(family.thresholds or ()), "levels": list(family.categories)}
-        return found | {"link": "ordinal", "name": "expected level"} | levels
-    if isinstance(family, ZeroInflatedPoisson):
-        return found | {"link": "zero_inflated", "parts": ["count", "zeros"]}
-    if isinstance(family, GaussianLocationScale):
-        return found | {"parts": ["identity", "deviation"]}
-    return found
+        return {"name": "expected level", "parts": [], "levels": list(family.categories)}
+    parts = {ZeroInflatedPoisson: ["count", "zeros"], GaussianLocationScale: ["identity", "deviation"]}
+    own = next((names for kind, names in parts.items() if isinstance(family, kind)), [])
+    return {"name": "mean", "parts": own, "levels": []}
 
 
 def predictor_names(family: Family, classes: tuple[Any, ...] | None) -> list[str]:
@@ -49,10 +46,3 @@ def predictor_names(family: Family, classes: tuple[Any, ...] | None) -> list[str
     if isinstance(family, GaussianLocationScale):
         return ["mean", "standard deviation"]
     return [str(k) for k in range(family.n_eta)]
-
-
-def _link(family: Family) -> str:
-    try:
-        return mean_name(family)
-    except TypeError:
-        return OTHER

@@ -10,7 +10,7 @@ from ahofm.orders import Orders
 from ahofm.shared_curves.shared_fit import CurveSettings
 from ahofm.training.factor_groups import FactorGroups
 from ahofm.training.settings import Settings
-from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, MORE_CURVES, MORE_CURVES_ROWS
+from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, WIDE_CLASS_RANK, WIDE_CLASS_ROWS
 
 Way: TypeAlias = tuple[CurveSettings, CurveSettings | None]
 """Settings of shared curves, and those of the candidate that must be in the race before they are tried."""
@@ -95,8 +95,8 @@ def _ways(
     first = orders.up_to(2) if 2 in orders else orders
     early, learned_first = replace(fixed, ranks=dict(first)), replace(learned, ranks=dict(first))
     stages: list[list[Way]] = [[(early, None)], [(learned_first, None)], []]
-    if not given and n_rows >= MORE_CURVES_ROWS:
-        stages[1].append((replace(fixed, ranks=groups.at_least_one({2: MORE_CURVES})), early))
+    if not given and n_rows >= WIDE_CLASS_ROWS:
+        stages[1].append((replace(fixed, ranks=groups.at_least_one({2: WIDE_CLASS_RANK})), early))
     if orders.highest > 2 and 2 in orders:
         divided = dict(orders)
         if not given:

@@ -17,20 +17,20 @@ from ahofm.shared_curves.polynomials import Polynomials
 from ahofm.shared_curves.shared_fit import ClassProblem, ClassState
 
 
-def predicted(problem: ClassProblem, joint: JointDesign, state: ClassState, coded: Sequence[CodedColumn]) -> Floats:
+def predicted(problem: ClassProblem, design: JointDesign, state: ClassState, coded: Sequence[CodedColumn]) -> Floats:
     """Linear predictors at other coded rows of the same columns, (K, n), without offsets."""
     n_classes, factors = problem.rows.n_classes, state.factors
     total = np.tile(state.mains.coef[0][:, np.newaxis], len(coded[0].codes))
     for j, (column, column_codes) in enumerate(zip(problem.columns, coded, strict=True)):
-        main = _main(joint, state.mains, j, column, n_classes).mean
+        main = _main(design, state.mains, j, column, n_classes).mean
         total += np.vstack([main, np.zeros((1, n_classes))]).T[:, column_codes.codes]
     if factors is None:
         return total
-    for order, part in factors.slices.items():
+    for order, which in factors.slices.items():
         curves = [
-            curve.values[column_codes.codes, part] for curve, column_codes in zip(factors.columns, coded, strict=True)
+            curve.values[column_codes.codes, which] for curve, column_codes in zip(factors.columns, coded, strict=True)
         ]
-        total += factors.loadings[part].T @ Polynomials(order, curves).terms.T
+        total += factors.loadings[which].T @ Polynomials(order, curves).terms.T
     return total
 
 
@@ -67,24 +67,24 @@ class ClassFit:
     loss: float
 
     @classmethod
-    def of(cls, problem: ClassProblem, joint: JointDesign, state: ClassState) -> ClassFit:
+    def of(cls, problem: ClassProblem, design: JointDesign, state: ClassState) -> ClassFit:
         """The result of a fit, from its final state."""
         rows, factors = problem.rows, state.factors
         ranks = {} if factors is None else factors.ranks
         mains, curves = [], []
         for j, column in enumerate(problem.columns):
-            main = _main(joint, state.mains, j, column, rows.n_classes)
+            main = _main(design, state.mains, j, column, rows.n_classes)
             mains.append(column.in_basis(main, main=True))
             posterior = None if factors is None else factors.columns[j].posterior
             if posterior is None:
                 posterior = absent(column.priors.factors, len(main.mean), sum(ranks.values()))
             curves.append(column.in_basis(posterior, main=False))
-        lam = {1: np.array([_main_lam(joint, state.mains, j) for j in range(len(problem.columns))])}
+        lam = {1: np.array([_main_lam(design, state.mains, j) for j in range(len(problem.columns))])}
         loadings, squares = np.zeros((0, rows.n_classes)), np.zeros(0)
         if factors is not None:
             loadings, squares = factors.loadings, rows.weight @ factors.terms**2 / rows.total
-            for order, part in factors.slices.items():
-                lam[order] = np.array([column.lam[0, part.start] for column in factors.columns])
+            for order, which in factors.slices.items():
+                lam[order] = np.array([column.lam[0, which.start] for column in factors.columns])
         return cls(
             ranks,
             state.mains.coef[0].copy(),
@@ -104,15 +104,15 @@ class ClassFit:
         coef = [np.column_stack([main[:, k], curves]) for main, curves in zip(self.mains, self.curves, strict=True)]
         pairs = zip(self.main_centrings, self.centrings, strict=True)
         centring = [np.concatenate([main[[k]], curves]) for main, curves in pairs]
-        loadings = {order: self.loadings[part, k].copy() for order, part in orders.factor_slices.items()}
+        loadings = {order: self.loadings[which, k].copy() for order, which in orders.factor_slices.items()}
         return Predictor(float(self.intercepts[k]), tuple(coef), tuple(centring), loadings)
 
 
-def _main(joint: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_classes: int) -> FunctionPosterior:
+def _main(design: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_classes: int) -> FunctionPosterior:
     """Main effects of a column in all classes."""
     if j in mains.posteriors:
         return mains.posteriors[j]
-    coef = mains.coef[joint.columns == j]
+    coef = mains.coef[design.columns == j]
     if not len(coef):
         return absent(column.priors.main, len(column.priors.mass), n_classes)
     values = column.coordinates @ coef
@@ -120,9 +120,9 @@ def _main(joint: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_
     return FunctionPosterior(values, np.zeros_like(values), coef, None, none, none)
 
 
-def _main_lam(joint: JointDesign, mains: ClassMains, j: int) -> float:
+def _main_lam(design: JointDesign, mains: ClassMains, j: int) -> float:
     """The first smoothing parameter of a column's main effects."""
-    if j in mains.own_lam:
-        return float(mains.own_lam[j][0, 0])
-    groups = joint.group[joint.columns == j]
+    if j in mains.column_lam:
+        return float(mains.column_lam[j][0, 0])
+    groups = design.group[design.columns == j]
     return float(mains.lam[groups[0]]) if len(groups) else 0.0

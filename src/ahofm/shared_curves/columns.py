@@ -26,14 +26,14 @@ class ClassColumn:
     Attributes
     ----------
     priors : ColumnPriors
-    joint : bool
+    in_joint_design : bool
         Whether its main effect is smooth, and solved together with those of other columns.
     ranked : bool
         Whether smooth curves are smooth in the ranks of the values, not in the values.
     """
 
     priors: ColumnPriors
-    joint: bool
+    in_joint_design: bool
     ranked: bool = False
 
     @property
@@ -45,7 +45,7 @@ class ClassColumn:
     def in_basis(self, posterior: FunctionPosterior, *, main: bool) -> tuple[Floats, Floats]:
         """Coefficients (functions, width) of the codebook's basis, and centrings (width,)."""
         if self.ranked:
-            posterior = replace(posterior, smooth=None, rough=posterior.mean)
+            posterior = replace(posterior, smooth=None, per_code=posterior.mean)
         return self.priors.function_coefficients(posterior, main=main)
 
 
@@ -61,23 +61,23 @@ def class_columns(
     """Of columns that vary; ``factor_prior`` and ``ranked`` are for automatic ones."""
     priors = all_column_priors(books, automatic, factor_prior, center=center, counts=counts)
     found = []
-    for own, auto in zip(priors, automatic, strict=True):
-        joint = own.main_smooth is not None and (auto or isinstance(own.main, SplinePrior))
-        if ranked and auto and isinstance(own.book.kind, SplineIID) and own.main_smooth is not None:
-            smooth = rank_coordinates(own.book, center=True)
-            factors = smooth if center else rank_coordinates(own.book, center=False)
-            prior = factors.prior if isinstance(own.factors, SplinePrior) else own.factors
-            changed = replace(
-                own,
+    for column, auto in zip(priors, automatic, strict=True):
+        in_design = column.main_smooth is not None and (auto or isinstance(column.main, SplinePrior))
+        if ranked and auto and isinstance(column.book.kind, SplineIID) and column.main_smooth is not None:
+            smooth = rank_coordinates(column.book, center=True)
+            factors = smooth if center else rank_coordinates(column.book, center=False)
+            prior = factors.prior if isinstance(column.factors, SplinePrior) else column.factors
+            ranked_column = replace(
+                column,
                 main_smooth=smooth,
                 smooth=factors,
                 factors=prior,
                 start=smooth.values,
                 stiffness=smooth.stiffness,
             )
-            found.append(ClassColumn(changed, joint, ranked=True))
+            found.append(ClassColumn(ranked_column, in_design, ranked=True))
         else:
-            found.append(ClassColumn(own, joint))
+            found.append(ClassColumn(column, in_design))
     return tuple(found)
 
 

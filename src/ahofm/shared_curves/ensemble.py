@@ -26,10 +26,10 @@ from ahofm.shared_curves.search import Search, search
 from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, main_effects_job
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import factor_groups
-from ahofm.training.members import copies_of, stack_in_words
+from ahofm.training.members import copies_of, interactions_choice, on_validation_rows, rank_choice
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
-from ahofm.training.splits import given_parts
+from ahofm.training.splits import given_splits
 from ahofm.training.validation import gain_of
 from ahofm.tuning import LEAST_VARIANCE
 from ahofm.tuning.classes import FEWEST_CLASS_ROWS, FIXED_STARTS, LEARNED_STARTS
@@ -63,21 +63,23 @@ class ClassProblems:
             None if data.rows.offset is None else np.ascontiguousarray(data.rows.offset.T),
             data.family.n_eta,
         )
-        places = [j for j in data.columns if books[j].size > 0]
+        varying = [j for j in data.columns if books[j].size > 0]
         requested = requested_kinds(settings.columns, data.encoder.names)
-        automatic, own = [j not in requested for j in places], [books[j] for j in places]
-        coded = [CodedColumn(data.codes.columns[j], data.codes.sizes[j]) for j in places]
+        automatic, varying_books = [j not in requested for j in varying], [books[j] for j in varying]
+        coded = [CodedColumn(data.codes.columns[j], data.codes.sizes[j]) for j in varying]
         counts = None
         if not data.counts_rows:
-            counts = [np.bincount(part.codes, minlength=part.n_codes)[:-1].astype(np.float64) for part in coded]
+            counts = [np.bincount(column.codes, minlength=column.n_codes)[:-1].astype(np.float64) for column in coded]
         factor_prior: FactorPrior = "spline" if settings.factor_prior == "auto" else settings.factor_prior
-        scales = [False, True] if factor_prior == "spline" and scales_differ(own, automatic) else [False]
+        scales = [False, True] if factor_prior == "spline" and scales_differ(varying_books, automatic) else [False]
         columns = {
-            ranked: class_columns(own, automatic, factor_prior, center=settings.center, counts=counts, ranked=ranked)
+            ranked: class_columns(
+                varying_books, automatic, factor_prior, center=settings.center, counts=counts, ranked=ranked
+            )
             for ranked in scales
         }
-        groups = factor_groups(settings, data.encoder.names, places)
-        return cls(places, {ranked: ClassProblem(rows, columns[ranked], coded, groups) for ranked in scales})
+        groups = factor_groups(settings, data.encoder.names, varying)
+        return cls(varying, {ranked: ClassProblem(rows, columns[ranked], coded, groups) for ranked in scales})
 
 
 def fit_classes(
@@ -115,25 +117,25 @@ def fit_classes(
     candidates = class_candidates(ranks, settings, groups, scales=list(problems.by_scale), n_rows=data.n_rows)
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved=saved, deadline=deadline)
     scales = list(problems.by_scale)
-    joint = {k: JointDesign.of(own.columns, own.coded) for k, own in problems.by_scale.items()}
-    mains = runner.run_jobs([main_effects_job(problems.by_scale[k], joint[k]) for k in scales], 1.0)
+    designs = {k: JointDesign.of(problem.columns, problem.coded) for k, problem in problems.by_scale.items()}
+    mains = runner.run_jobs([main_effects_job(problems.by_scale[k], designs[k]) for k in scales], 1.0)
     states = {k: state for k, state in zip(scales, mains, strict=True) if state is not None}
     if not states:
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
     fits = {
-        candidate.name: [ClassFit.of(problems.by_scale[k], joint[k], states[k])]
+        candidate.name: [ClassFit.of(problems.by_scale[k], designs[k], states[k])]
         for candidate in candidates
         if candidate.curve_settings is None and (k := candidate.ranked) in states
     }
     found = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
-        parts = None if data.rows.roles is None else given_parts(data.rows, settings.seed, dispersed=False)
-        found = search(problems.by_scale, candidates, settings.seed, runner, parts, data.rows.groups)
+        splits = None if data.rows.roles is None else given_splits(data.rows, settings.seed, dispersed=False)
+        found = search(problems.by_scale, candidates, settings.seed, runner, splits, data.rows.groups)
     mixes = _mixes(found, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
     if not runner.stopped():
-        fits |= _members(problems, joint, states, mixes, settings, runner)
-    mixes = {order: [part for part in mix if part[1].name in fits] for order, mix in mixes.items()}
+        fits |= _members(problems, designs, states, mixes, settings, runner)
+    mixes = {order: [member for member in mix if member[1].name in fits] for order, mix in mixes.items()}
     first = next(candidate for candidate in candidates if candidate.name in fits)
     mixes = {order: mix or [(1.0, first)] for order, mix in mixes.items()}
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
@@ -153,14 +155,18 @@ def _mixes(
         return mixes
     if stopped:
         return {order: [] for order in orders}
-    ranked = [one for one in candidates if one.ranked == candidates[-1].ranked]  # no validation rows: the robust scale
-    learned = [one for one in ranked if one.curve_settings is None or one.curve_settings.learned]
-    return {order: [(1.0, [one for one in learned if one.order <= order][-1])] for order in orders}
+    ranked = [
+        candidate for candidate in candidates if candidate.ranked == candidates[-1].ranked
+    ]  # no validation rows: the robust scale
+    learned = [
+        candidate for candidate in ranked if candidate.curve_settings is None or candidate.curve_settings.learned
+    ]
+    return {order: [(1.0, [candidate for candidate in learned if candidate.order <= order][-1])] for order in orders}
 
 
 def _members(
     problems: ClassProblems,
-    joint: Mapping[bool, JointDesign],
+    designs: Mapping[bool, JointDesign],
     states: Mapping[bool, ClassState],
     mixes: Mapping[int, Mix],
     settings: Settings,
@@ -168,11 +174,25 @@ def _members(
 ) -> dict[str, list[ClassFit]]:
     """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
     top = mixes[max(mixes)]
-    wanted = {one.name: one for mix in mixes.values() for _, one in mix if one.curve_settings is not None}
-    copies = _starts_of(wanted, {one.name: weight for weight, one in top}, settings)
+    wanted = {
+        candidate.name: candidate
+        for mix in mixes.values()
+        for _, candidate in mix
+        if candidate.curve_settings is not None
+    }
+    copies = _starts_of(wanted, {candidate.name: weight for weight, candidate in top}, settings)
     jobs = [
-        (name, _member(problems.by_scale[one.ranked], joint[one.ranked], states[one.ranked], one, (settings.seed, k)))
-        for name, one in wanted.items()
+        (
+            name,
+            _member(
+                problems.by_scale[candidate.ranked],
+                designs[candidate.ranked],
+                states[candidate.ranked],
+                candidate,
+                (settings.seed, k),
+            ),
+        )
+        for name, candidate in wanted.items()
         for k in range(copies[name])
     ]
     done = runner.run_jobs([job for _, job in jobs], 1.0, "class member", ClassFit)
@@ -187,7 +207,7 @@ def _starts_of(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], s
     """Number of random starts per candidate; one for candidates that only lower orders use."""
     if settings.n_members != "auto" or settings.effort == "fast":
         return copies_of(list(wanted), top, 1 if settings.n_members == "auto" else int(settings.n_members))
-    return {name: _default_starts(one) if name in top else 1 for name, one in wanted.items()}
+    return {name: _default_starts(candidate) if name in top else 1 for name, candidate in wanted.items()}
 
 
 def _default_starts(candidate: ClassCandidate) -> int:
@@ -196,13 +216,13 @@ def _default_starts(candidate: ClassCandidate) -> int:
 
 
 def _member(
-    problem: ClassProblem, joint: JointDesign, start: ClassState, candidate: ClassCandidate, seed: Sequence[int]
+    problem: ClassProblem, design: JointDesign, start: ClassState, candidate: ClassCandidate, seed: Sequence[int]
 ) -> Job:
     curve_settings = candidate.curve_settings
     assert curve_settings is not None
 
     def job(report: Report) -> ClassFit:
-        return ClassFit.of(problem, joint, fit_factors(problem, joint, start, curve_settings, seed, report))
+        return ClassFit.of(problem, design, fit_factors(problem, design, start, curve_settings, seed, report))
 
     return job
 
@@ -236,10 +256,14 @@ def _model(
     units = Units.unchanged(data.family.n_eta)
 
     def at(order: int) -> list[tuple[float, ClassFit]]:
-        return [(weight / len(fits[one.name]), fit) for weight, one in mixes[order] for fit in fits[one.name]]
+        return [
+            (weight / len(fits[candidate.name]), fit)
+            for weight, candidate in mixes[order]
+            for fit in fits[candidate.name]
+        ]
 
     def mean(order: int) -> tuple[Predictor, ...]:
-        return mixture([_part(*own) for own in at(order)], books, problems.columns, constants, units)
+        return mixture([_part(*member) for member in at(order)], books, problems.columns, constants, units)
 
     orders = list(mixes)
     models = [mean(order) for order in orders]
@@ -273,25 +297,24 @@ def _model(
 def _part(weight: float, fit: ClassFit) -> MixturePart:
     """A fit in a weighted mean, without factors whose terms move no linear predictor."""
     alive = weight**2 * fit.squares * (fit.loadings**2).max(axis=1, initial=0.0) > LEAST_VARIANCE
-    kept = {order: alive[part] for order, part in Orders(fit.ranks).factor_slices.items()}
+    kept = {order: alive[which] for order, which in Orders(fit.ranks).factor_slices.items()}
     return MixturePart(weight, [fit.linear_predictor(k) for k in range(len(fit.intercepts))], kept)
 
 
 def _interactions(mix: Mix, found: Search | None) -> Choice:
     """Stacking weights of the candidates and their validation losses, as text."""
-    text = stack_in_words([(weight, one.name) for weight, one in mix])
-    if found is None:
-        return Choice("interactions", text, "given")
-    losses = ", ".join(f"{name} {loss:.4g}" for name, loss in found.losses.items())
-    return Choice("interactions", text, f"mean losses on {found.rows.n_rows} validation rows: {losses}")
+    why = "given"
+    if found is not None:
+        why = on_validation_rows("mean losses", found.rows.n_rows, found.losses.items())
+    return interactions_choice([(weight, candidate.name) for weight, candidate in mix], why)
 
 
 def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
     """Number of factors per order, as text."""
-    parts = [
-        f"{len(fits[one.name])} x {rank} at order {order}"
-        for _, one in mix
-        if one.curve_settings is not None
-        for order, rank in one.curve_settings.ranks.items()
+    ranks = [
+        (f"{len(fits[candidate.name])} x ", rank, order)
+        for _, candidate in mix
+        if candidate.curve_settings is not None
+        for order, rank in candidate.curve_settings.ranks.items()
     ]
-    return Choice("rank", ", ".join(parts) or "none", "of the starts of each candidate, before factors were dropped")
+    return rank_choice(ranks, "of the starts of each candidate, before factors were dropped")

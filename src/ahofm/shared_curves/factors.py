@@ -84,8 +84,8 @@ class SharedFactors:
         self._left_out = None if groups is None else groups.all_left_out(ranks)
         self._columns, self._coded = columns, coded
         self.columns: list[SharedColumn] = []
-        for j, (column, given) in enumerate(zip(columns, starts, strict=True)):
-            start = given if self._left_out is None else np.where(self._left_out[j], 0.0, given)
+        for j, (column, start_values) in enumerate(zip(columns, starts, strict=True)):
+            start = start_values if self._left_out is None else np.where(self._left_out[j], 0.0, start_values)
             values = np.vstack([start, np.zeros((1, start.shape[1]))])
             lam = np.tile(column.priors.factors.initial_lam(1.0 / len(columns))[:, np.newaxis], start.shape[1])
             self.columns.append(SharedColumn(values, np.zeros_like(values), lam))
@@ -108,9 +108,9 @@ class SharedFactors:
 
     def rebuild(self) -> None:
         """Terms from scratch, against rounding."""
-        curves = [own.values[coded.codes] for own, coded in zip(self.columns, self._coded, strict=True)]
+        curves = [column.values[coded.codes] for column, coded in zip(self.columns, self._coded, strict=True)]
         self.polynomials = {
-            order: Polynomials(order, [curve[:, part] for curve in curves]) for order, part in self.slices.items()
+            order: Polynomials(order, [curve[:, which] for curve in curves]) for order, which in self.slices.items()
         }
         if self.tempering:
             self.temper(self.tempering)
@@ -119,10 +119,12 @@ class SharedFactors:
         """Use the variances of partners in pairs and triples, multiplied by the tempering, from now on."""
         self.tempering = tempering
         for order in self._uncertain_orders:
-            part, polynomials = self.slices[order], self.polynomials[order]
+            which, polynomials = self.slices[order], self.polynomials[order]
             variances = Variances.none(order, polynomials.terms.shape)
-            for own, coded in zip(self.columns, self._coded, strict=True):
-                variances.change(tempering * own.variance[coded.codes, part], own.values[coded.codes, part], 1.0)
+            for column, coded in zip(self.columns, self._coded, strict=True):
+                variances.change(
+                    tempering * column.variance[coded.codes, which], column.values[coded.codes, which], 1.0
+                )
             polynomials.variances = variances
 
     @property
@@ -147,10 +149,10 @@ class SharedFactors:
 
     def column_step(self, j: int, working: ClassWorkingResponse, *, learn: bool) -> Floats:
         """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
-        own, coded, column = self.columns[j], self._coded[j], self._columns[j]
-        curve, variance = own.values[coded.codes], own.variance[coded.codes]
-        rest = {order: self.polynomials[order].without(curve[:, part]) for order, part in self.slices.items()}
-        slopes = np.hstack([parts[-1] for parts in rest.values()])
+        column, coded, class_column = self.columns[j], self._coded[j], self._columns[j]
+        curve, variance = column.values[coded.codes], column.variance[coded.codes]
+        others = {order: self.polynomials[order].without(curve[:, which]) for order, which in self.slices.items()}
+        slopes = np.hstack([others_e[-1] for others_e in others.values()])
         products = self.loadings @ self.loadings.T
         weighted_response = working.slope.T @ self.loadings.T + working.weight[:, np.newaxis] * (
             (slopes * curve) @ products
@@ -158,48 +160,50 @@ class SharedFactors:
         gram, rhs = coded.block_sums(slopes, working.weight, weighted_response)
         gram *= products
         for order in self._uncertain_orders:
-            part = self.slices[order]
-            added, less = self._uncertain(order, rest[order], curve, variance, np.diag(products), working.weight)
-            np.einsum("bff->bf", gram)[:, part] += coded.sums(added)
-            rhs[:, part] -= coded.sums(less)
+            which = self.slices[order]
+            added, less = self._uncertain(order, others[order], curve, variance, np.diag(products), working.weight)
+            np.einsum("bff->bf", gram)[:, which] += coded.sums(added)
+            rhs[:, which] -= coded.sums(less)
         if self._left_out is not None:
             gram, rhs = decoupled(gram, rhs, self._left_out[j])
-        solved, estimated = _solved(column, gram, rhs, own.lam, working.fisher, learn=learn)
+        solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, learn=learn)
         if self._left_out is not None:
             solved = vanished(solved, self._left_out[j])
             estimated = None if estimated is None else vanished(estimated, self._left_out[j])
-        if column.priors.free:
-            solved = bounded(solved, column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
+        if class_column.priors.saturated:
+            solved = bounded(solved, class_column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
         values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])
-        new_variance, lam = own.variance, own.lam
+        new_variance, lam = column.variance, column.lam
         if estimated is not None:
             new_variance = np.vstack([estimated.variance, np.zeros((1, values.shape[1]))])
-            lam = learned(column.priors.factors, replace(solved, edf=estimated.edf), own.lam, list(self.ranks.values()))
+            lam = learned(
+                class_column.priors.factors, replace(solved, edf=estimated.edf), column.lam, list(self.ranks.values())
+            )
         self.columns[j] = SharedColumn(values, new_variance, lam, solved)
         new = values[coded.codes]
         difference = new - curve
-        for order, part in self.slices.items():
-            self.polynomials[order].change(rest[order], difference[:, part])
+        for order, which in self.slices.items():
+            self.polynomials[order].change(others[order], difference[:, which])
         for order in self._uncertain_orders:
-            variances, part = self.polynomials[order].variances, self.slices[order]
+            variances, which = self.polynomials[order].variances, self.slices[order]
             assert variances is not None
-            variances.change(self.tempering * variance[:, part], curve[:, part], -1.0)
-            variances.change(self.tempering * new_variance[coded.codes, part], new[:, part], 1.0)
+            variances.change(self.tempering * variance[:, which], curve[:, which], -1.0)
+            variances.change(self.tempering * new_variance[coded.codes, which], new[:, which], 1.0)
         return np.asarray(self.loadings.T @ (slopes * difference).T)
 
     def _uncertain(
-        self, order: int, rest: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
+        self, order: int, others: Sequence[Floats], curve: Floats, variance: Floats, squares: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
         """Per row and factor: addition to the diagonal of gram, and subtraction from rhs, by variances of partners."""
-        part, polynomials, slopes = self.slices[order], self.polynomials[order], rest[-1]
-        curve, own = curve[:, part], self.tempering * variance[:, part]
-        beside = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[part]
-        total = squares[part] + beside
-        slope_variance, covariance = polynomials.slope_variances(rest, own, curve)
+        which, polynomials, slopes = self.slices[order], self.polynomials[order], others[-1]
+        curve, column_variance = curve[:, which], self.tempering * variance[:, which]
+        loading_part = (self.loadings.shape[1] - 1) * self.tempering * self.loading_variance[which]
+        total = squares[which] + loading_part
+        slope_variance, covariance = polynomials.slope_variances(others, column_variance, curve)
         without = polynomials.terms - curve * slopes
-        column = weight[:, np.newaxis]
-        added = column * (slope_variance * total + slopes**2 * beside)
-        return added, column * (covariance * total + slopes * without * beside)
+        row_weight = weight[:, np.newaxis]
+        added = row_weight * (slope_variance * total + slopes**2 * loading_part)
+        return added, row_weight * (covariance * total + slopes * without * loading_part)
 
     def loading_step(self, working: ClassWorkingResponse) -> Floats:
         """Solve for the loadings of all classes; the change of the linear predictors, (K, n)."""
@@ -226,7 +230,9 @@ class SharedFactors:
     def penalty(self) -> float:
         """Half the penalties of curves and loadings, for the smoothing parameters that they have."""
         curves = sum(
-            float((own.lam * own.posterior.quadratic_form).sum()) for own in self.columns if own.posterior is not None
+            float((column.lam * column.posterior.quadratic_form).sum())
+            for column in self.columns
+            if column.posterior is not None
         )
         return 0.5 * (curves + LOADING_LAM * float((self.loadings**2).sum()))
 

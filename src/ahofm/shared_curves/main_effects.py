@@ -7,18 +7,19 @@ smoothing parameters of a column are the same in all classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from ahofm.backends.design import weighted_gram
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior
 from ahofm.priors.fellner_schall import learned, updated
 from ahofm.shared_curves.class_rows import ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
-from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
+from ahofm.tuning import MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
 from ahofm.tuning.classes import CLASS_MAIN_LAM, LARGEST_CLASS_LAM, SMALLEST_CLASS_LAM
 
 
@@ -28,7 +29,7 @@ class JointDesign:
 
     Attributes
     ----------
-    design : array of shape (n, 1 + coefficients)
+    matrix : array of shape (n, 1 + coefficients)
     columns : array of shape (1 + coefficients,)
         Number of each coefficient's column; -1 for the intercept.
     group : array of shape (1 + coefficients,)
@@ -37,7 +38,7 @@ class JointDesign:
         Within its group; 0 for the intercept.
     """
 
-    design: Floats
+    matrix: Floats
     columns: Floats
     group: Floats
     weight: Floats
@@ -46,36 +47,27 @@ class JointDesign:
     def of(cls, columns: Sequence[ClassColumn], coded: Sequence[CodedColumn]) -> JointDesign:
         """At coded rows. Of the intercept alone when there would be too many coefficients."""
         n_rows = len(coded[0].codes)
-        size = sum(column.coordinates.shape[1] for column in columns if column.joint)
-        joint = size <= MOST_MAIN_COEFFICIENTS and size * n_rows <= MOST_DESIGN_CELLS
-        parts, places, group, weight = [np.ones((n_rows, 1))], [[-1]], [[-1]], [[0.0]]
+        size = sum(column.coordinates.shape[1] for column in columns if column.in_joint_design)
+        fits_memory = size <= MOST_MAIN_COEFFICIENTS and size * n_rows <= MOST_DESIGN_CELLS
+        blocks, column_numbers, group, weight = [np.ones((n_rows, 1))], [[-1]], [[-1]], [[0.0]]
         n_groups = 0
         for j, (column, column_codes) in enumerate(zip(columns, coded, strict=True)):
-            if not (joint and column.joint):
+            if not (fits_memory and column.in_joint_design):
                 continue
             smooth = column.priors.main_smooth
             assert smooth is not None
             values = np.vstack([smooth.values, np.zeros((1, smooth.values.shape[1]))])
-            parts.append(values[column_codes.codes])
-            places.append([j] * values.shape[1])
+            blocks.append(values[column_codes.codes])
+            column_numbers.append([j] * values.shape[1])
             group.append(list(n_groups + smooth.group))
             weight.append(list(smooth.weight))
             n_groups += int(smooth.group.max()) + 1
         return cls(
-            np.hstack(parts),
-            np.concatenate(places).astype(np.intp),
+            np.hstack(blocks),
+            np.concatenate(column_numbers).astype(np.intp),
             np.concatenate(group).astype(np.intp),
             np.concatenate(weight),
         )
-
-    def gram(self, weight: Floats) -> Floats:
-        """``Z' W Z``, in pieces: a weighted copy of the design would double the memory."""
-        total = np.zeros((self.design.shape[1],) * 2)
-        for start in range(0, len(weight), GRAM_ROWS):
-            part = slice(start, start + GRAM_ROWS)
-            rows = self.design[part]
-            total += (rows * weight[part, np.newaxis]).T @ rows
-        return total
 
     @property
     def n_groups(self) -> int:
@@ -106,33 +98,33 @@ class ClassMains:
     lam : array of shape (groups,)
     posteriors : dict of column to FunctionPosterior
         Of K functions, of columns that are not in the joint design.
-    own_lam : dict of column to array of shape (groups, K)
+    column_lam : dict of column to array of shape (groups, K)
     """
 
     coef: Floats
     lam: Floats
     posteriors: dict[int, FunctionPosterior] = field(default_factory=dict)
-    own_lam: dict[int, Floats] = field(default_factory=dict)
+    column_lam: dict[int, Floats] = field(default_factory=dict)
 
     def copy(self) -> ClassMains:
         """A copy that later steps do not change."""
-        return ClassMains(self.coef.copy(), self.lam.copy(), dict(self.posteriors), dict(self.own_lam))
+        return ClassMains(self.coef.copy(), self.lam.copy(), dict(self.posteriors), dict(self.column_lam))
 
-    def joint_step(self, joint: JointDesign, working: ClassWorkingResponse, *, learn: bool) -> Floats:
+    def smooth_step(self, design: JointDesign, working: ClassWorkingResponse, *, learn: bool) -> Floats:
         """Solve for intercepts and smooth main effects; the change of linear predictors, (K, n)."""
-        gram = joint.gram(working.weight)
-        penalty = np.where(joint.group >= 0, self.lam[joint.group] if len(self.lam) else 0.0, 0.0) * joint.weight
+        gram = weighted_gram(design.matrix, working.weight)
+        penalty = np.where(design.group >= 0, self.lam[design.group] if len(self.lam) else 0.0, 0.0) * design.weight
         matrix = gram + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(gram) / len(gram)
-        slopes = joint.design.T @ working.slope.T - penalty[:, np.newaxis] * self.coef
+        slopes = design.matrix.T @ working.slope.T - penalty[:, np.newaxis] * self.coef
         step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), slopes, check_finite=False)
         step -= step.mean(axis=1, keepdims=True)
         self.coef = self.coef + step
         if learn and len(self.lam):
-            self._learn(joint, working.fisher * gram, penalty)
-        return np.asarray(step.T @ joint.design.T)
+            self._learn(design, working.fisher * gram, penalty)
+        return np.asarray(step.T @ design.matrix.T)
 
-    def _learn(self, joint: JointDesign, information: Floats, penalty: Floats) -> None:
+    def _learn(self, design: JointDesign, information: Floats, penalty: Floats) -> None:
         """New smoothing parameters, shared by the classes, from Fisher's information."""
         matrix = information + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(information) / len(information)
@@ -140,11 +132,11 @@ class ClassMains:
         if failed:
             return
         covariance, _ = lapack.dpotri(factor, lower=1)
-        penalised, n_classes = joint.group >= 0, self.coef.shape[1]
-        group, size = joint.group[penalised], joint.n_groups
-        traces = np.bincount(group, (joint.weight * np.diag(covariance))[penalised], minlength=size)
+        penalised, n_classes = design.group >= 0, self.coef.shape[1]
+        group, size = design.group[penalised], design.n_groups
+        traces = np.bincount(group, (design.weight * np.diag(covariance))[penalised], minlength=size)
         edf = (n_classes - 1) * (np.bincount(group, minlength=size) - self.lam * traces)
-        squares = np.bincount(group, (joint.weight * (self.coef**2).sum(axis=1))[penalised], minlength=size)
+        squares = np.bincount(group, (design.weight * (self.coef**2).sum(axis=1))[penalised], minlength=size)
         self.lam = updated(
             self.lam, edf, np.asarray(squares, dtype=np.float64), (SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM)
         )
@@ -156,7 +148,7 @@ class ClassMains:
         prior, n_classes = column.priors.main, working.slope.shape[0]
         before = self.posteriors.get(j)
         values = np.zeros((coded.n_codes - 1, n_classes)) if before is None else before.mean
-        lam = self.own_lam.get(j)
+        lam = self.column_lam.get(j)
         if lam is None:
             lam = np.tile(prior.initial_lam(1.0)[:, np.newaxis], n_classes)
         sums = coded.sums(np.column_stack([working.weight, working.slope.T]))
@@ -166,32 +158,24 @@ class ClassMains:
         if learn:
             estimated = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
             fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
-            lam = learned(prior, _with_edf(solved, fraction * estimated.edf), lam, [n_classes])
-        self.posteriors[j], self.own_lam[j] = solved, lam
+            lam = learned(prior, replace(solved, edf=fraction * estimated.edf), lam, [n_classes])
+        self.posteriors[j], self.column_lam[j] = solved, lam
         change = np.vstack([solved.mean - values, np.zeros((1, n_classes))])
         return np.ascontiguousarray(change[coded.codes].T)
 
-    def penalty(self, joint: JointDesign) -> float:
+    def penalty(self, design: JointDesign) -> float:
         """Half the penalties of all smooth main effects, for the smoothing parameters that they have."""
         if not len(self.lam):
             return 0.0
-        lam = np.where(joint.group >= 0, self.lam[joint.group], 0.0)
-        return 0.5 * float((lam * joint.weight) @ (self.coef**2).sum(axis=1))
+        lam = np.where(design.group >= 0, self.lam[design.group], 0.0)
+        return 0.5 * float((lam * design.weight) @ (self.coef**2).sum(axis=1))
 
 
 def _zero_sum(posterior: FunctionPosterior) -> FunctionPosterior:
     """Functions of all classes with sum zero at every code."""
-    parts = [None if part is None else part - part.mean(axis=1, keepdims=True) for part in _means(posterior)]
-    mean, smooth, rough = parts
-    assert mean is not None
-    return FunctionPosterior(mean, posterior.variance, smooth, rough, posterior.edf, posterior.quadratic_form)
-
-
-def _means(posterior: FunctionPosterior) -> tuple[Floats, Floats | None, Floats | None]:
-    return posterior.mean, posterior.smooth, posterior.rough
-
-
-def _with_edf(posterior: FunctionPosterior, edf: Floats) -> FunctionPosterior:
-    return FunctionPosterior(
-        posterior.mean, posterior.variance, posterior.smooth, posterior.rough, edf, posterior.quadratic_form
+    mean = posterior.mean - posterior.mean.mean(axis=1, keepdims=True)
+    smooth, per_code = (
+        None if coef is None else coef - coef.mean(axis=1, keepdims=True)
+        for coef in (posterior.smooth, posterior.per_code)
     )
+    return replace(posterior, mean=mean, smooth=smooth, per_code=per_code)

@@ -48,12 +48,12 @@ class Polynomials:
             return None
         return self.variances.of_pairs(self.e[0]) if self.order == 2 else self.variances.of_triples(*self.e[:2])
 
-    def slope_variances(self, rest: Sequence[Floats], v: Floats, curve: Floats) -> tuple[Floats, Floats]:
+    def slope_variances(self, others_e: Sequence[Floats], v: Floats, curve: Floats) -> tuple[Floats, Floats]:
         """Variance of the slope by one column, and its covariance with the terms of the others; v is the column's."""
         assert self.variances is not None
         others = self.variances.without(v, curve)
-        slope_variance = others.moments[0] if self.order == 2 else others.of_pairs(rest[0])
-        return slope_variance, others.between(rest)
+        slope_variance = others.moments[0] if self.order == 2 else others.of_pairs(others_e[0])
+        return slope_variance, others.between(others_e)
 
     def _add(self, curve: Floats) -> None:
         for d in range(self.order - 1, 0, -1):
@@ -62,16 +62,16 @@ class Polynomials:
 
     def without(self, curve: Floats) -> list[Floats]:
         """``e_1 .. e_{order-1}`` of the other columns; the last one is the slope of the terms."""
-        rest = [self.e[0] - curve]
+        others_e = [self.e[0] - curve]
         for d in range(1, self.order - 1):
-            rest.append(self.e[d] - curve * rest[d - 1])
-        return rest
+            others_e.append(self.e[d] - curve * others_e[d - 1])
+        return others_e
 
-    def change(self, rest: Sequence[Floats], difference: Floats) -> None:
+    def change(self, others_e: Sequence[Floats], difference: Floats) -> None:
         """Add ``difference`` (n, rank) to the curve of the column that ``rest`` excludes."""
         self.e[0] += difference
         for d in range(1, self.order):
-            self.e[d] += difference * rest[d - 1]
+            self.e[d] += difference * others_e[d - 1]
 
 
 @dataclass

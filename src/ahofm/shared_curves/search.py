@@ -22,14 +22,14 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, fit_factors, main_effects_job
 from ahofm.training.runner import Job, Report, Runner
-from ahofm.training.validation import Split, class_parts, mean_and_error
+from ahofm.training.validation import Split, class_splits, mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
     EQUAL_CLASS_WEIGHTS_ROWS,
     LEAST_CLASS_LOSS,
-    OTHER_SCALE,
-    OUT_OF_RACE,
     PATIENCE,
+    RACE_LOSS_RATIO,
+    SCALE_LOSS_RATIO,
     SEARCH_STARTS,
     SWEEPS_JUDGED,
 )
@@ -68,21 +68,21 @@ class Search:
 
     def weights(self, order: int) -> list[tuple[float, ClassCandidate]]:
         """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants."""
-        own = [part for part in self.judged if part.candidate.order <= order]
-        if not own:
+        judged = [one for one in self.judged if one.candidate.order <= order]
+        if not judged:
             return []
-        weights = stacked([part.eta for part in own], self.rows)
+        weights = stacked([one.eta for one in judged], self.rows)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         if not weights.any():
-            best = min(own, key=lambda part: part.loss)
+            best = min(judged, key=lambda one: one.loss)
             return [(LEAST_WEIGHT, best.candidate)]
-        return [(float(weight), part.candidate) for weight, part in zip(weights, own, strict=True) if weight > 0.0]
+        return [(float(weight), one.candidate) for weight, one in zip(weights, judged, strict=True) if weight > 0.0]
 
     def predicted(self, weights: Sequence[tuple[float, ClassCandidate]]) -> tuple[Floats, Floats]:
         """Losses (rows,) and probabilities (K, rows) of a weighted mean."""
-        by_name = {part.candidate.name: part.eta for part in self.judged}
+        by_name = {judged.candidate.name: judged.eta for judged in self.judged}
         constant = (1.0 - sum(weight for weight, _ in weights)) * self.rows.constants()[:, np.newaxis]
-        eta = constant + sum((weight * by_name[one.name] for weight, one in weights), np.zeros((1, 1)))
+        eta = constant + sum((weight * by_name[candidate.name] for weight, candidate in weights), np.zeros((1, 1)))
         observed, p = self.rows.log_likelihoods(np.broadcast_to(eta, (self.rows.n_classes, self.rows.n_rows)))
         return -observed, p
 
@@ -96,7 +96,7 @@ def search(
     candidates: Sequence[ClassCandidate],
     seed: int,
     runner: Runner,
-    parts: Sequence[Split] | None = None,
+    splits: Sequence[Split] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> Search | None:
     """Cross-validate the candidates; None if the fit is to stop.
@@ -108,27 +108,27 @@ def search(
     candidates : sequence of ClassCandidate
     seed : int
     runner : Runner
-    parts : sequence of Split, optional
+    splits : sequence of Split, optional
         Rows to fit and validation rows; at random by default.
     groups : array of shape (n,), optional
         Rows that go together.
     """
     rows = next(iter(problems.values())).rows
-    parts = class_parts(rows.y, seed) if parts is None else parts
-    unseen = np.concatenate([rest for _, rest in parts])
+    splits = class_splits(rows.y, seed) if splits is None else splits
+    unseen = np.concatenate([validation for _, validation in splits])
     found = Search(rows.take(unseen), groups=None if groups is None else groups[unseen])
-    race = _race(problems, candidates, parts[0], seed, runner, groups)
+    race = _race(problems, candidates, splits[0], seed, runner, groups)
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
     found.losses, racing = race.means(), race.left()
     scales = sorted({one.ranked for one in racing})
-    folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
+    folds = fit_folds(problems, scales, splits[1:], [(seed, number) for number in range(1, len(splits))], runner)
     others = None if folds is None else paths_of(folds, racing, runner)
     if others is None:
         return None
-    for own in others:
-        for candidate, path in zip(racing, own, strict=True):
+    for fold_paths in others:
+        for candidate, path in zip(racing, fold_paths, strict=True):
             paths[candidate.name].append(path)
     for candidate in racing:
         found.judged.append(_best_stop(candidate, paths[candidate.name], found.rows))
@@ -182,49 +182,49 @@ class Race:
 
     def left(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
-        return [one for one in self.candidates if one.curve_settings is None or self.near(one, OUT_OF_RACE)]
+        return [one for one in self.candidates if one.curve_settings is None or self.near(one, RACE_LOSS_RATIO)]
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
         same = [one for one in self.candidates if one.ranked == candidate.ranked]
-        if not any(self.near(one, OTHER_SCALE) for one in same):
+        if not any(self.near(one, SCALE_LOSS_RATIO) for one in same):
             return False
         parents = [one for one in same if one.curve_settings == candidate.parent]
-        return candidate.parent is None or any(self.near(one, OUT_OF_RACE) for one in parents)
+        return candidate.parent is None or any(self.near(one, RACE_LOSS_RATIO) for one in parents)
 
 
 def _race(
     problems: Mapping[bool, ClassProblem],
     candidates: Sequence[ClassCandidate],
-    part: Split,
+    split: Split,
     seed: int,
     runner: Runner,
     groups: NDArray[np.intp] | None,
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
-    weight = next(iter(problems.values())).rows.weight[part[1]]
-    race = Race(weight, None if groups is None else groups[part[1]])
-    folds = fit_folds(problems, sorted(problems), [part], [(seed, 0)], runner)
+    weight = next(iter(problems.values())).rows.weight[split[1]]
+    race = Race(weight, None if groups is None else groups[split[1]])
+    folds = fit_folds(problems, sorted(problems), [split], [(seed, 0)], runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
-        own = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
-        paths = None if folds is None else paths_of(folds, own, runner)
+        admitted = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
+        paths = None if folds is None else paths_of(folds, admitted, runner)
         if folds is None or paths is None:
             return None
-        for candidate, path in zip(own, paths[0], strict=True):
+        for candidate, path in zip(admitted, paths[0], strict=True):
             race.add(candidate, path, folds[0].validation[candidate.ranked].rows)
     return race
 
 
 def _best_stop(candidate: ClassCandidate, paths: Sequence[dict[int, Floats]], rows: ClassRows) -> Judged:
     """A candidate after the number of sweeps that predicts best, of those that all parts have."""
-    best: tuple[float, int, Floats] | None = None
+    found: tuple[float, int, Floats] | None = None
     for sweeps in set.intersection(*(set(path) for path in paths)):
         eta = np.concatenate([path[sweeps] for path in paths], axis=1)
         loss = rows.loss(eta) / rows.total
-        if best is None or loss < best[0]:
-            best = loss, sweeps, eta
-    assert best is not None
-    loss, sweeps, eta = best
+        if found is None or loss < found[0]:
+            found = loss, sweeps, eta
+    assert found is not None
+    loss, sweeps, eta = found
     if candidate.curve_settings is not None and not candidate.curve_settings.learned:
         candidate = candidate.up_to(sweeps)
     return Judged(candidate, eta, loss)
@@ -235,7 +235,7 @@ class Fold:
     """Rows to fit and validation rows, with the main effects that all candidates begin with, by scale."""
 
     problems: Mapping[bool, ClassProblem]
-    joint: Mapping[bool, JointDesign]
+    designs: Mapping[bool, JointDesign]
     states: Mapping[bool, ClassState]
     validation: Mapping[bool, ClassProblem]
     seed: tuple[int, int]
@@ -249,7 +249,7 @@ class Fold:
             for start in range(_starts(candidate.curve_settings)):
                 seed = (*self.seed, start)
                 found.append(
-                    _path(self.problems[k], self.joint[k], self.states[k], candidate, seed, self.validation[k])
+                    _path(self.problems[k], self.designs[k], self.states[k], candidate, seed, self.validation[k])
                 )
         return found
 
@@ -259,7 +259,9 @@ class Fold:
         for candidate in candidates:
             k, count = candidate.ranked, _starts(candidate.curve_settings)
             if candidate.curve_settings is None:
-                paths.append({0: predicted(self.problems[k], self.joint[k], self.states[k], self.validation[k].coded)})
+                paths.append(
+                    {0: predicted(self.problems[k], self.designs[k], self.states[k], self.validation[k].coded)}
+                )
                 continue
             starts = found[at : at + count]
             at += count
@@ -270,24 +272,27 @@ class Fold:
 def fit_folds(
     problems: Mapping[bool, ClassProblem],
     scales: Sequence[bool],
-    parts: Sequence[Split],
+    splits: Sequence[Split],
     seeds: Sequence[tuple[int, int]],
     runner: Runner,
 ) -> list[Fold] | None:
     """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
-    own = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in parts]
-    joint = [{ranked: JointDesign.of(part[ranked].columns, part[ranked].coded) for ranked in scales} for part in own]
-    fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in parts]
-    pairs = zip(own, joint, strict=True)
-    jobs = [main_effects_job(some[k], designs[k]) for some, designs in pairs for k in scales]
+    fold_problems = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in splits]
+    designs = [
+        {ranked: JointDesign.of(fold[ranked].columns, fold[ranked].coded) for ranked in scales}
+        for fold in fold_problems
+    ]
+    fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in splits]
+    pairs = zip(fold_problems, designs, strict=True)
+    jobs = [main_effects_job(fold_problem[k], by_scale[k]) for fold_problem, by_scale in pairs for k in scales]
     mains = runner.run_jobs(jobs, float(np.mean(fractions)) if fractions else 0.0)
     if runner.stopped():
         return None
     found = []
-    for at, (_, rest) in enumerate(parts):
+    for at, (_, validation_rows) in enumerate(splits):
         states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
-        validation = {ranked: problems[ranked].take(rest) for ranked in scales}
-        found.append(Fold(own[at], joint[at], states, validation, seeds[at], fractions[at]))
+        validation = {ranked: problems[ranked].take(validation_rows) for ranked in scales}
+        found.append(Fold(fold_problems[at], designs[at], states, validation, seeds[at], fractions[at]))
     return found
 
 
@@ -298,16 +303,18 @@ def paths_of(
     stage = max((candidate.stage for candidate in candidates), default=0)
     jobs = [fold.jobs(candidates) for fold in folds]
     places = [
-        f"search {fold.seed[1]} {stage} {k}" for fold, own in zip(folds, jobs, strict=True) for k in range(len(own))
+        f"search {fold.seed[1]} {stage} {k}"
+        for fold, fold_jobs in zip(folds, jobs, strict=True)
+        for k in range(len(fold_jobs))
     ]
     fraction = float(np.mean([fold.fraction for fold in folds])) if folds else 0.0
-    found = runner.run_jobs([job for own in jobs for job in own], fraction, places)
+    found = runner.run_jobs([job for fold_jobs in jobs for job in fold_jobs], fraction, places)
     if runner.stopped():
         return None
     paths, at = [], 0
-    for fold, own in zip(folds, jobs, strict=True):
-        paths.append(fold.paths(candidates, found[at : at + len(own)]))
-        at += len(own)
+    for fold, fold_jobs in zip(folds, jobs, strict=True):
+        paths.append(fold.paths(candidates, found[at : at + len(fold_jobs)]))
+        at += len(fold_jobs)
     return paths
 
 
@@ -318,7 +325,7 @@ def _starts(curve_settings: CurveSettings | None) -> int:
 
 def _path(
     problem: ClassProblem,
-    joint: JointDesign,
+    design: JointDesign,
     start: ClassState,
     candidate: ClassCandidate,
     seed: Sequence[int],
@@ -334,15 +341,15 @@ def _path(
 
         def watch(sweeps: int, state: ClassState) -> bool:
             if sweeps in SWEEPS_JUDGED or sweeps == curve_settings.sweeps:
-                path[sweeps] = predicted(problem, joint, state, validation.coded)
+                path[sweeps] = predicted(problem, design, state, validation.coded)
                 losses[sweeps] = validation.rows.loss(path[sweeps])
             best = min(losses, key=lambda at: losses[at], default=sweeps)
             return sweeps >= PATIENCE * best + 1
 
         if curve_settings.learned:
-            state = fit_factors(problem, joint, start, curve_settings, seed, report)
-            return {-1: predicted(problem, joint, state, validation.coded)}
-        fit_factors(problem, joint, start, curve_settings, seed, report, watch)
+            state = fit_factors(problem, design, start, curve_settings, seed, report)
+            return {-1: predicted(problem, design, state, validation.coded)}
+        fit_factors(problem, design, start, curve_settings, seed, report, watch)
         return path
 
     return job

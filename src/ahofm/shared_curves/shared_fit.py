@@ -17,13 +17,13 @@ from ahofm.training.factor_groups import FactorGroups
 from ahofm.training.runner import Job, Report
 from ahofm.tuning import REBUILD_SWEEPS, SETTLED_SWEEPS
 from ahofm.tuning.classes import (
-    LEARNING_FROM,
+    FIRST_LEARNING_STEP,
     LEAST_CLASS_LOSS,
     LEAST_LOADING,
     LEAST_TEMPERING_LOSS,
     MAIN_CLASS_STEPS,
     MAIN_CLASS_TOL,
-    RISE,
+    MOST_LOSS_RATIO,
     SHARED_FEWEST_SWEEPS,
     SHARED_TOL,
     SHARED_WARM_SWEEPS,
@@ -68,7 +68,7 @@ class ClassProblem:
 
     def take(self, rows: NDArray[np.int64]) -> ClassProblem:
         """Some of the rows."""
-        return replace(self, rows=self.rows.take(rows), coded=[own.take(rows) for own in self.coded])
+        return replace(self, rows=self.rows.take(rows), coded=[column.take(rows) for column in self.coded])
 
 
 @dataclass
@@ -80,39 +80,39 @@ class ClassState:
     eta: Floats
 
 
-def fit_mains(problem: ClassProblem, joint: JointDesign, report: Report) -> ClassState:
+def fit_mains(problem: ClassProblem, design: JointDesign, report: Report) -> ClassState:
     """Main effects with learned smoothing parameters, until the loss settles."""
     rows = problem.rows
-    coef = np.zeros((joint.design.shape[1], rows.n_classes))
+    coef = np.zeros((design.matrix.shape[1], rows.n_classes))
     coef[0] = rows.constants()
     state = ClassState(
-        ClassMains(coef, joint.first_lam(problem.columns)), None, np.tile(coef[0][:, np.newaxis], rows.n_rows)
+        ClassMains(coef, design.first_lam(problem.columns)), None, np.tile(coef[0][:, np.newaxis], rows.n_rows)
     )
     before = np.inf
     for step in range(MAIN_CLASS_STEPS):
-        main_sweep(problem, joint, state, learn=step >= LEARNING_FROM)
+        main_sweep(problem, design, state, learn=step >= FIRST_LEARNING_STEP)
         loss = rows.loss(state.eta) / rows.total
         settled = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
-        if report(loss) or (settled and step > 2 * LEARNING_FROM):
+        if report(loss) or (settled and step > 2 * FIRST_LEARNING_STEP):
             break
         before = loss
     return state
 
 
-def main_effects_job(problem: ClassProblem, joint: JointDesign) -> Job:
+def main_effects_job(problem: ClassProblem, design: JointDesign) -> Job:
     """:func:`fit_mains` of these rows, as a job of a runner."""
-    return lambda report: fit_mains(problem, joint, report)
+    return lambda report: fit_mains(problem, design, report)
 
 
 def main_sweep(
-    problem: ClassProblem, joint: JointDesign, state: ClassState, *, learn: bool, bound: bool = False
+    problem: ClassProblem, design: JointDesign, state: ClassState, *, learn: bool, bound: bool = False
 ) -> None:
     """One step of all main effects."""
     rows, mains = problem.rows, state.mains
-    state.eta = state.eta + mains.joint_step(joint, rows.working_response(state.eta, bound=bound), learn=learn)
-    seen = set(joint.columns.tolist())
+    state.eta = state.eta + mains.smooth_step(design, rows.working_response(state.eta, bound=bound), learn=learn)
+    in_design = set(design.columns.tolist())
     for j, (column, coded) in enumerate(zip(problem.columns, problem.coded, strict=True)):
-        if j not in seen:
+        if j not in in_design:
             working = rows.working_response(state.eta, bound=bound)
             state.eta = state.eta + mains.column_step(j, column, coded, working, learn=learn)
 
@@ -126,7 +126,7 @@ def tempering_of(problem: ClassProblem, eta: Floats) -> float:
 
 def fit_factors(
     problem: ClassProblem,
-    joint: JointDesign,
+    design: JointDesign,
     start: ClassState,
     curve_settings: CurveSettings,
     seed: Sequence[int] | int,
@@ -137,7 +137,7 @@ def fit_factors(
 
     Parameters
     ----------
-    problem, joint : ClassProblem, JointDesign
+    problem, design : ClassProblem, JointDesign
     start : ClassState
         Main effects; it is not changed.
     curve_settings : CurveSettings
@@ -160,9 +160,9 @@ def fit_factors(
         learn = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS
         if learn and sweep == SHARED_WARM_SWEEPS:
             factors.temper(tempering)
-        shared_sweep(problem, joint, state, sweep, learn=learn, bound=bound)
+        shared_sweep(problem, design, state, sweep, learn=learn, bound=bound)
         loss = rows.loss(state.eta) / rows.total
-        bound = bound or loss > RISE * before
+        bound = bound or loss > MOST_LOSS_RATIO * before
         small = small + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0
         stop = report(loss)
         if watch is not None:
@@ -174,12 +174,12 @@ def fit_factors(
 
 
 def shared_sweep(
-    problem: ClassProblem, joint: JointDesign, state: ClassState, sweep: int, *, learn: bool, bound: bool
+    problem: ClassProblem, design: JointDesign, state: ClassState, sweep: int, *, learn: bool, bound: bool
 ) -> None:
     """Main effects, the curves of every column, back and forth, and the loadings."""
     rows, factors = problem.rows, state.factors
     assert factors is not None
-    main_sweep(problem, joint, state, learn=True, bound=bound)
+    main_sweep(problem, design, state, learn=True, bound=bound)
     order = range(len(problem.columns))
     for j in order if sweep % 2 == 0 else reversed(order):
         state.eta = state.eta + factors.column_step(j, rows.working_response(state.eta, bound=bound), learn=learn)

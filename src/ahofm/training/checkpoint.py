@@ -143,8 +143,10 @@ def _pack(value: Any, where: str, tensors: dict[str, Any]) -> Any:  # noqa: PLR0
         tensors[key] = np.ascontiguousarray(value)
         return {"array": key, "shape": value.shape}
     if is_dataclass(value) and not isinstance(value, type):
-        own = {item.name: _pack(getattr(value, item.name), f"{where}/{item.name}", tensors) for item in fields(value)}
-        return {"type": type(value).__name__, "fields": own}
+        packed = {
+            item.name: _pack(getattr(value, item.name), f"{where}/{item.name}", tensors) for item in fields(value)
+        }
+        return {"type": type(value).__name__, "fields": packed}
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"
         return {kind: [_pack(item, f"{where}/{k}", tensors) for k, item in enumerate(value)]}
@@ -165,8 +167,8 @@ def _unpack(value: Any, where: str, tensors: Mapping[str, Any], types: Mapping[s
     if "array" in value:
         return tensors[value["array"]].reshape(value["shape"]).copy()
     if "type" in value:
-        own = {name: _unpack(item, f"{where}/{name}", tensors, types) for name, item in value["fields"].items()}
-        return types[value["type"]](**own)
+        unpacked = {name: _unpack(item, f"{where}/{name}", tensors, types) for name, item in value["fields"].items()}
+        return types[value["type"]](**unpacked)
     if "reason" in value:
         return Reason[value["reason"]]
     if "dict" in value:

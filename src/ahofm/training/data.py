@@ -51,8 +51,8 @@ class Rows:
 
     def take(self, rows: NDArray[Any]) -> Rows:
         """Some of the rows."""
-        parts = (self.offset, self.groups, self.roles)
-        return Rows(self.y[rows], self.weight[rows], *(None if part is None else part[rows] for part in parts))
+        optional = (self.offset, self.groups, self.roles)
+        return Rows(self.y[rows], self.weight[rows], *(None if array is None else array[rows] for array in optional))
 
 
 def counted_rows(
@@ -76,8 +76,8 @@ def counted_rows(
     weights = check_weight(weight, table.n_rows)
     weights = row_counts(weights, family) if whole else weights
     shifts = None if offset is None else check_offset(offset, table.n_rows, family)
-    own = None if groups is None else group_codes(groups, table.n_rows)
-    rows = Rows(target, weights, shifts, own, None if splits is None else roles_of(splits, table.n_rows))
+    group_numbers = None if groups is None else group_codes(groups, table.n_rows)
+    rows = Rows(target, weights, shifts, group_numbers, None if splits is None else roles_of(splits, table.n_rows))
     _refuse_wide_offset(shifts, family)
     if not weights.all():
         kept = np.flatnonzero(weights)
@@ -130,7 +130,7 @@ def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, asce
     """
     weight = rows.weight / rows.weight.sum()
     targets = [rows.y] if n_classes is None else [(rows.y == k).astype(np.float64) for k in range(n_classes)]
-    between, along = np.zeros((2, len(codes.columns)))
+    between, trend = np.zeros((2, len(codes.columns)))
     for y in targets:
         residual = y - weight @ y
         residual = weight * (residual / max(float(np.abs(residual).max()), np.finfo(float).tiny))
@@ -138,9 +138,9 @@ def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, asce
             mass = np.bincount(column, weight, minlength=size)
             sums = np.bincount(column, residual, minlength=size)
             between[j] += (sums**2 / np.maximum(mass, np.finfo(float).tiny)).sum()
-            along[j] += np.abs(np.arange(size) @ sums)
+            trend[j] += np.abs(np.arange(size) @ sums)
     # Columns of mostly distinct values tie in the first number, but for rounding.
-    found = np.lexsort((-along, np.array(codes.sizes), -between.round(9)))
+    found = np.lexsort((-trend, np.array(codes.sizes), -between.round(9)))
     return tuple(int(j) for j in (found[::-1] if ascending else found))
 
 
@@ -236,15 +236,14 @@ def prepare(
     """Encode, merge and standardise a table in memory. ``all_raw``: also when there are many rows."""
     codes = encoder.encode(table, n_threads=n_threads)
     raw_sample = None if all_raw or len(rows.y) <= RAW_SAMPLE_ROWS else raw_sample_rows(len(rows.y))
-    seen, own = (codes, rows) if raw_sample is None else (codes.take(raw_sample), rows.take(raw_sample))
-    columns = by_relevance(
-        seen, own, _classes_of(family), ascending=isinstance(family, (Gaussian, GaussianLocationScale))
-    )
+    sampled = (codes, rows) if raw_sample is None else (codes.take(raw_sample), rows.take(raw_sample))
+    least_squares = isinstance(family, (Gaussian, GaussianLocationScale))
+    columns = by_relevance(*sampled, _classes_of(family), ascending=least_squares)
     if table.n_rows <= MERGED_ROWS:
         table, codes, rows = merged_rows(table, codes, rows, columns)
     filled, inner, units = _standardised(family, rows if raw_sample is None else rows.take(raw_sample))
     rows = _inner(rows, units)
-    source, executor = ArraySource(codes, rows.y, _unless_ones(rows.weight), rows.offset), ThreadExecutor(n_threads)
+    source, executor = array_source(codes, rows.y, rows.weight, rows.offset), ThreadExecutor(n_threads)
     total = float(rows.weight.sum())
     if raw_sample is not None:
         table, codes, rows = table.take(raw_sample), codes.take(raw_sample), rows.take(raw_sample)
@@ -271,11 +270,13 @@ def prepare_dataset(
     filled, inner, units = _standardised(family, rows)
     source = MappedSource(dataset.source, replace(change, units=units))
     codes = encoder.encode(raw_sample.table, n_threads=n_threads)
-    mine = _inner(rows, units)
+    inner_rows = _inner(rows, units)
     columns = by_relevance(
         codes, rows, _classes_of(family), ascending=isinstance(family, (Gaussian, GaussianLocationScale))
     )
-    return Data(encoder, source, executor, raw_sample.table, codes, mine, filled, inner, units, dataset.total, columns)
+    return Data(
+        encoder, source, executor, raw_sample.table, codes, inner_rows, filled, inner, units, dataset.total, columns
+    )
 
 
 @dataclass(frozen=True)
@@ -323,8 +324,9 @@ def _inner(rows: Rows, units: Units) -> Rows:
     return replace(rows, y=units.of_target(rows.y), offset=offset)
 
 
-def _unless_ones(weight: Floats) -> Floats | None:
-    return None if (weight == 1.0).all() else weight
+def array_source(codes: Codes, y: Floats, weight: Floats, offset: Floats | None) -> ArraySource:
+    """Rows in memory; without weights where all are one."""
+    return ArraySource(codes, y, None if (weight == 1.0).all() else weight, offset)
 
 
 def _check_targets(source: Source, executor: Executor, family: Family) -> None:

@@ -1,10 +1,12 @@
-"""Ensemble members of stacked fits: how many each candidate gets, and the stack in words."""
+"""Ensemble members of stacked fits: how many each candidate gets, and the choices that a model records of them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from ahofm.model import Choice
+from ahofm.orders import PRODUCT
 from ahofm.tuning.numerics import SHOWN_WEIGHT
 
 C = TypeVar("C", bound=Hashable)
@@ -28,8 +30,19 @@ def copies_of(wanted: Sequence[C], weights: Mapping[C, float], count: int) -> di
     return copies
 
 
-def stack_in_words(parts: Sequence[tuple[float, str]]) -> str:
-    """Stacking weights and names, largest first; what they lack to 1 is the weight of a constant."""
-    texts = [f"{weight:.0%} {name}" for weight, name in sorted(parts, key=lambda part: -part[0])]
-    rest = 1.0 - sum(weight for weight, _ in parts)
-    return ", ".join([*texts, *([f"{rest:.0%} constant"] if rest > SHOWN_WEIGHT else [])])
+def interactions_choice(stack: Sequence[tuple[float, str]], why: str) -> Choice:
+    """Stacking weights and names of candidates, largest first; what they lack to 1 is the weight of a constant."""
+    texts = [f"{weight:.0%} {name}" for weight, name in sorted(stack, key=lambda member: -member[0])]
+    rest = 1.0 - sum(weight for weight, _ in stack)
+    return Choice("interactions", ", ".join([*texts, *([f"{rest:.0%} constant"] if rest > SHOWN_WEIGHT else [])]), why)
+
+
+def on_validation_rows(what: str, n_rows: int, values: Iterable[tuple[str, float]]) -> str:
+    """Losses of candidates on validation rows, as the reason of a choice: ``what`` they are, and by name."""
+    return f"{what} on {n_rows} validation rows: " + ", ".join(f"{name} {value:.4g}" for name, value in values)
+
+
+def rank_choice(ranks: Iterable[tuple[str, int, int]], why: str) -> Choice:
+    """Numbers of factors: (text before, rank, order) of each entry."""
+    texts = [f"{before}{rank} {'products' if d == PRODUCT else f'at order {d}'}" for before, rank, d in ranks]
+    return Choice("rank", ", ".join(texts) or "none", why)

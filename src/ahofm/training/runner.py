@@ -121,20 +121,20 @@ class Runner:
         kept : types
             Dataclasses that occur in results.
         """
-        places: Sequence[str | None] = [None] * len(jobs) if names is None else names
+        saved_names: Sequence[str | None] = [None] * len(jobs) if names is None else names
         if isinstance(names, str):
-            places = [f"{names} {k}" for k in range(len(jobs))]
-        given = zip(jobs, places, strict=True)
-        tasks = [partial(self._run_job, job, fraction, place, kept) for job, place in given]
+            saved_names = [f"{names} {k}" for k in range(len(jobs))]
+        named = zip(jobs, saved_names, strict=True)
+        tasks = [partial(self._run_job, job, fraction, saved_name, kept) for job, saved_name in named]
         return self.side_by_side(tasks, min(self._n_threads, max(len(jobs), 1)))
 
     @one_blas_thread()  # the same bits whatever the number of threads
-    def _run_job(self, job: Job, fraction: float, place: str | None, kept: Sequence[type]) -> Any:
+    def _run_job(self, job: Job, fraction: float, saved_name: str | None, kept: Sequence[type]) -> Any:
         if self.stopped() and (self._any_begun or self.reason is Reason.INTERRUPTED):
             return None
         self._any_begun = True  # after the deadline the first job still makes one sweep, so that there is a model
-        if place is not None and self.saved is not None:
-            found = self.saved.get(place, *kept)
+        if saved_name is not None and self.saved is not None:
+            found = self.saved.get(saved_name, *kept)
             if found is not None:
                 return found
         before = 1.0
@@ -149,8 +149,8 @@ class Runner:
                 return True
 
         found = job(report)
-        if place is not None and self.saved is not None and not self.stopped():
-            self.saved.put(place, found)
+        if saved_name is not None and self.saved is not None and not self.stopped():
+            self.saved.put(saved_name, found)
         return found
 
     def side_by_side(self, tasks: Sequence[Callable[[], T]], n_threads: int) -> list[T]:

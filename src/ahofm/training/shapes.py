@@ -89,13 +89,13 @@ def _items(given: Any, names: Sequence[str]) -> list[tuple[Any, Any]]:
 
 
 def _shape(value: Any, name: str) -> Shape | None:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, bool) or not isinstance(plain, (int, float, str)) or plain not in SHAPES:
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, bool) or not isinstance(number, (int, float, str)) or number not in SHAPES:
         raise ValueError(
             f"monotonic_cst of column {name!r} must be 1 (increasing), -1 (decreasing), 0, 'convex' or 'concave', "
             f"got {value!r}"
         )
-    return SHAPES[plain]
+    return SHAPES[number]
 
 
 def _check_kind(book: Codebook) -> None:

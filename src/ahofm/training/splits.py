@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
 
 from ahofm.columns.basis import Floats
-from ahofm.training.validation import Split, can_judge, class_fold_counts, fold_counts, sizes_of_many
-from ahofm.tuning import FEW_ROWS
+from ahofm.training.validation import Split, class_fold_counts, fold_counts, search_sizes, targets_differ
+from ahofm.tuning import FULL_SEARCH_ROWS
 
 if TYPE_CHECKING:
     from ahofm.training.data import Rows
@@ -99,23 +99,23 @@ def roles_of(splits: Sequence[Any], n_rows: int) -> NDArray[np.int8]:
     roles = np.zeros((n_rows, len(splits)), dtype=np.int8)
     for k, split in enumerate(splits):
         try:
-            fitted, rest = (_row_numbers(part, n_rows, k) for part in split)
+            fitted, validation = (_row_numbers(rows, n_rows, k) for rows in split)
         except TypeError as error:
             raise ValueError(
                 f"cv: split {k} is {type(split).__name__}, not a pair of rows to fit and validation rows"
             ) from error
-        for name, part in (("rows to fit", fitted), ("validation rows", rest)):
-            if not len(part):
+        for name, rows in (("rows to fit", fitted), ("validation rows", validation)):
+            if not len(rows):
                 raise ValueError(f"cv: split {k} has no {name}; every split needs both")
-        both = np.intersect1d(fitted, rest)
+        both = np.intersect1d(fitted, validation)
         if len(both):
             raise ValueError(f"cv: row {both[0]} is fitted and validated in split {k}; it may be in one part only")
-        roles[fitted, k], roles[rest, k] = FITTED, VALIDATED
+        roles[fitted, k], roles[validation, k] = FITTED, VALIDATED
     return roles
 
 
-def _row_numbers(part: Any, n_rows: int, split: int) -> NDArray[np.int64]:
-    found = np.asarray(part)
+def _row_numbers(rows: Any, n_rows: int, split: int) -> NDArray[np.int64]:
+    found = np.asarray(rows)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
         raise ValueError(f"cv: split {split} must hold row numbers, got an array of {found.dtype}, {found.shape}")
     if len(found) and not (found.min() >= 0 and found.max() < n_rows):
@@ -158,17 +158,17 @@ def with_roles(
     if present < 2:
         raise ValueError("groups: all rows of positive weight are of one group; give at least two, or none")
     if fraction is not None:
-        count, parts = 1, max(min(round(1.0 / max(fraction, 1e-9)), present), 2)
+        count, n_parts = 1, max(min(round(1.0 / max(fraction, 1e-9)), present), 2)
     elif n_folds is not None:
         if n_folds > present:
             what = f"{n} rows" if rows.groups is None else f"{present} groups"
             raise ValueError(f"cv={n_folds} is more folds than there are {what[len(str(present)) + 1 :]}: {what}")
-        count = parts = n_folds
+        count = n_parts = n_folds
     else:
-        count, parts = class_fold_counts(n) if classes else fold_counts(n, default_folds, dispersed=dispersed)
-        parts = min(parts, present)
-        count = min(count, parts)
-    fold = folds_of_groups(groups, rows.y if len(np.unique(rows.y)) <= 2 or classes else None, parts, seed)
+        count, n_parts = class_fold_counts(n) if classes else fold_counts(n, default_folds, dispersed=dispersed)
+        n_parts = min(n_parts, present)
+        count = min(count, n_parts)
+    fold = folds_of_groups(groups, rows.y if len(np.unique(rows.y)) <= 2 or classes else None, n_parts, seed)
     roles = np.stack([np.where(fold == k, VALIDATED, FITTED) for k in range(count)], axis=1)
     return replace(rows, roles=roles.astype(np.int8))
 
@@ -197,7 +197,7 @@ def folds_of_groups(groups: NDArray[np.intp], classes: Floats | None, n_folds: i
     return np.asarray(place[codes])
 
 
-def given_parts(rows: Rows, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
+def given_splits(rows: Rows, seed: int, *, dispersed: bool, rare: bool = False) -> list[Split]:
     """Rows to fit and validation rows by the roles of rows; of many rows a random part of each.
 
     Raises
@@ -206,22 +206,22 @@ def given_parts(rows: Rows, seed: int, *, dispersed: bool, rare: bool = False) -
         Where targets of a part are all equal, so that nothing can be fitted or judged.
     """
     assert rows.roles is not None
-    rng, parts = np.random.default_rng(seed), []
+    rng, splits = np.random.default_rng(seed), []
     for role in rows.roles.T:
-        fitted, rest = np.flatnonzero(role == FITTED), np.flatnonzero(role == VALIDATED)
-        if not len(fitted) or not len(rest):
+        fitted, validation = np.flatnonzero(role == FITTED), np.flatnonzero(role == VALIDATED)
+        if not len(fitted) or not len(validation):
             raise ValueError("cv: a split has no rows of positive weight to fit, or none to validate; give it some")
-        if len(rows.y) > FEW_ROWS:
-            most, least = sizes_of_many(len(rows.y), dispersed=dispersed, rare=rare)
-            fitted, rest = _some(fitted, most, rng), _some(rest, least, rng)
-        parts.append((fitted, rest))
-    if not can_judge(parts, rows.y):
+        if len(rows.y) > FULL_SEARCH_ROWS:
+            most_fitted, most_validated = search_sizes(len(rows.y), dispersed=dispersed, rare=rare)
+            fitted, validation = _some(fitted, most_fitted, rng), _some(validation, most_validated, rng)
+        splits.append((fitted, validation))
+    if not targets_differ(splits, rows.y):
         whose = "groups" if rows.groups is not None else "cv"
         raise ValueError(
             f"{whose}: targets of the rows to fit, or of the validation rows, are all equal in a split; give splits in "
             "which they differ"
         )
-    return parts
+    return splits
 
 
 def _some(rows: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -13,14 +13,14 @@ RANKS = ((2_000, 4), (12_000, 8), (float("inf"), 12))
 """Number of rows below which the default rank of each order is the second number. Measured: 12 for 8 gain 1 % on bike
 sharing, 20 lose 2 % on California."""
 
-MORE_FACTORS_FROM, MOST_GROWTHS, IDLE_FACTOR = 2, 2, 1e-3
+FEWEST_GROWTH_EIGENVALUES, MOST_GROWTHS, IDLE_FACTOR_VARIANCE = 2, 2, 1e-3
 """Pairs get as many factors as at first again while at least the first number of eigenvalues of the residual's
 covariance exceed those of random signs, at most so often, and while no factor is idle: one whose term has less variance
 than the third number times the variance of a row. Measured: one eigenvalue exceeds them in every third fit to data
 where more factors do not help, two to six where they do; adult, all idle, 36 to 14 s without."""
 
-BASIS_SIZE, BASIS_SIZE_OF_MANY, BASIS_ROWS = 14, 20, 5_000
-"""Functions of a column's spline: up to ``BASIS_ROWS`` rows, and beyond."""
+SMALL_BASIS_SIZE, LARGE_BASIS_SIZE, SMALL_BASIS_ROWS = 14, 20, 5_000
+"""Functions of a column's spline, with at most so many rows and with more."""
 
 # Rows
 
@@ -38,12 +38,13 @@ WIDEST_OFFSET = 600.0
 MOST_TOTAL_WEIGHT = 2.0**53
 """Largest sum of weights: double precision represents integers exactly up to here."""
 
-FEW_ROWS = 20_000
-"""Most rows for which cross-validation uses all rows, and three ensemble members are fitted. Measured: six members gain
-less than .5 %, at twice the time."""
+FULL_SEARCH_ROWS = 20_000
+"""Most rows of which cross-validation uses all; up to here, three ensemble members are fitted. Measured: six members
+gain less than .5 %, at twice the time."""
 
-MANY_ROWS = 2_000
-"""Effective number of rows from which on fits have tighter tolerances, constant tempering and weighted candidates."""
+LARGE_SAMPLE_ROWS = 2_000
+"""Least effective number of rows of a large sample, whose fits have tighter tolerances, constant tempering and weighted
+candidates. Constants of large samples begin with the same words."""
 
 RARE_INFORMATION = 0.1
 """Events are rare where the mean Fisher information of a row, relative to that of a Gaussian target, is less."""
@@ -96,11 +97,11 @@ walk) and .98 (spline_iid)."""
 START_LEVELS = 24
 """Most levels of a column with initial factors that are not random: the most frequent ones."""
 
-REPEATED = 1.5
-"""Least number of rows of a code whose effect is used to estimate smoothing parameters: with one row an effect cannot
-be distinguished from its residual."""
+FEWEST_EFFECT_ROWS = 1.5
+"""Fewest rows of a code whose independent effect is used to estimate smoothing parameters: with one row an effect
+cannot be distinguished from its residual."""
 
-STIFFEST_COORDINATE = 1e6
+LARGEST_COORDINATE_PENALTY = 1e6
 """Upper bound of the penalty of a coordinate. Coordinates with larger ones are zero in any fit, and would dominate the
 mean penalty, which is the unit of smoothing parameters."""
 
@@ -119,7 +120,7 @@ ROWS_PER_CELL = 4
 """Least number of rows per cell of two columns with levels for which pairs have smoothing parameters of their own; with
 fewer, these overfit. Measured: 300 rows, 21 levels each, .26 for .06."""
 
-SURFACE_GONE = 100.0
+MOST_SURFACE_PRECISION = 100.0
 """Largest prior precision of a surface's coefficient over the information of the rows about it: the coefficient is then
 zero but for one percent. With a larger one, columns could not grow in factors in which others are nearly zero."""
 
@@ -136,13 +137,13 @@ SURFACE_MOST_DF = 0.75
 
 # Sweeps of coordinate ascent
 
-MAIN_SWEEPS, INNER_SWEEPS, LAST_SWEEPS, LAST_SWEEPS_OF_MANY = 8, 25, 60, 30
-"""Most sweeps for main effects that interactions follow, for an order below the last, and for the last: with few rows,
-and from ``MANY_ROWS`` on. Measured: 50 and 150 for 25 and 60 change errors by less than 1 % at 2.3 times the time, 15
-and 40 cost 1 to 2 %; 60 for 30 with many rows cost California 1 %."""
+MAIN_SWEEPS, INNER_SWEEPS, LAST_SWEEPS, LARGE_SAMPLE_LAST_SWEEPS = 8, 25, 60, 30
+"""Most sweeps for main effects that interactions follow, for an order below the last, and for the last: of small and of
+large samples. Measured: 50 and 150 for 25 and 60 change errors by less than 1 % at 2.3 times the time, 15 and 40 cost 1
+to 2 %; 60 for 30 cost California 1 %."""
 
-LEARNING_SWEEPS, LEARNING_SWEEPS_OF_MANY, ALONE_SWEEPS = 8, 16, 300
-"""Main effects alone: sweeps that update smoothing parameters, with few rows and many, and at most so many more.
+LEARNING_SWEEPS, LARGE_SAMPLE_LEARNING_SWEEPS, ALONE_SWEEPS = 8, 16, 300
+"""Main effects alone: sweeps that update smoothing parameters, of small and large samples, and at most so many more.
 Measured: 16 for 8 gain 12 % with 10,000 rows, 40 no more; until smoothing parameters converge, families overfit."""
 
 WARM_SWEEPS = 5
@@ -152,10 +153,10 @@ cost 3 to 8 %."""
 FEWEST_SWEEPS = 12
 """Least number of sweeps of a stage."""
 
-SWEEP_TOL, SWEEP_TOL_OF_MANY = 2e-3, 5e-4
+SWEEP_TOL, LARGE_SAMPLE_SWEEP_TOL = 2e-3, 5e-4
 """A stage ends after three sweeps that change the logarithm of the dispersion by less."""
 
-SETTLED = 1e-5
+SETTLED_CHANGE = 1e-5
 """Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
 
 REBUILD_SWEEPS = 10
@@ -164,7 +165,7 @@ REBUILD_SWEEPS = 10
 FAMILY_SWEEPS = (0, 1, 2, 6, 12, 24)
 """Sweeps of a stage before which a family's own parameters are estimated."""
 
-DIVERGED, FAILED = 100.0, 1.25
+DIVERGED_RATIO, FAILED_RATIO = 100.0, 1.25
 """Ratios of the dispersion, or of the remaining loss, to its value before a stage: above the first, sweeps diverge;
 above the second at its end, the stage fails, and the fit goes back to the stage below. The reference is at least the
 loss of constants.
@@ -193,7 +194,7 @@ FARTHEST_VALUE, FARTHEST_RARE_VALUE, RARE_CODE_ROWS = 10.0, 4.0, 5.0
 """Bounds of factors in units of their root mean square: at codes of many rows, and of fewer than five. Measured: Forest
 fires, order 3, 1.53 to 1.37; wine .64 to .69 for errors up to 8."""
 
-FAR_VALUE = 10.0
+REBUILD_VALUE_RATIO = 10.0
 """Ratio of rejected values of a function to its former ones above which row states are built again: subtracting them
 would leave large rounding errors."""
 
@@ -206,7 +207,7 @@ FARTHEST_STEP = 3.0
 SUFFICIENT_DECREASE = 0.25
 """Of ``sum w h step^2``: the most by which losses may exceed their approximations. The penalised loss falls then."""
 
-LARGE_ETA = 20.0
+MAJORANT_ETA = 20.0
 """Absolute linear predictor above which the family's majorant replaces curvatures, which are nearly zero."""
 
 LEAST_DISPERSION, ROUNDING = 1e-9, 1e-12
@@ -219,7 +220,7 @@ LEAST_DISPERSION_RATIO = 0.7
 """Least ratio of the dispersion after a sweep to that before it where pairs have smoothing parameters of their own,
 whose steps are limited as well."""
 
-ROUGH_ROWS = 50_000
+MOST_INFORMATION_ROWS = 50_000
 """Most rows that the mean curvature of the loss at constants is estimated from."""
 
 # Main effects, jointly
@@ -242,8 +243,8 @@ TEMPERED_ROWS = 12_000
 """Effective number of rows from which on the second tempering of a candidate is used."""
 
 SPLINE_IID_TEMPERING, SPLINE_TEMPERING, RANDOM_WALK_TEMPERING = (0.55, 0.7), (0.7, 0.7), (0.7, 1.0)
-"""Of candidates, from ``MANY_ROWS`` and from ``TEMPERED_ROWS`` on. Measured: .55 for .7 gains .6 % on wine and power
-plant; random walks of many rows lose 1 % with .7 on California and bike sharing."""
+"""Of candidates, from ``LARGE_SAMPLE_ROWS`` and from ``TEMPERED_ROWS`` on. Measured: .55 for .7 gains .6 % on wine and
+power plant; random walks of many rows lose 1 % with .7 on California and bike sharing."""
 
 WEIGHTED_RANDOM_WALK_TEMPERING, WEIGHTED_SPLINE_TEMPERING = (0.7, 0.5), (0.7, 0.7)
 """Of candidates with weighted rows. Measured: random walks of weighted rows, California: .406, .402 and .403 with .3,
@@ -265,13 +266,13 @@ FAST_FACTOR_PRIOR = "random_walk"
 """The one candidate of effort="fast". Measured on splits 900 to 902 of 20 sets: errors 1.058 of those of the default at
 .17 of its processor time; "spline_iid" 1.076 at .23, "spline" 1.083 at .20."""
 
-WIDE_TIMES, BEST_FOLDS, BEST_MEMBERS, BEST_MEMBERS_OF_MANY = 2, 5, 6, 3
-"""Of effort="best": how many times the rank further candidates have, folds, and ensemble members up to ``FEW_ROWS`` and
-beyond. Measured on splits 900 to 902 of 18 sets of up to 1,500 rows: errors .989 of the default's at four times the
-processor time (concrete .95, Energy .87, slump 1.05); with three folds 1.001 at 2.7 times; six members alone 1.019 at
-1.2 times, by servo (167 rows) most of all."""
+WIDE_RANK_FACTOR, BEST_FOLDS, BEST_MEMBERS, BEST_MEMBERS_BEYOND = 2, 5, 6, 3
+"""Of effort="best": how many times the rank further candidates have, folds, and ensemble members up to
+``FULL_SEARCH_ROWS`` rows and beyond. Measured on splits 900 to 902 of 18 sets of up to 1,500 rows: errors .989 of the
+default's at four times the processor time (concrete .95, Energy .87, slump 1.05); with three folds 1.001 at 2.7 times;
+six members alone 1.019 at 1.2 times, by servo (167 rows) most of all."""
 
-SEARCH_FRACTION = 0.7
+SEARCH_TIME_FRACTION = 0.7
 """Of the time that is left of a budget: cross-validation that would likely take longer is left out. Without fits of
 what it prefers it would be of no use, and these take about as long as the rest."""
 
@@ -282,11 +283,12 @@ to .931 of the errors of order 1."""
 FOLDS, FOLDED_ROWS, HOLDOUT_PARTS = 3, 3_000, 5
 """Folds up to so many rows; beyond, validation rows are one part of so many."""
 
-SEARCH_ROWS, SEARCH_SWEEPS, SEARCH_SWEEPS_OF_FEW = 8_000, 22, 16
-"""Rows of candidate fits when rows are many, sweeps then and, up to 20,000 rows, where the dispersion is estimated. 12,
-20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000. Two classes: 22 was not measured alone (.995 of all)."""
+SEARCH_ROWS, SEARCH_SWEEPS, DISPERSED_SEARCH_SWEEPS = 8_000, 22, 16
+"""Rows of candidate fits beyond ``FULL_SEARCH_ROWS``; their sweeps then, and up to there where the dispersion is
+estimated. 12, 20, 30 for 60, errors of 13 Gaussian sets: 1.006, 1.009, 1.000. Two classes: 22 was not measured alone
+(.995 of all)."""
 
-RACED_ORDER, SURELY_BEHIND = 2, 2.0
+RACED_ORDER, RACE_STANDARD_ERRORS = 2, 2.0
 """Candidates go on to higher orders that are not behind here by so many standard errors or, for several members, have
 weight. Weight alone: puma32h .0054 to .0074, it is chance which of equal candidates finds triples."""
 
@@ -312,9 +314,9 @@ rows are extrapolated, and their exponentials overflow."""
 STACKING_STEPS = 10
 """Most steps of iterated least squares for the stacking weights."""
 
-LIKELY_GAIN, SURE_GAIN = 1.0, 2.0
-"""Standard errors of a gain: of any interactions over none, for them to count; of a higher order over a lower one, for
-a search for the order to go on. Measured: three for the first lose real interactions of 1,000 rows."""
+SUPPORTED_GAIN, SIGNIFICANT_GAIN = 1.0, 2.0
+"""Least gains in standard errors: of any interactions over none, to be supported; of a higher order over a lower one,
+to be significant in a search for the order. Measured: three for the first lose real interactions of 1,000 rows."""
 
 # Variance model of rows
 
@@ -334,6 +336,14 @@ FEWEST_VARIANCE_ROWS = 100
 MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
 """Of the dependence of errors on the mean: bins at most, rows of a bin at least, and rows whose ratio is 1."""
 
+ERROR_LEVELS, FEWEST_BEYOND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999), 5
+"""Levels at which quantiles of errors on validation rows are known, as far as so many rows are beyond."""
+
+ALIKE_FRACTION = 2.0 / 3.0
+"""Fraction of all rows from which on fits to a part of them have errors as large, relative to their dispersion, as a
+fit to all has. On splits 200 to 205 of eleven sets, with parts of two thirds and four fifths, intervals then cover
+95.6 % on average; 94 % if what is beyond the dispersion were inversely proportional to the number of rows."""
+
 CONCORDANCE_ROWS = 3_000
 """Validation rows at most whose pairs are compared."""
 
@@ -349,16 +359,16 @@ FARTHEST_WEIGHT = 20.0
 # Merger
 
 MEMBERS = 3
-"""Ensemble members up to ``FEW_ROWS``; see there."""
+"""Ensemble members up to ``FULL_SEARCH_ROWS``; see there."""
 
 LEAST_VARIANCE, LEAST_VARIANCE_RATIO = 1e-5, 0.01
 """Factors whose term has a smaller fraction of the target's variance, and of the dispersion, are dropped."""
 
-FAR_ETA, FLAT_CURVATURE = 20.0, 1e-8
+WARNED_ETA, WARNED_CURVATURE_RATIO = 20.0, 1e-8
 """A fit warns of absolute linear predictors above the first on a logarithmic scale, and of curvatures below the second
 times their mean."""
 
-MUCH_WORSE = 1.25
+MOST_MEMBER_DISPERSION_RATIO = 1.25
 """Largest ratio of a member's dispersion to the least one among members of the same candidate; others are left out.
 Measured: Naval 4.3e-5 to 2.5e-5."""
 
@@ -367,7 +377,7 @@ Measured: Naval 4.3e-5 to 2.5e-5."""
 OVERDISPERSED, UNDERDISPERSED = 1.5, 0.5
 """Pearson dispersions beyond which a fit warns."""
 
-SURE_DISPERSION = 3.0
+DISPERSION_STANDARD_ERRORS = 3.0
 """Least distance of the statistic from 1 for a warning, in standard errors: with small means its variance is large."""
 
 COLUMN_DF = 20

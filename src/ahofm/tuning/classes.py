@@ -17,7 +17,7 @@ FARTHEST_CLASS_VALUE = 3.0
 LOADING_LAM = 1.0
 """Penalty of squared loadings: it fixes the scale of loadings against that of curves, which the likelihood does not."""
 
-MAIN_CLASS_STEPS, LEARNING_FROM, MAIN_CLASS_TOL = 30, 3, 2e-4
+MAIN_CLASS_STEPS, FIRST_LEARNING_STEP, MAIN_CLASS_TOL = 30, 3, 2e-4
 """Steps of main effects before factors, at most; from which of them on smoothing parameters are learned; they end when
 the loss changes by less than that fraction."""
 
@@ -37,7 +37,7 @@ LEAST_TEMPERING_LOSS = 1e-9
 LEAST_CLASS_LOSS = 0.02
 """Lower bound of the mean loss that changes are relative to, where classes separate and losses go to zero."""
 
-RISE = 1.1
+MOST_LOSS_RATIO = 1.1
 """Ratio of the losses after and before a sweep above which rows get the weight of the bound, which cannot raise it."""
 
 # Candidates, and how validation rows choose between them
@@ -48,7 +48,7 @@ LEARNED_RANK, LEARNED_SWEEPS = 16, 30
 FIXED_SWEEPS = 12
 """Sweeps, at most, where smoothing parameters stay as they are: validation rows choose."""
 
-MORE_CURVES, MORE_CURVES_ROWS = 32, 400
+WIDE_CLASS_RANK, WIDE_CLASS_ROWS = 32, 400
 """Factors of pairs of a candidate with more of them, which is tried from so many rows on."""
 
 SWEEPS_JUDGED = (1, 2, 3, 4, 6, 8, 10, 12)
@@ -67,7 +67,7 @@ CLASS_FOLDS, CLASS_FOLDED_ROWS = 3, 3_000
 CLASS_SEARCH_ROWS, CLASS_VALIDATION_ROWS = 8_000, 20_000
 """Rows that candidates are fitted to, and validation rows, at most, where there are no folds."""
 
-OUT_OF_RACE, OTHER_SCALE = 1.15, 1.1
+RACE_LOSS_RATIO, SCALE_LOSS_RATIO = 1.15, 1.1
 """Times the least loss on the first validation rows. Candidates that have more than the first are not fitted again; a
 scale whose best candidate has more than the second is not tried with more expensive ones. Differences within a standard
 error do not count."""
@@ -76,8 +76,9 @@ EQUAL_CLASS_WEIGHTS_ROWS = 1.0
 """Prior for equal weights of all candidates, in units of rows."""
 
 CLASS_BASIS_SIZE = 10
-"""Functions of a column's spline, up to ``BASIS_ROWS`` rows. Measured on splits 301 and 302 of vowel, segment, glass:
-log-losses with 10 for 14 are .92 to 1.12 times as large, in half of the time; 8 lost a third on one split of vowel."""
+"""Functions of a column's spline, up to ``SMALL_BASIS_ROWS`` rows. Measured on splits 301 and 302 of vowel, segment,
+glass: log-losses with 10 for 14 are .92 to 1.12 times as large, in half of the time; 8 lost a third on one split of
+vowel."""
 
 FEWEST_CLASS_ROWS = 50
 """Below, there are no validation rows: smoothing parameters are learned, on the scale of ranks."""

@@ -28,14 +28,14 @@ FEWEST_ROWS_FOR_THREADS = 3_000
 """Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that
 hold Python's lock."""
 
-LIKELY_MAIN, LIKELY_ALONE, LIKELY_INNER, LIKELY_LAST, LIKELY_LAST_OF_FEW = 1.0, 0.1, 0.9, 0.85, 0.7
+LIKELY_MAIN, LIKELY_ALONE, LIKELY_INNER, LIKELY_SHORT_LAST, LIKELY_LONG_LAST = 1.0, 0.1, 0.9, 0.85, 0.7
 """Fractions of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
-order, at the last order, and at it when that many sweeps are allowed as for few rows."""
+order, and at the last order, where few sweeps are allowed as for large samples, and where many are."""
 
 LIKELY_PASSES = 0.65
 """Fraction of the most passes that are usually made."""
 
-SOLVES_ROWS, FUNCTIONS, PASS_SWEEPS = 1_000, 2, 1 / 12
+SOLVE_COST_ROWS, BASE_COST_FUNCTIONS, PASS_COST_SWEEPS = 1_000, 2, 1 / 12
 """A sweep costs as much for its small solves as for so many rows, and without factors as much as so many factors; a
 pass over the rows for gradients costs this fraction of a sweep."""
 

@@ -1,8 +1,8 @@
 """Constants of product factors."""
 
-PRODUCT_RANK, PRODUCT_RANK_OF_MANY = 16, 32
-"""Product factors below ``MANY_ROWS`` and from there on. Measured on a prototype, one split each: concrete, airfoil and
-energy gain from 8 to 16, kin8nm (7,400 rows) from 16 to 32 and not from 32 to 48."""
+PRODUCT_RANK, LARGE_SAMPLE_PRODUCT_RANK = 16, 32
+"""Number of product factors, of small and of large samples. Measured on a prototype, one split each: concrete, airfoil
+and energy gain from 8 to 16, kin8nm (7,400 rows) from 16 to 32 and not from 32 to 48."""
 
 PRODUCT_SWEEPS, PRODUCT_SEARCH_SWEEPS = 60, 25
 """Most sweeps of product factors, in ensemble members and in candidate fits."""
@@ -17,7 +17,7 @@ factors are fitted with a tempering of 1 only. With lower values they follow the
 more than the validation rows show: an additive truth of 1,000 rows with noise of .36 had errors of 1.08 and 1.21.
 Measured on splits 10 and 11 of seven sets and five simulations."""
 
-PRODUCTS_BEHIND = 1.0
+PRODUCT_RACE_STANDARD_ERRORS = 1.0
 """Standard errors of the difference on the validation rows of the first part, from which on a candidate with product
 factors is not fitted to the other parts."""
 
@@ -38,3 +38,7 @@ CONSTANT_PRECISION = 1.0
 
 LEAST_PRODUCT_SCALE = 1e-8
 """Root mean square below which a function counts as zero and is not scaled to one."""
+
+LEAST_PRODUCT_VALUE = 1e-6
+"""Least absolute mean of a function, whose root mean square is one, in row states of products, which are divided by it:
+too small to change predictions."""

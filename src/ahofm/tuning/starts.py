@@ -5,7 +5,7 @@ from __future__ import annotations
 START_STD = 0.3
 """Standard deviation of random coefficients, in units of the residual's."""
 
-UNSUPPORTED_START = 0.1
+UNSUPPORTED_EIGENVALUE_FACTOR = 0.1
 """Of eigenvalues that random signs reach. Measured: Diabetes 58.2 to 54.9 (spline_iid, order 2), no cost elsewhere."""
 
 START_HALVINGS, START_ROWS = 20, 20_000
@@ -15,7 +15,7 @@ START_STIFFNESS = 10.0
 """Random coefficients have variance ``1 / (1 + 10 stiffness)``, stiffness relative to its mean: smooth functions. Not
 varied."""
 
-RANDOM_PART = 0.1
+RANDOM_START_FRACTION = 0.1
 """Of the residual's standard deviation: random coefficients beside leading eigenvectors, against exact symmetry."""
 
 START_LOSS_RISE, START_TERM_STD = 0.05, 0.2

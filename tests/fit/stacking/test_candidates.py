@@ -13,7 +13,7 @@ from ahofm.fit.stacking.weights import Scores, stacking_weights
 from ahofm.model.prediction_scores import calibration_error
 from ahofm.priors.column import column_priors, rank_coordinates
 
-WALKS = Candidate("spline", 0.7, 0.7, joint=False)
+WALKS = Candidate("spline", 0.7, 0.7, smooth_main_effects=False)
 RANKS = Candidate("spline", 0.7, 0.7, scale="ranks")
 
 
@@ -80,7 +80,7 @@ def test_smooth_functions_of_values_see_it():
 
 
 def test_two_classes_have_three_kinds_of_main_effects():
-    assert len({(own.joint, own.scale) for own in BERNOULLI_CANDIDATES}) == 3
+    assert len({(own.smooth_main_effects, own.scale) for own in BERNOULLI_CANDIDATES}) == 3
     assert [own.factor_prior for own in BERNOULLI_CANDIDATES] == [own.factor_prior for own in CANDIDATES]
     X, y = long_tailed(300)
     model = AHOFMClassifier(order=1, random_state=0).fit(X, y).model_

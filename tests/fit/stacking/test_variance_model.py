@@ -204,7 +204,8 @@ def test_equally_precise_rows_cost_no_further_fits():
             "callbacks": [lambda record: shares.append(record.fraction)],
         }
         model = AHOFMRegressor(**settings).fit(X, mean_of(X) + 0.3 * rng.normal(size=2500))
-    assert begun == ["search", "precision", "member", None]  # the last one is the variance model of intervals
+    # The last ones are the variance model of intervals: of all validation rows, and of each half
+    assert begun == ["search", "precision", "member", None, None, None]
     assert "weighted" not in str(model.model_.choices)
     assert np.diff(shares).min() >= 0.0
     assert shares[-1] == pytest.approx(1.0, abs=0.25)

@@ -65,9 +65,9 @@ class Objective:
     left_out: NDArray[np.bool_] | None = None
 
     @cached_property
-    def free(self) -> NDArray[np.bool_]:
-        """Whether each coefficient is free; the others stay what they are, zero."""
-        return np.tile(self.layout.free(self.left_out), self.family.n_eta)
+    def estimated(self) -> NDArray[np.bool_]:
+        """Whether each coefficient is estimated; the others stay zero."""
+        return np.tile(self.layout.estimated(self.left_out), self.family.n_eta)
 
     @property
     def size(self) -> int:
@@ -85,7 +85,7 @@ class Objective:
 
     def tables(self, theta: Floats) -> tuple[Tables, ...]:
         """Each linear predictor at the codes."""
-        return tuple(self.layout.tables(part) for part in self.split(theta))
+        return tuple(self.layout.tables(theta_k) for theta_k in self.split(theta))
 
     def penalty(self, theta: Floats) -> float:
         """Half the weighted sum of squares."""
@@ -125,9 +125,9 @@ class Objective:
             return sums.value + 0.5 * float(shrinkage @ theta), gradient + shrinkage
 
     def _slopes(self, sums: Sums) -> Floats:
-        """Of the loss by the coefficients; zero for those that are not free."""
-        found = np.concatenate([self.layout.gradient(part) for part in sums.gradient])
-        return found if self.left_out is None else np.where(self.free, found, 0.0)
+        """Of the loss by the coefficients; zero for those that are not estimated."""
+        found = np.concatenate([self.layout.gradient(tables) for tables in sums.gradient])
+        return found if self.left_out is None else np.where(self.estimated, found, 0.0)
 
     def _batch_gradient(self, batch: Rows, weight: float, theta: Floats) -> Floats:
         begun = time.perf_counter()

@@ -36,17 +36,17 @@ class Block:
     def positions(self, layout: Layout) -> NDArray[np.intp]:
         """Where the coefficients are in a linear predictor's vector."""
         everything = np.arange(layout.size)
-        own: list[NDArray[np.intp]] = [layout.factor(everything, self.column)[:, list(self.factors)].ravel()]
+        positions: list[NDArray[np.intp]] = [layout.factor(everything, self.column)[:, list(self.factors)].ravel()]
         if self.main:
-            own = [everything[:1], layout.main(everything, self.column), *own]
-        return np.concatenate(own)
+            positions = [everything[:1], layout.main(everything, self.column), *positions]
+        return np.concatenate(positions)
 
     def quadratic(self, layout: Layout, sums: ColumnSums) -> tuple[Floats, Floats]:
         """Slope and curvature of the loss by the block's coefficients."""
         values = _dense(layout, self.column)
         chosen = factors_of(np.arange(layout.orders.width))[list(self.factors)]
         rank, size = len(chosen), values.shape[1]
-        parts = [np.einsum("ck,ca->ka", values, sums.g[:, chosen]).ravel()]
+        gradient = [np.einsum("ck,ca->ka", values, sums.g[:, chosen]).ravel()]
         pairs = np.empty((size, rank, size, rank))
         for a in range(rank):
             for b in range(a + 1):
@@ -55,26 +55,26 @@ class Block:
                 )
         H = pairs.reshape(size * rank, size * rank)
         if self.main:
-            own = np.column_stack([np.ones(len(values)), _dense(layout, self.column, main=True)])
-            parts.insert(0, own.T @ sums.g[:, MAIN])
-            cross = np.empty((own.shape[1], size, rank))
+            main_values = np.column_stack([np.ones(len(values)), _dense(layout, self.column, main=True)])
+            gradient.insert(0, main_values.T @ sums.g[:, MAIN])
+            cross = np.empty((main_values.shape[1], size, rank))
             for a in range(rank):
-                cross[:, :, a] = own.T @ (sums.h[:, MAIN, chosen[a], np.newaxis] * values)
-            across = cross.reshape(own.shape[1], size * rank)
-            H = np.block([[own.T @ (sums.h[:, MAIN, MAIN, np.newaxis] * own), across], [across.T, H]])
-        return np.concatenate(parts), H
+                cross[:, :, a] = main_values.T @ (sums.h[:, MAIN, chosen[a], np.newaxis] * values)
+            across = cross.reshape(main_values.shape[1], size * rank)
+            H = np.block([[main_values.T @ (sums.h[:, MAIN, MAIN, np.newaxis] * main_values), across], [across.T, H]])
+        return np.concatenate(gradient), H
 
 
 def _dense(layout: Layout, column: int, *, main: bool = False) -> Floats:
-    part = (layout.mains if main else layout.factors)[column]
-    return part.at_codes(np.eye(part.size)) if part.shifted else np.asarray(part.values)
+    coordinates = (layout.mains if main else layout.factors)[column]
+    return coordinates.at_codes(np.eye(coordinates.size)) if coordinates.shifted else np.asarray(coordinates.values)
 
 
 def blocks_of(
     layout: Layout, by: Literal["column", "factor"], left_out: NDArray[np.bool_] | None = None
 ) -> Iterator[Block]:
     """The blocks of one sweep, without the factors in which a column has no function."""
-    columns = [j for j, part in enumerate(layout.mains) if part.size]
+    columns = [j for j, main in enumerate(layout.mains) if main.size]
     n_factors = layout.orders.n_factors
     kept = np.ones((len(layout.mains), n_factors), dtype=bool) if left_out is None else ~left_out
     if by == "column":
@@ -104,10 +104,10 @@ class Bcd:
 
     def init(self, objective: Objective, theta: Floats) -> State:
         """One pass."""
-        for part in objective.layout.mains:
-            if sp.issparse(part.values):
+        for main in objective.layout.mains:
+            if sp.issparse(main.values):
                 raise ValueError(
-                    f"solver 'bcd' solves dense blocks, and a column has {part.size:,} levels; "
+                    f"solver 'bcd' solves dense blocks, and a column has {main.size:,} levels; "
                     "use solver='lbfgs' or 'adam'"
                 )
         value, gradient = objective.value_and_gradient(theta)

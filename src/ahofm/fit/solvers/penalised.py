@@ -64,13 +64,13 @@ def fit_penalised(
     start = random_start(objective, intercepts, data.encoder.names, settings.seed)
     reference = None
     if earlier is not None and earlier.ranks == ranks and len(earlier.linear_predictors) == inner.n_eta:
-        parts = zip(earlier.linear_predictors, data.units.shift, data.units.factor, strict=True)
-        found = [layout.theta(part.scaled(-shift / factor, 1.0 / factor)) for part, shift, factor in parts]
-        known = [theta for theta in found if theta is not None]
-        if len(known) == len(found):
+        predictors = zip(earlier.linear_predictors, data.units.shift, data.units.factor, strict=True)
+        found = [layout.theta(eta.scaled(-shift / factor, 1.0 / factor)) for eta, shift, factor in predictors]
+        starts = [theta for theta in found if theta is not None]
+        if len(starts) == len(found):
             reference = objective.value(start) / objective.total
-            start = np.concatenate(known)
-    start = np.where(objective.free, start, 0.0)
+            start = np.concatenate(starts)
+    start = np.where(objective.estimated, start, 0.0)
     ready = time.perf_counter()
 
     tol = None if solver.name == "adam" else settings.tol or TOL  # noise on the way is no sign of convergence
@@ -88,8 +88,8 @@ def fit_penalised(
     )
     trace = replace(trace, seconds={"setup": ready - begun, **trace.seconds})
     linear_predictors = tuple(
-        layout.linear_predictor(part).scaled(shift, factor)
-        for part, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
+        layout.linear_predictor(theta_k).scaled(shift, factor)
+        for theta_k, shift, factor in zip(objective.split(theta), data.units.shift, data.units.factor, strict=True)
     )
     model = Model(data.encoder, data.family, linear_predictors, classes, smoothing_parameters, data.total, trace)
     return replace(model, dispersion=_dispersion(model, data)) if data.family.dispersed else model
@@ -116,11 +116,11 @@ def _objectives(
 
     if settings.solver != "adam":
         return objective(data.source, lam, data.total), None
-    train, rest = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed, data.rows.roles)
+    train, held_out = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed, data.rows.roles)
     total = fold(_weight_of, train, data.executor)
     fraction = total / data.total  # a df stands for a smoothing parameter per unit of weight
-    held = None if rest is None else objective(rest, lam, fold(_weight_of, rest, data.executor))
-    return objective(train, lam * fraction, total), held
+    validation = None if held_out is None else objective(held_out, lam, fold(_weight_of, held_out, data.executor))
+    return objective(train, lam * fraction, total), validation
 
 
 def _weight_of(chunk: Chunk) -> float:
@@ -154,16 +154,16 @@ def hold_out(
         return train, _take(source, order[:count]) if count else None
     if not count:
         return source, None
-    part = partial(_part, fraction=fraction, seed=seed)
+    of_chunk = partial(_part, fraction=fraction, seed=seed)
     return (
-        MappedSource(source, partial(part, held=False), n_rows - count),
-        MappedSource(source, partial(part, held=True), count),
+        MappedSource(source, partial(of_chunk, held=False), n_rows - count),
+        MappedSource(source, partial(of_chunk, held=True), count),
     )
 
 
 def _take(source: ArraySource, rows: np.ndarray) -> ArraySource:
-    whole = Chunk(source.codes, source.y, source.weight, source.offset).take(rows)
-    return ArraySource(whole.codes, whole.y, whole.weight, whole.offset)
+    taken = Chunk(source.codes, source.y, source.weight, source.offset).take(rows)
+    return ArraySource(taken.codes, taken.y, taken.weight, taken.offset)
 
 
 def _part(chunk: Chunk, index: int, fraction: float, seed: int, held: bool) -> Chunk:
@@ -179,11 +179,11 @@ def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...
     order starts from the same model; directions that are penalised more start smaller.
     """
     layout, theta = objective.layout, np.zeros(objective.size)
-    active = sum(part.size > 0 for part in layout.factors)
+    active = sum(coordinates.size > 0 for coordinates in layout.factors)
     lam = objective.split(objective.lam)
     by_name = sorted(range(len(names)), key=lambda j: _natural(names[j]))
-    for k, part in enumerate(objective.split(theta)):
-        part[0] = intercepts[k]
+    for k, theta_k in enumerate(objective.split(theta)):
+        theta_k[0] = intercepts[k]
         for place, j in enumerate(by_name):
             rng = np.random.default_rng([seed, place, k])
             weight = 1.0 / np.sqrt(1.0 + layout.factor(lam[k], j) / objective.total)
@@ -192,11 +192,11 @@ def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...
                 variance = (INTERACTION_STD**2 / (rank * comb(active, order))) ** (1.0 / order)
                 size = np.sqrt(variance / np.maximum((weight[:, columns] ** 2).sum(axis=0), np.finfo(float).tiny))
                 draws = rng.normal(size=(layout.factors[j].size, rank))
-                layout.factor(part, j)[:, columns] = draws * weight[:, columns] * size
+                layout.factor(theta_k, j)[:, columns] = draws * weight[:, columns] * size
     return theta
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
     """A key that sorts numbers within names by their size."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    runs = re.split(r"([0-9]+)", name)
+    return [(not run.isdecimal(), int(run) if run.isdecimal() else 0, run) for run in runs]

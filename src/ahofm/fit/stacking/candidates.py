@@ -18,16 +18,16 @@ from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_FACTOR_PRIOR,
     FEWEST_VALIDATION_ROWS,
+    LARGE_SAMPLE_ROWS,
     LEAST_NOISE_TEMPERING,
     LEAST_SIGNAL_TEMPERING,
-    MANY_ROWS,
     NOISE_TEMPERING,
     RANDOM_WALK_TEMPERING,
     SPLINE_IID_TEMPERING,
     SPLINE_TEMPERING,
     WEIGHTED_RANDOM_WALK_TEMPERING,
     WEIGHTED_SPLINE_TEMPERING,
-    WIDE_TIMES,
+    WIDE_RANK_FACTOR,
 )
 from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS, PRODUCT_TEMPERINGS
 
@@ -45,18 +45,18 @@ class Candidate:
     ----------
     factor_prior : "spline", "random_walk" or "spline_iid"
         Prior of the factors of automatic columns.
-    tempering, with_many : float
-        Power of the partners' variance, from 0 (means only) to 1 (variational Bayes): ``tempering`` from ``MANY_ROWS``
-        rows on, ``with_many`` from ``TEMPERED_ROWS`` on. With fewer rows it is a function of the noise, ``with_noise``.
+    tempering, many_rows_tempering : float
+        Power of the partners' variance, from 0 (means only) to 1 (variational Bayes), from ``LARGE_SAMPLE_ROWS`` and
+        from ``TEMPERED_ROWS`` rows on. With fewer rows it is a function of the noise, ``with_noise``.
     weighted : bool
         Whether rows are weighted by their precision, estimated from the errors of the other candidates.
-    joint : bool
-        Whether smooth main effects of all columns are solved for jointly, beside a random walk of each column over its
-        codes. Otherwise main effects of automatic columns of numbers are random walks alone.
+    smooth_main_effects : bool
+        Whether main effects of automatic columns of numbers are smooth functions, solved for jointly, plus random walks
+        over the codes; otherwise they are random walks alone.
     scale : "values" or "ranks"
         What smooth main effects and factors of automatic columns are functions of.
-    times : int
-        Factor by which the rank is multiplied.
+    rank_factor : int
+        By which the rank is multiplied.
     product : bool
         Whether interactions are product factors, all orders at once, in place of factors of orders 2, 3, ... Their
         tempering does not depend on the number of rows; 0 stands for ``with_noise``.
@@ -64,27 +64,26 @@ class Candidate:
 
     factor_prior: FactorPrior
     tempering: float
-    with_many: float
+    many_rows_tempering: float
     weighted: bool = False
-    joint: bool = True
+    smooth_main_effects: bool = True
     scale: Scale = "values"
-    times: int = 1
+    rank_factor: int = 1
     product: bool = False
 
     @property
     def name(self) -> str:
         """Name in summaries."""
-        prefix = "weighted " if self.weighted else "wide " if self.times > 1 else ""
+        prefix = "weighted " if self.weighted else "wide " if self.rank_factor > 1 else ""
         if self.product:
             by = f"{self.tempering:g}" if self.tempering > 0.0 else "by noise"
             return f"{prefix}{self.factor_prior} products, tempering {by}"
         main = "" if self.scale == "values" else " (main effects on ranks)"
-        return f"{prefix}{self.factor_prior}{main if self.joint else ' (main effects random walks)'}"
+        return f"{prefix}{self.factor_prior}{main if self.smooth_main_effects else ' (main effects random walks)'}"
 
     def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
         """Orders and ranks of this candidate's fits, from those of all candidates."""
-        own = {order: rank for order, rank in ranks.items() if (order == PRODUCT) == self.product}
-        return {order: self.times * rank for order, rank in own.items()}
+        return {d: self.rank_factor * rank for d, rank in ranks.items() if (d == PRODUCT) == self.product}
 
     def priors(
         self,
@@ -113,9 +112,9 @@ class Candidate:
             books, automatic, self.factor_prior, center=center, counts=counts, like=like, scale=self.scale
         )
 
-    def joint_coordinates(self, column: ColumnPriors) -> SmoothCoordinates | None:
+    def main_coordinates(self, column: ColumnPriors) -> SmoothCoordinates | None:
         """Coordinates of a column in the joint solve of smooth main effects; None for columns that are not in it."""
-        return column.main_smooth if self.joint or not isinstance(column.book.kind, SplineIID) else None
+        return column.main_smooth if self.smooth_main_effects or not isinstance(column.book.kind, SplineIID) else None
 
 
 CANDIDATES = (
@@ -125,7 +124,7 @@ CANDIDATES = (
 )
 
 BERNOULLI_CANDIDATES = (
-    Candidate("spline_iid", *SPLINE_IID_TEMPERING, joint=False),
+    Candidate("spline_iid", *SPLINE_IID_TEMPERING, smooth_main_effects=False),
     Candidate("spline", *SPLINE_TEMPERING),
     Candidate("random_walk", *RANDOM_WALK_TEMPERING, scale="ranks"),
 )
@@ -154,25 +153,25 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     ``effort="fast"`` has one, ``"best"`` also those with more factors. With main effects alone there are several where
     candidates differ in their main effects.
     """
-    found = zip(problem.automatic, problem.books, strict=True)
-    open_choice = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in found)
+    columns = zip(problem.automatic, problem.books, strict=True)
+    any_automatic = any(automatic and isinstance(book.kind, SplineIID) for automatic, book in columns)
     kinds_of_main_effects = isinstance(problem.response.family, Bernoulli)
     tried = BERNOULLI_CANDIDATES if kinds_of_main_effects else CANDIDATES
     if not isinstance(settings.factor_prior, str):
         return tuple(settings.factor_prior)
     if settings.factor_prior != "auto":
         return _with(CANDIDATES, settings.factor_prior)
-    if not open_choice or not (problem.ranks or kinds_of_main_effects):
+    if not any_automatic or not (problem.ranks or kinds_of_main_effects):
         return _with(CANDIDATES, "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid")
     if problem.response.n_rows < FEWEST_VALIDATION_ROWS:
         return _with(CANDIDATES, "spline")
     if settings.effort == "fast":
         return _with(tried, FAST_FACTOR_PRIOR)
-    wide = settings.effort == "best" and settings.rank == "auto" and problem.ranks
-    more = [replace(candidate, times=WIDE_TIMES) for candidate in tried] if wide else []
+    widened = settings.effort == "best" and settings.rank == "auto" and problem.ranks
+    wide = [replace(candidate, rank_factor=WIDE_RANK_FACTOR) for candidate in tried] if widened else []
     products = PRODUCTS if _has_products(problem, settings) else ()
-    precise = problem.response.quadratic and problem.n_rows >= MANY_ROWS and not problem.refined
-    return (*tried, *more, *products, *(WEIGHTED if precise else ()))
+    precise = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
+    return (*tried, *wide, *products, *(WEIGHTED if precise else ()))
 
 
 def _with(candidates: Sequence[Candidate], factor_prior: str) -> list[Candidate]:
@@ -185,15 +184,15 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
     So the starts of the other candidates do not depend on whether there are candidates with product factors.
     """
     product = candidates[number].product
-    return sum(own.product == product for own in candidates[:number]) + (PRODUCT if product else 0)
+    return sum(other.product == product for other in candidates[:number]) + (PRODUCT if product else 0)
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
     """Whether product factors are among the default candidates: no order was given, and the table is small enough."""
-    free = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
-    free = free and not settings.monotonic_cst and bool(problem.groups.of_order(3))
-    few = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
-    return free and few and problem.response.quadratic and not problem.refined
+    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
+    unconstrained = not settings.monotonic_cst and bool(problem.groups.of_order(3))
+    small = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
+    return automatic and unconstrained and small and problem.response.quadratic and not problem.refined
 
 
 def _is_smooth(book: Codebook) -> bool:

@@ -15,31 +15,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.backends import FailedError, Response
+from ahofm.backends import Response
 from ahofm.columns.basis import Floats
-from ahofm.families import Gamma
 from ahofm.families.links import quiet
+from ahofm.families.survival import FailureTime
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, random_stream
+from ahofm.fit.stacking.candidates import Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.variance import absolute_errors, fit_errors
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
-from ahofm.training.splits import given_parts
-from ahofm.training.validation import Split, can_judge, mean_and_error, stratified, validation_split
+from ahofm.training.splits import given_splits
+from ahofm.training.validation import Split, mean_and_error, stratified, targets_differ, validation_split
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
     FARTHEST_WEIGHT,
-    LEAST_ERROR,
     LEAST_STD_OF_LOG_STD,
     RACED_ORDER,
     VARIANCE_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RANK, PRODUCTS_BEHIND
+from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK
 
 
 @dataclass
@@ -57,12 +57,15 @@ class CrossValidation:
         Fits of unweighted candidates to the first part of the rows that has any, by candidate and order.
     skipped : bool
         Whether cross-validation was left out for lack of time.
+    n_fitted : float
+        Mean number of rows of such a part.
     """
 
     problem: TrainingProblem
     scores: Scores | None = None
     fits: list[list[Fit]] = field(default_factory=list)
     skipped: bool = False
+    n_fitted: float = 0.0
 
 
 def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: StagedRunner) -> CrossValidation:
@@ -79,56 +82,60 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     """
     found = CrossValidation(problem)
     with runner.interruptible():
-        parts = _parts(problem)
-        if parts is not None:
-            _cross_validate(problem, candidates, parts, runner, found)
+        splits = _splits(problem)
+        if splits is not None:
+            _cross_validate(problem, candidates, splits, runner, found)
     return found
 
 
-def _parts(problem: TrainingProblem) -> list[Split] | None:
+def _splits(problem: TrainingProblem) -> list[Split] | None:
     """Rows to fit and validation rows: those given or, at random or if necessary stratified; None if a part has equal
     targets.
     """
     response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
     options = {"dispersed": response.family.dispersed, "rare": response.rare}
     if problem.data.rows.roles is not None:
-        return given_parts(problem.data.rows, seed, **options)
-    parts = validation_split(response.n_rows, seed, **options, n_folds=count)
-    if not can_judge(parts, response.y):
-        parts = stratified(response.y, seed, **options, n_folds=count)
-    return parts if can_judge(parts, response.y) else None
+        return given_splits(problem.data.rows, seed, **options)
+    splits = validation_split(response.n_rows, seed, **options, n_folds=count)
+    if not targets_differ(splits, response.y):
+        splits = stratified(response.y, seed, **options, n_folds=count)
+    return splits if targets_differ(splits, response.y) else None
 
 
 def _cross_validate(
     problem: TrainingProblem,
     candidates: Sequence[Candidate],
-    parts: Sequence[Split],
+    splits: Sequence[Split],
     runner: StagedRunner,
     found: CrossValidation,
 ) -> None:
     """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
-    plain = [candidate for candidate in candidates if not candidate.weighted]
-    rows = np.concatenate([rest for _, rest in parts])
+    unweighted = [candidate for candidate in candidates if not candidate.weighted]
+    rows = np.concatenate([validation for _, validation in splits])
     groups = problem.data.rows.groups
-    race = _Race(problem, parts, problem.response.take(rows), runner, None if groups is None else groups[rows])
-    fits = race.run(_staged_fits(problem, candidates, range(len(plain)), parts))
-    found.fits = [next(filter(None, fits[k :: len(plain)]), []) for k in range(len(plain))]  # some, if interrupted
+    race = _Race(problem, splits, problem.response.take(rows), runner, None if groups is None else groups[rows])
+    fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), splits))
+    found.fits = [
+        next(filter(None, fits[k :: len(unweighted)]), []) for k in range(len(unweighted))
+    ]  # some, if interrupted
     precise = None
-    if runner.reason is None and len(plain) < len(candidates):
+    if runner.reason is None and len(unweighted) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates, range(len(plain), len(candidates)), parts)
+        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), splits)
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
             race.run(staged_fits)
     if runner.reason is None:
-        found.fits = race.finish()[: len(plain)]
+        found.fits = race.finish()[: len(unweighted)]
     if runner.reason is None:
-        found.problem, found.scores = precise or problem, replace(race.scores, rows=rows)
+        found.problem, found.n_fitted = precise or problem, float(np.mean([len(fitted) for fitted, _ in splits]))
+        dispersions = race.dispersions(problem, found.problem, len(unweighted))
+        found.scores = replace(race.scores, rows=rows, dispersions=dispersions)
 
 
 def _staged_fits(
-    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Split]
+    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], splits: Sequence[Split]
 ) -> list[StagedFit]:
     """One staged fit per part of the rows and candidate in ``numbers``, ordered by part."""
     response, found = problem.response, []
@@ -137,10 +144,13 @@ def _staged_fits(
         for product in (False, True)
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
-    for rows, _ in parts:
-        some = replace(problem, ranks=ranks).take(rows)
-        given = [(candidates[number], random_stream(candidates, number)) for number in numbers]
-        found += [some.staged_fit(own, stream, 0, settings=shorter[own.product]) for own, stream in given]
+    for rows, _ in splits:
+        part_problem = replace(problem, ranks=ranks).take(rows)
+        numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
+        found += [
+            part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
+            for candidate, stream in numbered
+        ]
     return found
 
 
@@ -148,24 +158,25 @@ class _Race:
     """Early elimination of candidates: only those not clearly worse at ``RACED_ORDER`` are fitted at higher orders.
 
     Candidates with product factors have no lower order to compare: they are fitted to all parts of the rows only if
-    their fit to the first part is not worse by more than ``PRODUCTS_BEHIND`` standard errors.
+    their fit to the first part is not worse by more than ``PRODUCT_RACE_STANDARD_ERRORS`` standard errors.
     """
 
     def __init__(
         self,
         problem: TrainingProblem,
-        parts: Sequence[Split],
+        splits: Sequence[Split],
         response: Response,
         runner: StagedRunner,
         groups: NDArray[np.intp] | None,
     ) -> None:
         """Start without fits; ``response`` and ``groups`` are those of the validation rows."""
         self._problem, self._response, self._runner, self._groups = problem, response, runner, groups
+        self._splits = splits
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
-            [book.places(column[rest]) for book, column in zip(problem.books, problem.table, strict=True)]
-            for _, rest in parts
+            [book.places(column[validation]) for book, column in zip(problem.books, problem.table, strict=True)]
+            for _, validation in splits
         ]
 
     @property
@@ -176,18 +187,40 @@ class _Race:
     def _scores(self, candidates: Sequence[int]) -> Scores:
         """Scores at the orders reached in all parts; a candidate that stopped earlier keeps its last predictions."""
         self._predict()
-        of_parts = [self._predicted[number] for number in candidates]
+        of_candidates = [self._predicted[number] for number in candidates]
         fitted = [
-            self._staged_fits[number][0].orders[: min(map(len, parts))]
-            for number, parts in zip(candidates, of_parts, strict=True)
+            self._staged_fits[number][0].orders[: min(map(len, by_split))]
+            for number, by_split in zip(candidates, of_candidates, strict=True)
         ]
-        orders = tuple(sorted({order for own in fitted for order in own}))
+        orders = tuple(sorted({order for orders_fitted in fitted for order in orders_fitted}))
         predicted = [
-            [np.concatenate([part[sum(d <= order for d in own) - 1] for part in parts]) for order in orders]
-            for own, parts in zip(fitted, of_parts, strict=True)
+            [
+                np.concatenate([by_stage[sum(d <= order for d in orders_fitted) - 1] for by_stage in by_split])
+                for order in orders
+            ]
+            for orders_fitted, by_split in zip(fitted, of_candidates, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
-        return Scores(orders, np.array(predicted).transpose(2, 3, 0, 1), response, tuple(fitted), self._groups)
+        eta = np.array(predicted).transpose(2, 3, 0, 1)
+        return Scores(orders, eta, _with_validated_scale(response, eta), tuple(fitted), self._groups)
+
+    def dispersions(self, problem: TrainingProblem, precise: TrainingProblem, n_unweighted: int) -> Floats:
+        """Dispersions of the fits behind ``scores``, (rows, candidates, orders).
+
+        ``precise`` has the weights of the candidates from ``n_unweighted`` on; their dispersions are restated for the
+        weights of ``problem``.
+        """
+        orders, found = self.scores.orders, []
+        for number_of_split, (rows, validation) in enumerate(self._splits):
+            by_candidate = []
+            for number, staged_fits in enumerate(self._staged_fits):
+                fitted, fits = staged_fits[number_of_split].orders, staged_fits[number_of_split].fits
+                if number >= n_unweighted:
+                    fits = with_original_weights(fits, precise.take(rows), problem.take(rows))
+                last = [min(sum(d <= order for d in fitted), len(fits)) - 1 for order in orders]
+                by_candidate.append([fits[at][0].dispersion for at in last])
+            found.append(np.broadcast_to(by_candidate, (len(validation), *np.shape(by_candidate))))
+        return np.concatenate(found)
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:
         """Fit more candidates up to ``RACED_ORDER``; the staged fits are ordered by part, then by candidate."""
@@ -198,10 +231,10 @@ class _Race:
 
     def finish(self) -> list[list[Fit]]:
         """Fit the candidates that stay in the race at all orders."""
-        all_fits = [staged for part in zip(*self._staged_fits, strict=True) for staged in part]
+        all_fits = [staged for of_split in zip(*self._staged_fits, strict=True) for staged in of_split]
         if all(staged.forgotten for staged in all_fits):
             return [staged.fits for staged in all_fits]
-        others = [number for number, parts in enumerate(self._staged_fits) if PRODUCT not in parts[0].ranks]
+        others = [number for number, by_split in enumerate(self._staged_fits) if PRODUCT not in by_split[0].ranks]
         products = [number for number in range(len(self._staged_fits)) if number not in others]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
@@ -233,18 +266,18 @@ class _Race:
                 self._drop(number)
         count = len(self._staged_fits)
         running = {
-            part * count + number: self._staged_fits[number][part]
+            split * count + number: self._staged_fits[number][split]
             for number in (*others, *raced)
-            for part in range(1 if number in raced else len(self._places))
+            for split in range(1 if number in raced else len(self._places))
         }
         self._runner(list(running.values()), "search", numbers=list(running))
         if self._runner.reason is not None:
             return
-        own = self._first_losses(raced)
+        raced_losses = self._first_losses(raced)
         groups = None if self._groups is None else self._groups[: self._first_response.n_rows]
         for number in raced:
-            mean, error = mean_and_error(own[number] - losses[best], self._first_response.weight, groups)
-            if not mean <= PRODUCTS_BEHIND * error:
+            mean, error = mean_and_error(raced_losses[number] - losses[best], self._first_response.weight, groups)
+            if not mean <= PRODUCT_RACE_STANDARD_ERRORS * error:
                 self._drop(number)
 
     @property
@@ -271,17 +304,33 @@ class _Race:
             if not staged.forgotten:
                 staged.forget()
             staged.ranks, staged.fits = {}, staged.fits[:1]
-        self._predicted[candidate] = [parts[:1] for parts in self._predicted[0]]
+        self._predicted[candidate] = [by_stage[:1] for by_stage in self._predicted[0]]
 
     def _predict(self) -> None:
         """Predict the validation rows by stages that have been fitted since the last call."""
-        for candidate, parts in enumerate(self._staged_fits):
-            for part, staged in enumerate(parts):
-                own = self._predicted[candidate][part]
-                own += [
-                    predict_at(fit, self._problem.books, self._places[part], self._problem.backend)
-                    for fit in staged.fits[len(own) :]
+        for candidate, by_split in enumerate(self._staged_fits):
+            for split, staged in enumerate(by_split):
+                predicted = self._predicted[candidate][split]
+                predicted += [
+                    predict_at(fit, self._problem.books, self._places[split], self._problem.backend)
+                    for fit in staged.fits[len(predicted) :]
                 ]
+
+
+def _with_validated_scale(response: Response, predicted: Floats) -> Response:
+    """Censored times with the scale of their errors on validation rows, by the predictions that have the least.
+
+    The scale of a fit is that of the rows it was made to, which is too small for others: losses would punish every
+    prediction that is not a constant. ``predicted`` has shape (rows, K, candidates, orders).
+    """
+    family = response.family
+    if not (isinstance(family, FailureTime) and family.open):
+        return response
+    each = predicted.reshape(*predicted.shape[:2], -1)
+    learned = [
+        family.learned(response.y, response.shifted(each[:, :, k]), response.weight) for k in range(each.shape[2])
+    ]
+    return replace(response, family=min(learned, key=lambda one: one.scale or 0.0))
 
 
 def weighted(
@@ -294,20 +343,13 @@ def weighted(
     fit is to stop.
     """
     seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
-    some, response = problem.take(rows[seen]), scores.response.take(seen)
-    errors = np.abs(response.target - scores.best()[seen, 0])
-    least = LEAST_ERROR * float(np.sqrt(response.mean_of(errors**2)))
-    errors = np.maximum(errors, max(least, np.finfo(float).tiny))
-    relative = response.weight / response.weight.mean()  # a row of weight 2 has a single error
-    sizes = Response(Gamma(), errors / response.mean_of(errors), relative, None)
-    staged = replace(some, response=sizes, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
-    try:
-        (fits,) = runner([staged], "precision")
-    except FailedError:
+    response = scores.response.take(seen)
+    errors = absolute_errors(response.target - scores.best()[seen, 0], response)
+    relative = response.weight / response.weight.mean()
+    fit = fit_errors(problem.take(rows[seen]), errors / response.mean_of(errors), relative, runner, "precision")
+    if fit is None:
         return None
-    if runner.reason is not None:
-        return None
-    log_std = predict(fits[-1], problem.books, problem.table, problem.backend)[:, 0]
+    log_std = predict(fit, problem.books, problem.table, problem.backend)[:, 0]
     if not np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
         return None
     weight = np.exp(-log_std)
@@ -320,9 +362,9 @@ def with_original_weights(fits: Sequence[Fit], precise: TrainingProblem, problem
     found = []
     for fit in fits:
         squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
-        plain, weighted_mean = problem.response.mean_of(squares), precise.response.mean_of(squares)
-        times = plain / weighted_mean if weighted_mean > 0.0 else 1.0
-        found.append(tuple(replace(part, dispersion=times * part.dispersion) for part in fit))
+        original, precise_mean = problem.response.mean_of(squares), precise.response.mean_of(squares)
+        ratio = original / precise_mean if precise_mean > 0.0 else 1.0
+        found.append(tuple(replace(result, dispersion=ratio * result.dispersion) for result in fit))
     return found
 
 
@@ -338,8 +380,8 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
         mean = data.family.mean(eta)
         numbers = classes is None and mean.ndim == 1
         if data.family.censored:
-            some = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
-            found = {"concordance": concordance(y[some], eta[some, 0], weight[some])}
+            compared = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
+            found = {"concordance": concordance(y[compared], eta[compared, 0], weight[compared])}
             return Validated(response.n_rows, problem.response.n_rows, found)
         found = scores_of_numbers(y, mean, weight) if numbers else scores_of_classes(y, mean, weight)
     finite = {name: value for name, value in found.items() if np.isfinite(value)}

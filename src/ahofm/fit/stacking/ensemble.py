@@ -24,17 +24,24 @@ from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, v
 from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.variance import variance_components, variance_model
+from ahofm.fit.stacking.variance import Noise, noise_of, validated_family, variance_components
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
-from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace, VarianceModel
+from ahofm.model import Choice, Lower, Model, Predictor, Reason, Trace
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
-from ahofm.training.members import stack_in_words
+from ahofm.training.members import interactions_choice, on_validation_rows, rank_choice
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FAR_ETA, FLAT_CURVATURE, LEAST_VARIANCE, LEAST_VARIANCE_RATIO, LEAST_WEIGHT, MUCH_WORSE
+from ahofm.tuning import (
+    LEAST_VARIANCE,
+    LEAST_VARIANCE_RATIO,
+    LEAST_WEIGHT,
+    MOST_MEMBER_DISPERSION_RATIO,
+    WARNED_CURVATURE_RATIO,
+    WARNED_ETA,
+)
 
 
 def fit_variational(
@@ -105,16 +112,17 @@ def stacked_fit(
         runner.reason = runner.reason or Reason.TIME
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
     trace = _trace(problem, members, runner, seconds)
-    mixed = _of_members(weights, members) if scores is None else weights
+    mixed = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    uneven = None
+    noise = Noise()
     with runner.interruptible():
-        uneven = _variance_model(problem, scores, settings, deadline) if runner.reason is None else None
+        noise = _noise(problem, validation, deadline) if runner.reason is None else noise
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
 
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
-        return replace(found, gains=gains, validated=score, variance_model=uneven)
+        found = replace(found, family=validated_family(found.family, scores))
+        return noise.added_to(replace(found, gains=gains, validated=score))
 
     with runner.interruptible():
         return model(trace), scores
@@ -122,13 +130,10 @@ def stacked_fit(
     return model(replace(trace, reason=Reason.INTERRUPTED)), scores
 
 
-def _variance_model(
-    problem: TrainingProblem, scores: Scores | None, settings: Settings, deadline: Deadline
-) -> VarianceModel | None:
+def _noise(problem: TrainingProblem, validation: CrossValidation, deadline: Deadline) -> Noise:
     """From errors on validation rows; its fit is none of those that the trace records."""
-    if scores is None:
-        return None
-    return variance_model(problem, scores, StagedRunner(settings.n_threads, problem.data.n_rows, (), deadline=deadline))
+    runner = StagedRunner(problem.settings.n_threads, problem.data.n_rows, (), deadline=deadline)
+    return noise_of(problem, validation.scores, validation.n_fitted, runner)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -166,12 +171,14 @@ def _weights(
     if not plan.search:
         return {order: {(0, order): 1.0} for order in orders}
     if validation.skipped:
-        plain = [
+        equal = [
             number
-            for number, own in enumerate(candidates)
-            if not own.weighted and own.times == 1 and (not own.product or min(problem.ranks) == PRODUCT)
+            for number, candidate in enumerate(candidates)
+            if not candidate.weighted
+            and candidate.rank_factor == 1
+            and (not candidate.product or min(problem.ranks) == PRODUCT)
         ]
-        return {order: {(number, order): 1.0 / len(plain) for number in plain} for order in orders}
+        return {order: {(number, order): 1.0 / len(equal) for number in equal} for order in orders}
     return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))
 
 
@@ -183,17 +190,6 @@ def _trace(problem: TrainingProblem, members: Members, runner: StagedRunner, sec
     return Trace(solver, reason, tuple(runner.records), seconds, runner.damped)
 
 
-def _of_members(weights: Mapping[int, StackingWeights], members: Members) -> dict[int, StackingWeights]:
-    """Weights of the candidates that have been fitted, scaled up by the weights of the others."""
-    fitted = {candidate for candidate, _ in members.fits}
-    found: dict[int, StackingWeights] = {}
-    for order, own in weights.items():
-        kept = {place: weight for place, weight in own.items() if place[0] in fitted}
-        times = sum(own.values()) / sum(kept.values()) if kept else 1.0
-        found[order] = {place: times * weight for place, weight in kept.items()} or own
-    return found
-
-
 def _interactions(
     candidates: Sequence[Candidate],
     weights: Mapping[int, StackingWeights],
@@ -202,12 +198,10 @@ def _interactions(
 ) -> Choice:
     """Stacking weights at the highest order, and the validation errors behind them, as text."""
     top = max(problem.ranks, default=1)
-    mix = stack_in_words(
-        [
-            (weight, f"{candidates[candidate].name}{'' if below == PRODUCT else f' at order {below}'}")
-            for (candidate, below), weight in weights[top].items()
-        ]
-    )
+    stack = [
+        (weight, f"{candidates[candidate].name}{'' if below == PRODUCT else f' at order {below}'}")
+        for (candidate, below), weight in weights[top].items()
+    ]
     if scores is None and len(candidates) > 1 and weights[top] != {(0, 1): LEAST_WEIGHT}:
         why = "not compared: the fit ended before that"
     elif scores is None:
@@ -217,11 +211,10 @@ def _interactions(
         deviances = 2.0 * scores.losses()[:, scores.orders.index(top)]
         square = scores.response.quadratic
         errors = problem.data.units.scale * np.sqrt(deviances) if square else deviances
-        why = f"{'errors' if square else 'deviances'} on {scores.response.n_rows} validation rows: " + ", ".join(
-            f"{candidate.name} {error:.4g}"
-            for candidate, error in zip(candidates, errors, strict=False)  # the last ones need not have been tried
-        )
-    return Choice("interactions", mix, why)
+        names = [candidate.name for candidate in candidates]
+        by_name = zip(names, errors, strict=False)  # the last candidates need not have been tried
+        why = on_validation_rows("errors" if square else "deviances", scores.response.n_rows, by_name)
+    return interactions_choice(stack, why)
 
 
 def _rank(first: Mapping[int, int], members: Members) -> Choice:
@@ -232,8 +225,7 @@ def _rank(first: Mapping[int, int], members: Members) -> Choice:
     why = "of each ensemble member, before factors were dropped"
     if grown > first.get(2, grown):
         why += f"; {first[2]} at order 2 left something to explain"
-    parts = (f"{rank} products" if order == PRODUCT else f"{rank} at order {order}" for order, rank in ranks.items())
-    return Choice("rank", ", ".join(parts) or "none", why)
+    return rank_choice([("", rank, order) for order, rank in ranks.items()], why)
 
 
 def merge(
@@ -267,24 +259,24 @@ def merge(
 
     def after(candidate: int, fits: Sequence[Fit], order: int) -> Fit:
         """The fit after the candidate's last stage up to an order; the last there is, if it was interrupted."""
-        stages = sum(own <= order for own in (1, *candidates[candidate].ranks(problem.ranks)))
+        stages = sum(d <= order for d in (1, *candidates[candidate].ranks(problem.ranks)))
         return fits[min(stages, len(fits)) - 1]
 
     def at_order(order: int) -> list[tuple[float, Fit]]:
-        parts = []
+        weighted_fits = []
         for (candidate, below), weight in weights[order].items():
-            own = _good([after(candidate, fits, below) for other, fits in fitted if other == candidate])
-            parts += [(weight / len(own), fit) for fit in own]
-        parts = parts or [(1.0, after(candidate, fits, order)) for candidate, fits in fitted]
-        scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in parts)
-        return [(scale * weight, fit) for weight, fit in parts]
+            fits_below = _good([after(candidate, fits, below) for other, fits in fitted if other == candidate])
+            weighted_fits += [(weight / len(fits_below), fit) for fit in fits_below]
+        weighted_fits = weighted_fits or [(1.0, after(candidate, fits, order)) for candidate, fits in fitted]
+        scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in weighted_fits)
+        return [(scale * weight, fit) for weight, fit in weighted_fits]
 
     books = data.encoder.codebooks
     constants = problem.response.constants
     models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
-    lower = tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True))
+    lower = tuple(Lower(order, predictors) for order, predictors in zip(orders[:-1], models[:-1], strict=True))
     last = at_order(orders[-1])
-    best = max(last, key=lambda part: part[0])[1][0]
+    best = max(last, key=lambda predictors: predictors[0])[1][0]
     dispersion = sum(weight * fit[0].dispersion for weight, fit in last) / sum(weight for weight, _ in last)
     model = Model(
         data.encoder,
@@ -305,7 +297,7 @@ def merge(
 def _good(copies: Sequence[Fit]) -> list[Fit]:
     """Fits by one candidate, without those from starts that ended at a much higher dispersion."""
     least = min((copy[0].dispersion for copy in copies), default=0.0)
-    return [copy for copy in copies if copy[0].dispersion <= MUCH_WORSE * least]
+    return [copy for copy in copies if copy[0].dispersion <= MOST_MEMBER_DISPERSION_RATIO * least]
 
 
 def _checked(model: Model, data: Data) -> Model:
@@ -317,8 +309,8 @@ def _checked(model: Model, data: Data) -> Model:
     loss, _, curvature = family.loss(y, eta)
     curvature = (curvature * np.square(units.factor)).max(axis=1)
     outside = int((~np.isfinite(loss)).sum())
-    far = int((np.abs(eta).max(axis=1) > FAR_ETA).sum()) if family.logarithmic else 0
-    least = FLAT_CURVATURE * np.average(curvature, weights=rows.weight)
+    far = int((np.abs(eta).max(axis=1) > WARNED_ETA).sum()) if family.logarithmic else 0
+    least = WARNED_CURVATURE_RATIO * np.average(curvature, weights=rows.weight)
     flat = 0 if family.censored else int((curvature <= least).sum())
     trouble = ""
     if outside:
@@ -327,10 +319,9 @@ def _checked(model: Model, data: Data) -> Model:
         )
     elif far:
         trouble = (
-            f"linear predictors are beyond {FAR_ETA:g} in {far} row(s) of training{_certain(model, eta)}: columns may "
-            "separate the classes, "
-            "or leave regions without events; probabilities there are 0 or 1 to rounding, "
-            "and linear predictors are determined by the prior"
+            f"linear predictors are beyond {WARNED_ETA:g} in {far} row(s) of training{_certain(model, eta)}: "
+            "columns may separate the classes, or leave regions without events; probabilities there are 0 or 1 to "
+            "rounding, and linear predictors are determined by the prior"
         )
     elif flat:
         trouble = (
@@ -346,7 +337,7 @@ def _certain(model: Model, eta: Floats) -> str:
     """Rows whose class is certain by their linear predictors, for each of two classes."""
     if model.classes is None or eta.shape[1] != 1:
         return ""
-    rows = [int((sign * eta[:, 0] > FAR_ETA).sum()) for sign in (-1.0, 1.0)]
+    rows = [int((sign * eta[:, 0] > WARNED_ETA).sum()) for sign in (-1.0, 1.0)]
     labels = [label.item() if isinstance(label, np.generic) else label for label in model.classes]
     counted = [f"class {label!r} in {count}" for label, count in zip(labels, rows, strict=True) if count]
     return f" ({', '.join(counted)})"
@@ -357,14 +348,14 @@ def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, o
     out = {order: np.zeros(len(problem.data.encoder.codebooks)) for order in orders.all}
     for j, (main, factors) in zip(problem.columns, stage_result.smoothing_parameters, strict=True):
         out[1][j] = main[0, 0]
-        for order, part in stage_result.orders.factor_slices.items():
+        for order, columns in stage_result.orders.factor_slices.items():
             if order in out:
-                out[order][j] = factors[0, part.start]
+                out[order][j] = factors[0, columns.start]
     return out
 
 
 def merged(
-    parts: Sequence[tuple[float, Fit]],
+    members: Sequence[tuple[float, Fit]],
     books: Sequence[Codebook],
     columns: Sequence[int],
     units: Units,
@@ -376,7 +367,7 @@ def merged(
     """
     masses = [books[j].distribution for j in columns]
     found = []
-    for weight, fit in parts:
+    for weight, fit in members:
         kept = {
             order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
             for order in fit[0].orders
@@ -387,12 +378,15 @@ def merged(
 
 def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:
     """Which factors of an order have an effect: the mean square of their term, in units of the target's variance."""
-    own, loading = stage_result.orders.slices[order], stage_result.predictor.loadings[order]
-    squares = np.array([mass @ values[:, own] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)])
+    columns, loading = stage_result.orders.slices[order], stage_result.predictor.loadings[order]
+    squares = np.array(
+        [mass @ values[:, columns] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)]
+    )
     size = terms(squares, order)
     if order == PRODUCT:  # without what is the same everywhere
         size -= (
-            np.prod([mass @ values[:, own] for mass, values in zip(masses, stage_result.values, strict=True)], 0) ** 2
+            np.prod([mass @ values[:, columns] for mass, values in zip(masses, stage_result.values, strict=True)], 0)
+            ** 2
         )
     return np.asarray(
         (weight * loading) ** 2 * size > min(LEAST_VARIANCE, LEAST_VARIANCE_RATIO * stage_result.dispersion)

@@ -21,7 +21,7 @@ from ahofm.training.members import copies_of
 from ahofm.training.runner import Deadline
 from ahofm.tuning import (
     FAST_FACTOR_PRIOR,
-    SEARCH_FRACTION,
+    SEARCH_TIME_FRACTION,
 )
 
 
@@ -39,6 +39,16 @@ class Members:
 
     fits: Sequence[tuple[int, list[Fit]]] = ()
     settled: bool = False
+
+    def weights(self, given: Mapping[int, StackingWeights]) -> dict[int, StackingWeights]:
+        """Stacking weights by order, of the candidates that have been fitted, with the same sums as those given."""
+        fitted = {candidate for candidate, _ in self.fits}
+        found: dict[int, StackingWeights] = {}
+        for order, weights in given.items():
+            kept = {member: weight for member, weight in weights.items() if member[0] in fitted}
+            scale = sum(weights.values()) / sum(kept.values()) if kept else 1.0
+            found[order] = {member: scale * weight for member, weight in kept.items()} or weights
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,13 +80,15 @@ class First:
             return True
         search = sum(job.total for job in plan.search)
         member = (plan.total - search) / len(plan.members)
-        return self.complete and search / member * self.seconds <= SEARCH_FRACTION * deadline.left
+        return self.complete and search / member * self.seconds <= SEARCH_TIME_FRACTION * deadline.left
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> int:
     """Number of the candidate that is fitted first."""
     wanted = (
-        number for number, own in enumerate(candidates) if own.factor_prior == FAST_FACTOR_PRIOR and not own.product
+        number
+        for number, candidate in enumerate(candidates)
+        if candidate.factor_prior == FAST_FACTOR_PRIOR and not candidate.product
     )
     return next(wanted, 0)
 
@@ -124,17 +136,17 @@ def fit_members(
     }
     copies = copies_of(wanted, of_candidate, len(plan.members))
     highest = {
-        candidate: max(below for part in weights.values() for other, below in part if other == candidate)
+        candidate: max(below for by_order in weights.values() for other, below in by_order if other == candidate)
         for candidate in wanted
     }
     jobs = [  # main effects have one start
         (candidate, copy) for candidate in wanted for copy in range(copies[candidate] if highest[candidate] > 1 else 1)
     ]
-    known = [(first.candidate, first.fits)] if first.complete and (first.candidate, 0) in jobs else []
-    if known:
+    kept_first = [(first.candidate, first.fits)] if first.complete and (first.candidate, 0) in jobs else []
+    if kept_first:
         jobs.remove((first.candidate, 0))
     if not jobs:
-        return Members(known, first.settled)
+        return Members(kept_first, first.settled)
     if runner.reason is None:
         with runner.interruptible():
             tops = [highest[candidate] for candidate, _ in jobs]
@@ -143,11 +155,13 @@ def fit_members(
             if first.fits:  # members depend on the budget, and so do their names in a checkpoint
                 name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
             found, settled, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
-            some = any(complete) or first.complete
-            kept = zip(jobs, found, complete, strict=True)
-            fitted = [(candidate, fits) for (candidate, _), fits, whole in kept if fits and (whole or not some)]
-            return Members([*known, *fitted], settled and (first.settled or not known))
-    return Members(known)
+            any_complete = any(complete) or first.complete
+            fitted_jobs = zip(jobs, found, complete, strict=True)
+            fitted = [
+                (candidate, fits) for (candidate, _), fits, whole in fitted_jobs if fits and (whole or not any_complete)
+            ]
+            return Members([*kept_first, *fitted], settled and (first.settled or not kept_first))
+    return Members(kept_first)
 
 
 def _fit_members(

@@ -28,26 +28,26 @@ from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import FactorGroups, factor_groups
 from ahofm.training.settings import Settings
-from ahofm.training.splits import given_parts
+from ahofm.training.splits import given_splits
 from ahofm.training.validation import validation_split
 from ahofm.tuning import (
     BEST_FOLDS,
     BEST_MEMBERS,
-    BEST_MEMBERS_OF_MANY,
-    FEW_ROWS,
+    BEST_MEMBERS_BEYOND,
+    DISPERSED_SEARCH_SWEEPS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
     FOLDS,
-    MANY_ROWS,
+    FULL_SEARCH_ROWS,
+    LARGE_SAMPLE_ROWS,
     MEMBERS,
     REFINED_SPLINE_TEMPERING,
     SEARCH_SWEEPS,
-    SEARCH_SWEEPS_OF_FEW,
     TEMPERED_ROWS,
 )
 from ahofm.tuning.classes import FALLBACK_ALONE_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
-from ahofm.tuning.products import PRODUCT_RANK, PRODUCT_RANK_OF_MANY, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
+from ahofm.tuning.products import LARGE_SAMPLE_PRODUCT_RANK, PRODUCT_RANK, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
 from ahofm.tuning.subsample import PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
 
 
@@ -86,15 +86,15 @@ class TrainingProblem:
         codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
         automatic = [j not in requested for j in varying]
         table = [data.table.columns[j] for j in varying]
-        own = [books[j] for j in varying]
+        varying_books = [books[j] for j in varying]
         response = Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset)
         n_rows = response.information * data.n_rows / response.n_rows
         counts = (
             None
             if data.counts_rows
-            else [_rows_of_codes(*part) for part in zip(codes.columns, codes.sizes, strict=True)]
+            else [_rows_of_codes(*coded) for coded in zip(codes.columns, codes.sizes, strict=True)]
         )
-        return cls(data, ranks, settings, varying, automatic, own, table, codes, response, n_rows, counts)
+        return cls(data, ranks, settings, varying, automatic, varying_books, table, codes, response, n_rows, counts)
 
     def of_candidates(self, candidates: Sequence[Candidate]) -> TrainingProblem:
         """With product factors, after all orders, if a candidate has them; without other factors if all do."""
@@ -105,7 +105,7 @@ class TrainingProblem:
                 "product factors cannot be refined on more rows than a sample: use solver='variational', or candidates "
                 "without them"
             )
-        rank = PRODUCT_RANK if self.n_rows < MANY_ROWS else PRODUCT_RANK_OF_MANY
+        rank = PRODUCT_RANK if self.n_rows < LARGE_SAMPLE_ROWS else LARGE_SAMPLE_PRODUCT_RANK
         if isinstance(self.settings.rank, int):
             rank = self.settings.rank
         others = {} if all(candidate.product for candidate in candidates) else self.ranks
@@ -128,10 +128,10 @@ class TrainingProblem:
 
     def additive(self, candidate: Candidate) -> AdditiveDesign:
         """Smooth main effects that are solved for jointly, which all fits of such candidates to these rows share."""
-        own = tuple(candidate.joint_coordinates(column) for column in self._columns(candidate))
-        key = candidate.scale, tuple(part is not None for part in own)
+        coordinates = tuple(candidate.main_coordinates(column) for column in self._columns(candidate))
+        key = candidate.scale, tuple(smooth is not None for smooth in coordinates)
         if key not in self._additive:
-            self._additive[key] = AdditiveDesign.of(self.books, own, self.table, self.response.weight)
+            self._additive[key] = AdditiveDesign.of(self.books, coordinates, self.table, self.response.weight)
         return self._additive[key]
 
     @property
@@ -180,7 +180,7 @@ class TrainingProblem:
             return Constant(1.0)
         if candidate.product:
             return Constant(candidate.tempering) if candidate.tempering > 0.0 else with_noise
-        if self.n_rows < MANY_ROWS:
+        if self.n_rows < LARGE_SAMPLE_ROWS:
             return with_noise
         if candidate.factor_prior == "spline" and self.refined:
             return (
@@ -188,7 +188,7 @@ class TrainingProblem:
                 if self.response.quadratic
                 else Constant(REFINED_SPLINE_TEMPERING)
             )
-        return Constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.with_many)
+        return Constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
 
     def staged_fit(
         self,
@@ -210,7 +210,7 @@ class TrainingProblem:
         precision: Precision = "float64" if double else "float32"
         tempering = self.tempering(candidate)
         mains = self.tempering(CANDIDATES[1]) if candidate.product else tempering
-        main_key = mains, precision, candidate.joint, candidate.scale, type(candidate)
+        main_key = mains, precision, candidate.smooth_main_effects, candidate.scale, type(candidate)
         last = settings.max_iter or (PRODUCT_SWEEPS if candidate.product else None)
         schedule = Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks)
         if self.ranks and not self.response.quadratic:
@@ -245,10 +245,10 @@ def member_count(settings: Settings, n_rows: int) -> int:
     """Number of ensemble members: fits to all rows whose weighted mean is the model."""
     if settings.n_members != "auto":
         return int(settings.n_members)
-    few = FEWEST_VALIDATION_ROWS <= n_rows <= FEW_ROWS
+    full_search = FEWEST_VALIDATION_ROWS <= n_rows <= FULL_SEARCH_ROWS
     if settings.effort == "best":
-        return BEST_MEMBERS if few else BEST_MEMBERS_OF_MANY
-    return MEMBERS if few and settings.effort == "balanced" else 1
+        return BEST_MEMBERS if full_search else BEST_MEMBERS_BEYOND
+    return MEMBERS if full_search and settings.effort == "balanced" else 1
 
 
 def fold_count(settings: Settings) -> int:
@@ -281,8 +281,17 @@ class Plan:
     n_rows: int
 
     @classmethod
-    def of(cls, problem: TrainingProblem, candidates: Sequence[Candidate], n_rows: int) -> Plan:
-        """For ``n_rows`` rows like those of ``problem``."""
+    def of(
+        cls,
+        problem: TrainingProblem,
+        candidates: Sequence[Candidate],
+        n_rows: int,
+        fitted_rows: Sequence[int] | None = None,
+    ) -> Plan:
+        """For ``n_rows`` rows like those of ``problem``.
+
+        ``fitted_rows`` are numbers of rows of each fit of the search, where splits are given.
+        """
         settings, ranks, response = problem.settings, problem.ranks, problem.response
         information = problem.n_rows / response.n_rows * n_rows
 
@@ -297,20 +306,27 @@ class Plan:
                 product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
                 for product in (False, True)
             }
-            told = {"dispersed": dispersed, "rare": response.rare}
-            if problem.data.rows.roles is None:
+            options = {"dispersed": dispersed, "rare": response.rare}
+            if fitted_rows is not None:
+                sizes = list(fitted_rows)
+            elif problem.data.rows.roles is None:
                 count = fold_count(settings)
-                parts = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **told, n_folds=count)
+                splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
+                sizes = [len(fitted) for fitted, _ in splits]
             else:
-                parts = given_parts(problem.data.rows, settings.seed, **told)
-            search = [job(len(rows), shorter[own.product], own.ranks(ranks)) for rows, _ in parts for own in candidates]
-        many = uses_subsample(settings, n_rows)
+                sizes = [len(fitted) for fitted, _ in given_splits(problem.data.rows, settings.seed, **options)]
+            search = [
+                job(size, shorter[candidate.product], candidate.ranks(ranks))
+                for size in sizes
+                for candidate in candidates
+            ]
+        subsampled = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows)
         count = count if ranks else min(count, len(candidates))  # main effects have one start
-        members = [job(min(n_rows, SAMPLE_ROWS) if many else n_rows, settings) for _ in range(count)]
+        members = [job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings) for _ in range(count)]
         most = dict.fromkeys((1, *ranks), PASSES_BELOW)
         most[max(ranks, default=1)] = settings.max_iter or PASSES
-        passes = {order: LIKELY_PASSES * number for order, number in most.items()} if many else {}
+        passes = {order: LIKELY_PASSES * number for order, number in most.items()} if subsampled else {}
         return cls(tuple(search), tuple(members), passes, n_rows)
 
     @property
@@ -336,8 +352,8 @@ class Plan:
 
 def search_settings(settings: Settings, n_rows: int, *, dispersed: bool, product: bool = False) -> Settings:
     """Settings of candidate fits, with fewer sweeps; families without dispersion keep more of them."""
-    if not dispersed and n_rows > FEW_ROWS:
+    if not dispersed and n_rows > FULL_SEARCH_ROWS:
         return settings
-    most = SEARCH_SWEEPS_OF_FEW if dispersed and n_rows <= FEW_ROWS else SEARCH_SWEEPS
+    most = DISPERSED_SEARCH_SWEEPS if dispersed and n_rows <= FULL_SEARCH_ROWS else SEARCH_SWEEPS
     most = PRODUCT_SEARCH_SWEEPS if product else most
     return replace(settings, max_iter=min(settings.max_iter or most, most))

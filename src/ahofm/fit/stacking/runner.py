@@ -49,32 +49,34 @@ class StagedRunner(Runner):
             Numbers of the staged fits among all of that name; 0, 1, ... by default.
         """
         numbers = range(len(staged_fits)) if numbers is None else numbers
-        places = [None if name is None else f"{name} {number}" for number in numbers]
-        few = all(
+        saved_names = [None if name is None else f"{name} {number}" for number in numbers]
+        without_threads = all(
             staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
         )
-        n_parallel = 1 if few else min(self._n_threads, len(staged_fits))
-        each = self._n_threads // max(n_parallel, 1)
+        n_parallel = 1 if without_threads else min(self._n_threads, len(staged_fits))
+        threads_each = self._n_threads // max(n_parallel, 1)
         budget = ThreadBudget(self._n_threads)
         for staged in staged_fits:
-            staged.executor = SerialExecutor() if few or self._n_threads == 1 else ThreadExecutor(each, budget)
+            staged.executor = (
+                SerialExecutor() if without_threads or self._n_threads == 1 else ThreadExecutor(threads_each, budget)
+            )
             staged.stop = self.stopped
         longest_first = sorted(range(len(staged_fits)), key=lambda k: -staged_fits[k].cost_left(highest))
-        tasks = [partial(self._run, staged_fits[k], places[k], highest, budget) for k in longest_first]
+        tasks = [partial(self._run, staged_fits[k], saved_names[k], highest, budget) for k in longest_first]
         with one_blas_thread():  # the same bits whatever the number of threads
             fits = [task() for task in tasks] if n_parallel == 1 else self.side_by_side(tasks, n_parallel)
-        return [own for _, own in sorted(zip(longest_first, fits, strict=True), key=itemgetter(0))]
+        return [fit for _, fit in sorted(zip(longest_first, fits, strict=True), key=itemgetter(0))]
 
-    def _run(self, staged: StagedFit, place: str | None, highest: int | None, budget: ThreadBudget) -> list[Fit]:
+    def _run(self, staged: StagedFit, saved_name: str | None, highest: int | None, budget: ThreadBudget) -> list[Fit]:
         budget.occupy(1)
         try:
-            return self._run_one(staged, place, highest)
+            return self._run_one(staged, saved_name, highest)
         finally:
             budget.occupy(-1)  # regions of other fits have it from now on
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
-    def _run_one(self, staged: StagedFit, place: str | None, highest: int | None) -> list[Fit]:
-        if staged.forgotten or self._restored(staged, place):
+    def _run_one(self, staged: StagedFit, saved_name: str | None, highest: int | None) -> list[Fit]:
+        if staged.forgotten or self._restored(staged, saved_name):
             return staged.fits
         if self.stopped() and (self._any_fits or self.reason is Reason.INTERRUPTED):
             return staged.fits
@@ -99,20 +101,20 @@ class StagedRunner(Runner):
             with self._lock:
                 self.damped += staged.damped
                 self._done += job.total - done
-            if place is not None:
+            if saved_name is not None:
                 if self.saved is not None and staged.complete:
-                    self.saved.put(place, (fits, staged.settled, staged.response.family, staged.damped))
+                    self.saved.put(saved_name, (fits, staged.settled, staged.response.family, staged.damped))
                 staged.forget()
         if self.reason is Reason.INTERRUPTED and not fits:
             fits = staged.so_far()
         self._any_fits = self._any_fits or bool(fits)
         return fits
 
-    def _restored(self, staged: StagedFit, place: str | None) -> bool:
+    def _restored(self, staged: StagedFit, saved_name: str | None) -> bool:
         """Whether the staged fit is in the checkpoint; its results are then taken from there."""
-        if place is None or self.saved is None:
+        if saved_name is None or self.saved is None:
             return False
-        found: Any = self.saved.get(place, StageResult, Predictor, staged.response.family)
+        found: Any = self.saved.get(saved_name, StageResult, Predictor, staged.response.family)
         if found is None:
             return False
         staged.fits, staged.settled, family, damped = found

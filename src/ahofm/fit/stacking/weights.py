@@ -21,10 +21,10 @@ from ahofm.training.validation import gain_of, mean_and_error
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
     LEAST_WEIGHT,
-    LIKELY_GAIN,
+    RACE_STANDARD_ERRORS,
+    SIGNIFICANT_GAIN,
     STACKING_STEPS,
-    SURE_GAIN,
-    SURELY_BEHIND,
+    SUPPORTED_GAIN,
     WORST_LOSS,
 )
 from ahofm.tuning.numerics import STACKING_HALVINGS, STACKING_TOL, SUM_PENALTY
@@ -51,6 +51,8 @@ class Scores:
         Validation rows that go together, in standard errors.
     rows : array of shape (rows,), optional
         Numbers of the validation rows among all rows.
+    dispersions : array of shape (rows, candidates, orders), optional
+        Dispersion of the fit that predicts a row.
     """
 
     orders: tuple[int, ...]
@@ -59,6 +61,7 @@ class Scores:
     fitted: tuple[tuple[int, ...], ...] | None = None
     groups: NDArray[np.intp] | None = None
     rows: NDArray[np.int64] | None = None
+    dispersions: Floats | None = None
 
     def losses(self) -> Floats:
         """Mean losses minus their lower bound, (candidates, orders)."""
@@ -73,14 +76,14 @@ class Scores:
         return np.asarray(self.predicted[:, :, candidate, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
-        """``order`` if interactions up to it beat main effects by ``LIKELY_GAIN`` standard errors, else 1."""
-        return order if any(self._gain(1, d) > LIKELY_GAIN for d in self.orders[1:] if d <= order) else 1
+        """``order`` if interactions up to it beat main effects by ``SUPPORTED_GAIN`` standard errors, else 1."""
+        return order if any(self._gain(1, d) > SUPPORTED_GAIN for d in self.orders[1:] if d <= order) else 1
 
     def pruned(self, order: int) -> int:
-        """The highest order up to ``order`` that is better than those below by ``SURE_GAIN`` standard errors."""
+        """The highest order up to ``order`` that is better than those below by ``SIGNIFICANT_GAIN`` standard errors."""
         best = 1
         for higher in self.orders[1:]:
-            if higher <= order and self._gain(best, higher) > SURE_GAIN:
+            if higher <= order and self._gain(best, higher) > SIGNIFICANT_GAIN:
                 best = higher
         return best
 
@@ -95,17 +98,17 @@ class Scores:
         """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
 
         Where interactions are not supported so far, the best candidate alone: there may be triples without pairs.
-        Otherwise those not behind the best by more than ``SURELY_BEHIND`` standard errors and, with several members,
-        those with stacking weight: among candidates with equally good pairs, any may find the triples.
+        Otherwise those not behind the best by more than ``RACE_STANDARD_ERRORS`` standard errors and, with several
+        members, those with stacking weight: among candidates with equally good pairs, any may find the triples.
         """
         order = max(self.orders)
         best = int(self.losses()[:, -1].argmin())
         if self.supported(order) < order:
             return {best}
         losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
-        behind = [mean_and_error(own - losses[best], self.response.weight, self.groups) for own in losses]
-        close = {k for k, (mean, error) in enumerate(behind) if mean <= SURELY_BEHIND * error}
-        return close if count == 1 else close | {candidate for candidate, own in self._mixture(order) if own == order}
+        behind = [mean_and_error(loss - losses[best], self.response.weight, self.groups) for loss in losses]
+        close = {k for k, (mean, error) in enumerate(behind) if mean <= RACE_STANDARD_ERRORS * error}
+        return close if count == 1 else close | {candidate for candidate, d in self._mixture(order) if d == order}
 
     def gains(self) -> tuple[Gain, ...]:
         """Relative decrease of the validation loss from each order to the next."""
@@ -134,10 +137,20 @@ class Scores:
         """Linear predictors by the weights at the highest order, (rows, K)."""
         return self._mean(self.stacking_weights(max(self.orders)))
 
+    def best_dispersion(self) -> Floats:
+        """Weighted means of the dispersions of the fits in ``best``, (rows,)."""
+        assert self.dispersions is not None
+        weights = self.stacking_weights(max(self.orders))
+        parts = (
+            weight * self.dispersions[:, candidate, self.orders.index(order)]
+            for (candidate, order), weight in weights.items()
+        )
+        return np.asarray(sum(parts) / sum(weights.values()))
+
     def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
-        rest = (1.0 - sum(weights.values())) * self.response.constants
+        constant = (1.0 - sum(weights.values())) * self.response.constants
         return np.asarray(
-            rest + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
+            constant + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
         )
 
     def _mixture(self, order: int) -> dict[tuple[int, int], float]:
@@ -171,8 +184,8 @@ class Scores:
     @cached_property
     def main_effects(self) -> list[int]:
         """For each candidate, the number of the first candidate with the same main effects."""
-        own = [self._of(candidate, 1) for candidate in range(self.predicted.shape[2])]
-        return [next(k for k, other in enumerate(own) if np.array_equal(one, other)) for one in own]
+        predicted = [self._of(candidate, 1) for candidate in range(self.predicted.shape[2])]
+        return [next(k for k, other in enumerate(predicted) if np.array_equal(first, other)) for first in predicted]
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
         """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
@@ -220,18 +233,20 @@ def stacking_weights(
 def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
     """Move the weight of main effects that several candidates share to one that is fitted in any case."""
     top, kinds = weights[max(weights)], scores.main_effects
-    own = {k: sum(weight for (other, _), weight in top.items() if other == k) for k in range(len(kinds))}
+    weight_of = {k: sum(weight for (other, _), weight in top.items() if other == k) for k in range(len(kinds))}
     highest = {k: max((d for other, d in top if other == k), default=1) for k in range(len(kinds))}
     carriers = {
-        kind: max((k for k, other in enumerate(kinds) if other == kind), key=lambda k: (highest[k] > 1, own[k], -k))
+        kind: max(
+            (k for k, other in enumerate(kinds) if other == kind), key=lambda k: (highest[k] > 1, weight_of[k], -k)
+        )
         for kind in set(kinds)
     }
     found: dict[int, StackingWeights] = {}
     for order, by_member in weights.items():
         moved: dict[tuple[int, int], float] = {}
         for (candidate, below), weight in by_member.items():
-            place = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
-            moved[place] = moved.get(place, 0.0) + weight
+            member = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
+            moved[member] = moved.get(member, 0.0) + weight
         found[order] = moved
     return found
 
@@ -253,8 +268,10 @@ def _weights_at(scores: Scores | None, order: int, count: int, fitted: int) -> S
 def _least_squares(columns: Floats, prior_weights: Floats, response: Response, derivatives: LossDerivatives) -> Floats:
     """Non-negative weights with sum 1 that fit the working responses best."""
     working_response = [response.working_response(derivatives, k) for k in range(columns.shape[1])]
-    weight = np.stack([part.weight for part in working_response], axis=1) / response.weight.mean()
-    weighted_response = np.stack([part.weighted_response for part in working_response], axis=1) / response.weight.mean()
+    weight = np.stack([working.weight for working in working_response], axis=1) / response.weight.mean()
+    weighted_response = (
+        np.stack([working.weighted_response for working in working_response], axis=1) / response.weight.mean()
+    )
     roots = np.sqrt(weight)
     target = np.divide(weighted_response, roots, out=np.zeros_like(weighted_response), where=roots > 0.0).ravel()
     matrix = (columns * roots[:, :, np.newaxis]).reshape(len(target), -1)
@@ -264,9 +281,9 @@ def _least_squares(columns: Floats, prior_weights: Floats, response: Response, d
         std = float(np.sqrt(max(best, np.finfo(float).tiny)))
     count = matrix.shape[1]
     ridge = np.sqrt(EQUAL_WEIGHTS_ROWS) * std
-    firm = SUM_PENALTY * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
-    stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), firm)])
-    weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [firm]]))
+    sum_weight = SUM_PENALTY * np.sqrt(len(target)) * max(float(np.abs(target).max()), 1.0)
+    stacked = np.vstack([matrix, ridge * np.eye(count), np.full((1, count), sum_weight)])
+    weights, _ = nnls(stacked, np.concatenate([target, ridge * prior_weights, [sum_weight]]))
     return np.asarray(weights / weights.sum())
 
 
@@ -281,4 +298,4 @@ def predict_at(
     fit: Fit, books: Sequence[Codebook], places: Sequence[NDArray[Any]], backend: Backend | None = None
 ) -> Floats:
     """Linear predictors (n, K) at values whose positions in the codebooks are known."""
-    return (backend or backend_of()).curves(tuple(one.predictor.curves(books) for one in fit)).eta(places, 1)
+    return (backend or backend_of()).curves(tuple(result.predictor.curves(books) for result in fit)).eta(places, 1)

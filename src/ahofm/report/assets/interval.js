@@ -40,7 +40,7 @@ async function intervals(band, packed) {
       const values = new Float64Array(rank);
       factors.forEach((v, c) => { for (let f = 0; f < rank; f++) values[f] += v * theta(at + main.length + c * rank + f); });
       at += main.length + factors.length * rank;
-      return { main, factors, values };
+      return { code, main, factors, values };
     });
     const by = slopes(own, parts.map((part) => part.values));
     parts.forEach(({ main, factors }, j) => {
@@ -56,7 +56,8 @@ async function intervals(band, packed) {
       place += i + 1;
       bias += v * packed[own.shift.at + i];
     });
-    if (own.loose) derivative.forEach((v, p) => { variance += packed[own.loose.at + p] * v * v; });
+    if (own.uncorrelated) derivative.forEach((v, p) => { variance += packed[own.uncorrelated.at + p] * v * v; });
+    parts.forEach(({ code }, j) => { if (own.random_effects[j]) variance += packed[own.random_effects[j].at + code]; });
     return own.width * Math.sqrt(variance + bias * bias);
   };
 }

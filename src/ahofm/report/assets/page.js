@@ -2,7 +2,7 @@
 async function report(root, data) {
   const $ = (id) => root.getElementById(id), { columns } = data, varying = columns.map((_, j) => j).filter((j) => !columns[j].constant);
   const packed = await numbers(data.numbers), model = evaluator(data.model, packed), standardError = await intervals(data.band, packed);
-  const { link, response } = data, meanOf = meanFunction(model, link, response), likely = data.classes !== null;
+  const { link, response } = data, likely = data.classes !== null;
   const isDark = () => (themed.dataset.theme ? themed.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   const themed = root.documentElement || root.host, style = () => getComputedStyle(root.querySelector(".ahofm"));
   let at = data.start, scale = "link", row = null, allCurves = false, allInputs = false, allColumns = false;
@@ -21,7 +21,7 @@ async function report(root, data) {
     logit: chances,
     softmax: chances,
     inverse: [["link", `change of 1 / ${predicted}`], ["response", predicted]],
-    ordinal: [["factor", "odds ratio of higher levels"], ["response", predicted], ["link", "log-odds"]],
+    levels: [["factor", "odds ratio of higher levels"], ["response", predicted], ["link", "log-odds"]],
     deviation: [["factor", "factor of the standard deviation"], ["link", "logarithm of the factor"]],
     count: [["factor", `factor of the count${per}`], ["link", "logarithm of the factor"]],
     zeros: [["factor", "odds ratio of a zero"], ["link", "log-odds of a zero"]],
@@ -34,7 +34,7 @@ async function report(root, data) {
     $("scale-box").hidden = scales().length < 2;
   }
   const pick = (mean) => (Array.isArray(mean) ? mean[at] : mean);
-  const asResponse = (v) => pick(meanOf(data.model.linear_predictors.map((p, k) => p.base + (k === at ? v : 0))));
+  const asResponse = (v) => pick(model.mean(data.model.linear_predictors.map((p, k) => p.base + (k === at ? v : 0))));
   const transform = (v) => (scale === "link" ? v : scale === "factor" ? Math.exp(v) : asResponse(v));
   // Standard deviations in units of the target: as they are, as a factor, or of a probability around the mean row's.
   function inUnits(std) {
@@ -190,11 +190,10 @@ async function report(root, data) {
   }
 
   const shownMean = (v) => (likely ? `${(100 * v).toFixed(1)} %` : show(v));
-  const predict = (cells, offset) => { const { etas } = model.predict(cells, offset); return { etas, mean: meanOf(etas) }; };
   function interval(found) {
     if (!standardError || link === "zero_inflated") return null;  // a mean of two linear predictors
     const k = likely ? at : 0, half = 1.959964 * standardError(k, row, columns);
-    return [-half, half].map((step) => pick(meanOf(found.etas.map((e, own) => e + (own === k ? step : 0))))).sort((a, b) => a - b);
+    return [-half, half].map((step) => pick(model.mean(found.etas.map((e, own) => e + (own === k ? step : 0))))).sort((a, b) => a - b);
   }
   // The strongest terms of the row: main effects, and the interactions of the list above.
   function terms() {
@@ -202,7 +201,7 @@ async function report(root, data) {
     return [...varying.map((j) => [j]), ...own().top.map((t) => t.columns)].map((js) => ({ name: js.length === 1 ? `${columns[js[0]].name} = ${said(js[0], row[js[0]])}` : js.map((j) => columns[j].name).join(" × "), value: model.term(p, js, js.map((j) => functions[j])) }));
   }
   function answer() {
-    const found = predict(row, start.offset), why = model.explain(linear(), row), ends = interval(found), name = data.classes ? data.classes[data.predictors.length > 1 ? at : 1] : "";
+    const found = model.predict(row, start.offset), why = model.explain(linear(), row), ends = interval(found), name = data.classes ? data.classes[data.predictors.length > 1 ? at : 1] : "";
     handle.last = { ...found, interval: ends };
     const what = link === "other" ? "linear predictor" : likely ? "probability" : predicted;
     $("prediction").textContent = `${name ? shortened(name, 40) + ": " : what === "mean" || likely ? "" : `${what} `}${shownMean(pick(found.mean))}`;
@@ -210,7 +209,7 @@ async function report(root, data) {
     if (start.actual !== null) notes.push(`${start.name}: actual ${typeof start.actual === "number" ? show(start.actual) : start.actual}`);
     if (start.offset.length) notes.push(`with the row's offset ${start.offset.map((v) => show(v)).join(", ")}`);
     $("prediction-note").textContent = notes.filter(Boolean).join(" · ");
-    const several = Array.isArray(found.mean), chance = several ? found.mean : levelProbabilities(response, found.etas[0]), order = chance.map((_, k) => k);
+    const several = Array.isArray(found.mean), chance = several ? found.mean : response.levels.length ? model.levelProbabilities(found.etas[0]) : [], order = chance.map((_, k) => k);
     if (several) order.sort((x, y) => chance[y] - chance[x]);
     $("class-bars").replaceChildren(...order.slice(0, several ? 8 : 20).map((k) => bar(several ? data.classes[k] : `level ${response.levels[k]}`, [[0, chance[k], several && k === at ? "main" : "more"]], percent(chance[k]), 1)));
     const parts = $("by-terms").checked ? terms() : varying.map((j) => ({ name: `${columns[j].name} = ${said(j, row[j])}`, value: why.shares[j] }));
@@ -306,7 +305,7 @@ async function report(root, data) {
 
   // ---- begin ----
 
-  const handle = { data, predict: (cells) => predict(asCodes(cells)), explain: (k, cells) => model.explain(data.model.linear_predictors[k], asCodes(cells)), standardError: (k, cells) => standardError && standardError(k, asCodes(cells), columns), last: null };
+  const handle = { data, predict: (cells) => model.predict(asCodes(cells)), explain: (k, cells) => model.explain(data.model.linear_predictors[k], asCodes(cells)), standardError: (k, cells) => standardError && standardError(k, asCodes(cells), columns), last: null };
   const effectParts = () => { shares(); curves(); pairs(); };
   const all = () => { effectParts(); whatif(); diagnostics(); };
   $("title").textContent = data.title;

@@ -66,19 +66,19 @@ def test_block_solves_invert_the_blocks(factor_prior):
     objective, _ = problem_of(Gaussian(), factor_prior)
     rng = np.random.default_rng(2)
     for _, function, _ in objective.each():
-        part = function.part.like(rng.normal(size=len(function.part.flat())))
+        part = function.coef.like(rng.normal(size=len(function.coef.flat())))
         at_codes = rng.normal(size=function.sample_values.shape)
-        found = function.part.like(function.precondition(at_codes, part))
+        found = function.coef.like(function.precondition(at_codes, part))
         back = np.einsum("bfg,bg->bf", function.gram, function.values(found))
-        residual = function.part.like(function.gradient(back - at_codes, _minus(found, part)))
+        residual = function.coef.like(function.gradient(back - at_codes, _minus(found, part)))
         mass = getattr(function.prior, "mass", None)
         flat = residual.flat()
         if mass is None:
             penalty = np.abs(function.prior.penalty_gradient(part, function.lam).flat()).max()
             assert np.abs(flat).max() < 1e-8 * max(np.abs(at_codes).max(), penalty)
         else:  # what is left is a multiple of the constraint's normal, per function
-            rough = residual.rough / mass[:, np.newaxis]
-            np.testing.assert_allclose(rough - rough[0], 0.0, atol=1e-5 * np.abs(rough).max() + 1e-6)
+            per_code = residual.per_code / mass[:, np.newaxis]
+            np.testing.assert_allclose(per_code - per_code[0], 0.0, atol=1e-5 * np.abs(per_code).max() + 1e-6)
 
 
 @pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
@@ -111,7 +111,7 @@ def test_block_solves_move_no_factor_by_much_more_than_its_size(factor_prior):
     def times():
         _, slopes, _ = objective.value(u)
         step = objective.precondition(slopes, u)
-        given = zip(objective.each(), objective.parts(u), objective.parts(step), strict=True)
+        given = zip(objective.each(), objective.coefficients(u), objective.coefficients(step), strict=True)
         sizes = [
             [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]
             for (_, function, _), *parts in given
@@ -163,7 +163,7 @@ def test_strengths_are_those_of_all_rows(monkeypatch):
 def _minus(a, b):
     return Coefficients(
         None if a.smooth is None else a.smooth - b.smooth,
-        None if a.rough is None else a.rough - b.rough,
+        None if a.per_code is None else a.per_code - b.per_code,
     )
 
 

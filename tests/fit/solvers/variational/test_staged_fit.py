@@ -50,11 +50,11 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
         return model.fit(X[:300], y[:300])
 
     assert np.sqrt(np.mean((fitted().predict(X[300:]) - mean[300:]) ** 2)) < 0.2  # was a million
-    monkeypatch.setattr(stage, "DIVERGED", 0.0)
+    monkeypatch.setattr(stage, "DIVERGED_RATIO", 0.0)
     assert fitted().model_.order == 1
 
 
-@pytest.mark.parametrize("bound", ["DIVERGED", "FAILED", "LARGEST_VALUE"])
+@pytest.mark.parametrize("bound", ["DIVERGED_RATIO", "FAILED_RATIO", "LARGEST_VALUE"])
 @pytest.mark.parametrize("family", ["poisson", "huber", "gaussian_location_scale"])
 def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
     rng = np.random.default_rng(0)
@@ -324,10 +324,10 @@ def test_no_more_factors_while_some_are_idle(monkeypatch):
     rng = np.random.default_rng(4)
     X = rng.uniform(-1, 1, (800, 4))
     y = X[:, 0] + np.sin(3 * X[:, 1]) * X[:, 2] + np.cos(3 * X[:, 2]) * X[:, 3] + 0.1 * rng.normal(size=800)
-    monkeypatch.setattr(staged_fit, "MORE_FACTORS_FROM", 0)
+    monkeypatch.setattr(staged_fit, "FEWEST_GROWTH_EIGENVALUES", 0)
     ranks = []
     for idle in (0.0, np.inf):
-        monkeypatch.setattr(init, "IDLE_FACTOR", idle)
+        monkeypatch.setattr(init, "IDLE_FACTOR_VARIANCE", idle)
         model = AHOFMRegressor(order=2, columns=Spline(n_basis=6), n_members=1, random_state=0).fit(X, y)
         ranks.append(next(choice.value for choice in model.model_.choices if choice.name == "rank"))
     assert ranks == ["12 at order 2", "4 at order 2"]

@@ -41,7 +41,7 @@ class CoefficientBlock:
     prior : Prior
     lam : array of shape (groups, K)
         Smoothing parameters.
-    part : Coefficients
+    coef : Coefficients
         In the fit to the sample.
     rows, columns : slice
         Where the functions' values are in the tables: the codes of the column, and 0 or the factors.
@@ -63,7 +63,7 @@ class CoefficientBlock:
 
     prior: Prior
     lam: Floats
-    part: Coefficients
+    coef: Coefficients
     rows: slice
     columns: slice
     gram: Floats
@@ -81,53 +81,53 @@ class CoefficientBlock:
         smooth = self.prior.smooth if isinstance(self.prior, SplineIIDPrior) else self.prior
         return smooth.values if isinstance(smooth, SplinePrior) else np.zeros((len(self.gram), 0))
 
-    def values(self, part: Coefficients) -> Floats:
+    def values(self, coef: Coefficients) -> Floats:
         """Values of the functions at the codes, (codes, K)."""
-        total = np.zeros(self.gram.shape[:2]) if part.smooth is None else self.basis @ part.smooth
-        return total if part.rough is None else total + part.rough
+        total = np.zeros(self.gram.shape[:2]) if coef.smooth is None else self.basis @ coef.smooth
+        return total if coef.per_code is None else total + coef.per_code
 
-    def gradient(self, at_codes: Floats, part: Coefficients) -> Floats:
+    def gradient(self, at_codes: Floats, coef: Coefficients) -> Floats:
         """Gradient of the penalised loss by the coefficients, flat, from that by the values at the codes."""
-        smooth = None if part.smooth is None else self.basis.T @ at_codes
-        of_losses = Coefficients(smooth, None if part.rough is None else at_codes)
-        return of_losses.flat() + self.prior.penalty_gradient(part, self.lam).flat()
+        smooth = None if coef.smooth is None else self.basis.T @ at_codes
+        of_losses = Coefficients(smooth, None if coef.per_code is None else at_codes)
+        return of_losses.flat() + self.prior.penalty_gradient(coef, self.lam).flat()
 
-    def penalty(self, part: Coefficients) -> float:
+    def penalty(self, coef: Coefficients) -> float:
         """u'Q u / 2."""
-        return 0.5 * float(part.flat() @ self.prior.penalty_gradient(part, self.lam).flat())
+        return 0.5 * float(coef.flat() @ self.prior.penalty_gradient(coef, self.lam).flat())
 
-    def variance_cost(self, part: Coefficients) -> tuple[float, Floats]:
+    def variance_cost(self, coef: Coefficients) -> tuple[float, Floats]:
         """U, and its gradient by the values at the codes."""
-        away = self.values(part) - self.sample_values
+        away = self.values(coef) - self.sample_values
         cost = float((self.variance_slope * away + 0.5 * self.variance_curvature * away**2).sum())
         return cost, self.variance_slope + self.variance_curvature * away
 
-    def block_solve(self, at_codes: Floats, part: Coefficients) -> FunctionPosterior:
+    def block_solve(self, at_codes: Floats, coef: Coefficients) -> FunctionPosterior:
         """Posterior of the block: minimum of the quadratic approximation with this gradient at the codes."""
-        rhs = np.einsum("bfg,bg->bf", self.gram, self.values(part)) - at_codes
+        rhs = np.einsum("bfg,bg->bf", self.gram, self.values(coef)) - at_codes
         found = self.prior.solve(self.gram, rhs, self.lam)
         return found if self.left_out is None else vanished(found, self.left_out)
 
-    def damped(self, at_codes: Floats, part: Coefficients) -> CoefficientBlock:
-        """The same block with curvature added where a block solve moves a factor by more than its own root mean square.
+    def damped(self, at_codes: Floats, coef: Coefficients) -> CoefficientBlock:
+        """The same block with curvature added where a block solve moves a factor by more than its root mean square.
 
         Near zero a factor is determined by its partners alone, which move at the same time: steps that are right for
         each column are far too long for all of them.
         """
         if self.columns.start == 0:
             return self
-        plain = replace(self, damping=np.zeros_like(self.damping))
-        step = self.values(part.like(plain.precondition(at_codes, part)))
-        squares = [self.mass @ values**2 for values in (step, self.values(part))]
+        undamped = replace(self, damping=np.zeros_like(self.damping))
+        step = self.values(coef.like(undamped.precondition(at_codes, coef)))
+        squares = [self.mass @ values**2 for values in (step, self.values(coef))]
         times = np.sqrt(squares[0] / np.maximum(squares[1], LEAST_FACTOR_SQUARE))
         return replace(self, damping=np.einsum("bff->bf", self.gram) * np.maximum(times - 1.0, 0.0))
 
-    def precondition(self, at_codes: Floats, part: Coefficients) -> Floats:
+    def precondition(self, at_codes: Floats, coef: Coefficients) -> Floats:
         """Inverse of the block's Hessian times the gradient, flat; from the gradient at the codes."""
         gram = self.gram.copy()
         np.einsum("bff->bf", gram)[...] += self.damping
-        solved = replace(self, gram=gram).block_solve(at_codes, part)
-        return part.flat() - Coefficients(solved.smooth, solved.rough).flat()
+        solved = replace(self, gram=gram).block_solve(at_codes, coef)
+        return coef.flat() - Coefficients(solved.smooth, solved.per_code).flat()
 
 
 def blocks_of_column(
@@ -137,14 +137,14 @@ def blocks_of_column(
     found = []
     main, factors = block.main, block.factors
     assert main is not None
-    given: list[tuple[Prior, FunctionPosterior, Floats, slice]] = [
+    solves: list[tuple[Prior, FunctionPosterior, Floats, slice]] = [
         (block.column.main, main, block.main_lam, slice(0, 1)),
     ]
     if factors is not None:
-        given.append((block.column.factors, factors, block.lam, slice(1, gram.shape[1])))
-    for prior, posterior, lam, columns in given:
+        solves.append((block.column.factors, factors, block.lam, slice(1, gram.shape[1])))
+    for prior, posterior, lam, columns in solves:
         smooth_only = isinstance(prior, SplinePrior)
-        part = Coefficients(posterior.smooth, None if smooth_only else posterior.rough)
+        coef = Coefficients(posterior.smooth, None if smooth_only else posterior.per_code)
         curvature = np.ascontiguousarray(gram[:, columns, columns])
         np.einsum("bff->bf", curvature)[...] += variance_curvature[:, columns]
         zeros = np.zeros((len(gram), columns.stop - columns.start))
@@ -154,7 +154,7 @@ def blocks_of_column(
         function = CoefficientBlock(
             prior,
             lam,
-            part,
+            coef,
             at,
             columns,
             curvature,
@@ -165,7 +165,7 @@ def blocks_of_column(
             zeros,
             left_out=left_out,
         )
-        found.append(replace(function, sample_values=function.values(part)))
+        found.append(replace(function, sample_values=function.values(coef)))
     return found
 
 
@@ -176,27 +176,27 @@ def blocks_of_smooth_main(
 
     Its smoothing parameters were learned from all columns together, not by blocks: they do not change.
     """
-    found = additive.part(j)
+    found = additive.column(j)
     if found is None:
         return []
-    coordinates, places = found
-    lam = posterior.smooth.lam[additive.lam_indices(places)][:, np.newaxis]
-    part = Coefficients(posterior.smooth.coef[places, np.newaxis], None)
+    coordinates, indices = found
+    lam = posterior.smooth.lam[additive.lam_indices(indices)][:, np.newaxis]
+    coef = Coefficients(posterior.smooth.coef[indices, np.newaxis], None)
     zeros = np.zeros((len(gram), 1))
     gram = np.ascontiguousarray(gram[:, :1, :1])
     mass, main = posterior.blocks[j].column.mass, slice(0, 1)
     function = CoefficientBlock(
-        coordinates.prior, lam, part, at, main, gram, zeros, zeros, zeros, mass, zeros, estimates_lam=False
+        coordinates.prior, lam, coef, at, main, gram, zeros, zeros, zeros, mass, zeros, estimates_lam=False
     )
-    return [replace(function, sample_values=function.values(part))]
+    return [replace(function, sample_values=function.values(coef))]
 
 
 def variance_cost_derivatives(
-    block: ColumnPosterior, expected_sums: BlockSums, plain: ColumnSums, dispersion: float
+    block: ColumnPosterior, expected_sums: BlockSums, sums: ColumnSums, dispersion: float
 ) -> tuple[Floats, Floats]:
-    """Slope and curvature of U at each code: sums with the partners' variances minus sums without."""
-    slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - plain.g
-    variance_curvature = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", plain.h)
+    """Slope and curvature of U at each code: ``expected_sums`` with the partners' variances minus ``sums`` without."""
+    slope = np.einsum("bfg,bg->bf", expected_sums.gram, block.mean) - expected_sums.rhs - sums.g
+    variance_curvature = np.einsum("bff->bf", expected_sums.gram) - np.einsum("bff->bf", sums.h)
     return known_codes(slope) / dispersion, np.maximum(known_codes(variance_curvature), 0.0) / dispersion
 
 
@@ -238,7 +238,7 @@ class RefinementObjective:
         scale = rows.total / sample.total / dispersion
         self.blocks_by_eta: list[list[CoefficientBlock]] = []
         self.information = np.empty(len(posteriors))
-        for k, (posterior, whole) in enumerate(zip(posteriors, tables, strict=True)):
+        for k, (posterior, table) in enumerate(zip(posteriors, tables, strict=True)):
             blocks = []
             for j, block in enumerate(posterior.blocks):
                 at = slice(int(self.ends[j]), int(self.ends[j + 1]) - 1)
@@ -250,11 +250,11 @@ class RefinementObjective:
                 blocks += blocks_of_smooth_main(posterior, additive, j, at, gram)
             self.blocks_by_eta.append(blocks)
             for function in blocks:
-                _add(whole, function, -function.sample_values)
-        self.base = tables  # the part of the tables that no coefficient of the vector changes
-        parts = [function.part.flat() for blocks in self.blocks_by_eta for function in blocks]
-        self.start = np.concatenate([[posterior.intercept for posterior in posteriors], *parts])
-        sizes = [len(posteriors), *(len(part) for part in parts)]
+                _add(table, function, -function.sample_values)
+        self.base = tables  # what no coefficient of the vector changes
+        coefs = [function.coef.flat() for blocks in self.blocks_by_eta for function in blocks]
+        self.start = np.concatenate([[posterior.intercept for posterior in posteriors], *coefs])
+        sizes = [len(posteriors), *(len(coef) for coef in coefs)]
         self.cuts = list(pairwise(np.cumsum([0, *sizes])))
 
     def each(self) -> list[tuple[int, CoefficientBlock, slice]]:
@@ -262,9 +262,9 @@ class RefinementObjective:
         flat = [(k, function) for k, blocks in enumerate(self.blocks_by_eta) for function in blocks]
         return [(k, function, slice(a, b)) for (k, function), (a, b) in zip(flat, self.cuts[1:], strict=True)]
 
-    def parts(self, u: Floats) -> list[Coefficients]:
+    def coefficients(self, u: Floats) -> list[Coefficients]:
         """Coefficients of each block."""
-        return [function.part.like(u[at]) for _, function, at in self.each()]
+        return [function.coef.like(u[at]) for _, function, at in self.each()]
 
     def at(self, u: Floats) -> tuple[Tables, ...]:
         """The linear predictors at the codes."""
@@ -273,29 +273,29 @@ class RefinementObjective:
                 table,
                 intercept=float(u[k]),
                 main=table.main.copy(),
-                factors={order: part.copy() for order, part in table.factors.items()},
+                factors={order: values.copy() for order, values in table.factors.items()},
             )
             for k, table in enumerate(self.base)
         ]
-        for (k, function, _), part in zip(self.each(), self.parts(u), strict=True):
-            _add(tables[k], function, function.values(part))
+        for (k, function, _), coef in zip(self.each(), self.coefficients(u), strict=True):
+            _add(tables[k], function, function.values(coef))
         return tuple(tables)
 
     def value(self, u: Floats) -> tuple[float, list[Floats], Floats]:
         """Objective, gradient by the values at the codes (intercepts first) and by the coefficients; one pass."""
         loss, slopes = self.rows.sums(self.at(u))
         value = loss / self.dispersion
-        at_codes = [np.array([part.intercept for part in slopes]) / self.dispersion]
+        at_codes = [np.array([tables.intercept for tables in slopes]) / self.dispersion]
         gradient = np.empty_like(u)
         gradient[: len(slopes)] = at_codes[0]
-        for (k, function, at), part in zip(self.each(), self.parts(u), strict=True):
-            cost, cost_slope = function.variance_cost(part)
+        for (k, function, at), coef in zip(self.each(), self.coefficients(u), strict=True):
+            cost, cost_slope = function.variance_cost(coef)
             slope = _take(slopes[k], function) / self.dispersion + cost_slope
             if function.left_out is not None:
                 slope[:, function.left_out] = 0.0
             at_codes.append(slope)
-            gradient[at] = function.gradient(slope, part)
-            value += function.penalty(part) + cost
+            gradient[at] = function.gradient(slope, coef)
+            value += function.penalty(coef) + cost
         return value, at_codes, gradient
 
     @property
@@ -316,38 +316,38 @@ class RefinementObjective:
 
     def damp(self, u: Floats, at_codes: Sequence[Floats]) -> None:
         """Damp block solves so that all can be applied at once, from the gradient at these coefficients."""
-        given = zip(self.each(), self.parts(u), at_codes[1:], strict=True)
-        self._replace_blocks([function.damped(slope, part) for (_, function, _), part, slope in given])
+        blocks = zip(self.each(), self.coefficients(u), at_codes[1:], strict=True)
+        self._replace_blocks([function.damped(slope, coef) for (_, function, _), coef, slope in blocks])
 
     def _replace_blocks(self, new: Sequence[CoefficientBlock]) -> None:
         """Replace all blocks, in the same order."""
-        given = iter(new)
-        self.blocks_by_eta = [[next(given) for _ in blocks] for blocks in self.blocks_by_eta]
+        blocks_in_order = iter(new)
+        self.blocks_by_eta = [[next(blocks_in_order) for _ in blocks] for blocks in self.blocks_by_eta]
 
     def learn(self, u: Floats, value: float, at_codes: Sequence[Floats]) -> tuple[float, Floats]:
         """New smoothing parameters; the objective and its gradient at the same coefficients, without a pass."""
-        new, parts = [], self.parts(u)
-        for (_, function, _), part, slope in zip(self.each(), parts, at_codes[1:], strict=True):
-            value -= function.penalty(part)
+        new, coefs = [], self.coefficients(u)
+        for (_, function, _), coef, slope in zip(self.each(), coefs, at_codes[1:], strict=True):
+            value -= function.penalty(coef)
             ranks = [1] if function.columns.start == 0 else list(self.ranks.values())
             new.append(function)
             for _ in range(LAM_STEPS if function.estimates_lam else 0):
-                lam = learned(function.prior, new[-1].block_solve(slope, part), new[-1].lam, ranks)
+                lam = learned(function.prior, new[-1].block_solve(slope, coef), new[-1].lam, ranks)
                 new[-1] = replace(function, lam=lam)
         self._replace_blocks(new)
         gradient = np.empty_like(u)
         gradient[: len(self.blocks_by_eta)] = at_codes[0]
-        for (_, function, at), part, slope in zip(self.each(), parts, at_codes[1:], strict=True):
-            gradient[at] = function.gradient(slope, part)
-            value += function.penalty(part)
+        for (_, function, at), coef, slope in zip(self.each(), coefs, at_codes[1:], strict=True):
+            gradient[at] = function.gradient(slope, coef)
+            value += function.penalty(coef)
         return value, gradient
 
     def precondition(self, at_codes: Sequence[Floats], u: Floats) -> Floats:
         """Block solves of a gradient that is given in two parts: by the values at the codes, and Q times u."""
         out = np.empty_like(u)
         out[: len(self.information)] = at_codes[0] / self.information
-        for (_, function, at), part, slope in zip(self.each(), self.parts(u), at_codes[1:], strict=True):
-            out[at] = function.precondition(slope, part)
+        for (_, function, at), coef, slope in zip(self.each(), self.coefficients(u), at_codes[1:], strict=True):
+            out[at] = function.precondition(slope, coef)
         return out
 
 
@@ -370,5 +370,5 @@ def _add(tables: Tables, function: CoefficientBlock, values: Floats) -> None:
     if function.columns.start == 0:
         tables.main[function.rows] += values[:, 0]
         return
-    for order, part in tables.orders.factor_slices.items():
-        tables.factors[order][function.rows] += values[:, part]
+    for order, columns in tables.orders.factor_slices.items():
+        tables.factors[order][function.rows] += values[:, columns]

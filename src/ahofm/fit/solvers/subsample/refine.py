@@ -1,4 +1,4 @@
-"""Subsample: a variational fit to a sample of the rows, then quasi-Newton passes over all rows.
+"""Subsample fits: a variational fit to a sample of the rows, then quasi-Newton passes over all rows.
 
 Limited-memory BFGS steps; each pass over the rows gives the objective and its gradient. The initial inverse Hessian is
 not a multiple of the identity but the block solve of each column, with the curvature of the sample scaled up to all
@@ -6,7 +6,7 @@ rows. It is applied to gradients in two parts, by the values at the codes and Q 
 differences, are kept in that form.
 
 More rows determine more, so the smoothing parameters of the sample smooth too much: they are estimated again between
-descents, from the same curvature. Block solves that would move a factor by more than its own root mean square are
+descents, from the same curvature. Block solves that would move a factor by more than its root mean square are
 damped.
 
 Factors that the rows do not support are dropped before. Noise alone gives a term with f effective degrees of freedom a
@@ -38,7 +38,8 @@ from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
 from ahofm.orders import Orders
 from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
-from ahofm.rows import ArraySource, ThreadExecutor, selected
+from ahofm.rows import ThreadExecutor, selected
+from ahofm.training.data import array_source
 from ahofm.training.runner import Runner, Saved
 from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
@@ -122,23 +123,23 @@ def posteriors_of(
     posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
 ) -> list[Posterior]:
     """The posteriors with other coefficients and smoothing parameters; variances stay those of the sample."""
-    found = iter(zip(objective.each(), objective.parts(u), strict=True))
+    found = iter(zip(objective.each(), objective.coefficients(u), strict=True))
     out = []
     for k, posterior in enumerate(posteriors):
         blocks, coef = [], posterior.smooth.coef.copy()
         for j, block in enumerate(posterior.blocks):
-            (_, function, _), part = next(found)
-            main, main_lam = _moved(block.main, function, part), function.lam
+            (_, function, _), coefs = next(found)
+            main, main_lam = _moved(block.main, function, coefs), function.lam
             factors, lam = None, block.lam
             if block.factors is not None:
-                (_, function, _), part = next(found)
-                factors, lam = _moved(block.factors, function, part), function.lam
-            if factors is not None and block.column.free:
+                (_, function, _), coefs = next(found)
+                factors, lam = _moved(block.factors, function, coefs), function.lam
+            if factors is not None and block.column.saturated:
                 factors = bounded(factors, block.column.mass, block.farthest)
-            smooth = additive.part(j)
+            smooth = additive.column(j)
             if smooth is not None:
-                _, part = next(found)
-                coef[smooth[1]] = np.ravel(part.flat())
+                _, coefs = next(found)
+                coef[smooth[1]] = np.ravel(coefs.flat())
             mean = block.mean.copy()
             known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
             blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
@@ -149,11 +150,11 @@ def posteriors_of(
     return out
 
 
-def _moved(posterior: FunctionPosterior | None, function: CoefficientBlock, part: Coefficients) -> FunctionPosterior:
+def _moved(posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients) -> FunctionPosterior:
     assert posterior is not None
-    rough = posterior.rough if part.rough is None else part.rough  # of a spline prior: the change by bounds
-    extra = 0.0 if part.rough is not None or rough is None else rough
-    return replace(posterior, mean=function.values(part) + extra, smooth=part.smooth, rough=rough)
+    per_code = posterior.per_code if coef.per_code is None else coef.per_code  # of a spline prior: the change by bounds
+    extra = 0.0 if coef.per_code is not None or per_code is None else per_code
+    return replace(posterior, mean=function.values(coef) + extra, smooth=coef.smooth, per_code=per_code)
 
 
 def _descended(
@@ -185,7 +186,7 @@ def _direction(
         at_codes, coefficients = list(slopes), u.copy()
         for (move, _change, codes), alpha in zip(reversed(steps), alphas, strict=True):
             coefficients -= alpha * move
-            at_codes = [mine - alpha * theirs for mine, theirs in zip(at_codes, codes, strict=True)]
+            at_codes = [slope - alpha * change for slope, change in zip(at_codes, codes, strict=True)]
         return objective.precondition(at_codes, coefficients)
 
     return -two_loops(gradient, [(move, change) for move, change, _ in steps], block_solves)
@@ -211,54 +212,56 @@ def refined_fits(
     fits: list[Fit] = []
     saved = runner.saved
     for at in range(len(staged.posteriors)):
-        place = f"{name} stage {at}"
-        kept = None if saved is None else saved.get(place, StageResult, Predictor)
-        if kept is not None:
-            fits.append(kept)
+        stage_name = f"{name} stage {at}"
+        saved_fit = None if saved is None else saved.get(stage_name, StageResult, Predictor)
+        if saved_fit is not None:
+            fits.append(saved_fit)
             continue
         new: list[Posterior] | None = None
         if runner.reason is None:
             with runner.interruptible():
-                new = _refined_stage(staged, at, problem, sample, runner, place)
+                new = _refined_stage(staged, at, problem, sample, runner, stage_name)
         if new is None:
             fits.append(staged.fits[at])
             continue
         dispersion = staged.fits[at][0].dispersion
-        parts = [posterior.stage_result(staged.additive, dispersion) for posterior in new]
-        fits.append(tuple(part for part in parts if part is not None))
+        results = [posterior.stage_result(staged.additive, dispersion) for posterior in new]
+        fits.append(tuple(result for result in results if result is not None))
         if saved is not None and runner.reason is None:
-            saved.put(place, fits[-1], instead_of=f"{place} on its way")
+            saved.put(stage_name, fits[-1], instead_of=f"{stage_name} on its way")
     return fits
 
 
 def _refined_stage(
-    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, place: str
+    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, stage_name: str
 ) -> list[Posterior]:
     """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
     last = at == len(staged.posteriors) - 1
-    known, dispersion = rows_of(sample, staged), staged.fits[at][0].dispersion
+    sample_rows, dispersion = rows_of(sample, staged), staged.fits[at][0].dispersion
     cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
     posteriors = staged.posteriors[at]
-    supported = pruned(posteriors, _information(posteriors, staged, known, problem.data.total / dispersion))
+    supported = pruned(posteriors, _information(posteriors, staged, sample_rows, problem.data.total / dispersion))
     return refined(
         supported,
         staged.additive,
         all_rows(problem, staged),
-        known,
+        sample_rows,
         staged.expected_sums(supported),
         dispersion,
         most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
-        name=f"{place} on its way",
+        name=f"{stage_name} on its way",
     )
 
 
-def _information(posteriors: Sequence[Posterior], staged: StagedFit, known: LossRows, total: float) -> list[float]:
+def _information(
+    posteriors: Sequence[Posterior], staged: StagedFit, sample_rows: LossRows, total: float
+) -> list[float]:
     """Information of all rows about each linear predictor: ``total`` times the mean curvature of the raw sample."""
     tables = tuple(tables_of(posterior, staged.additive) for posterior in posteriors)
-    mean = [float(known.curvature(tables, k, 0).h[:, 0, 0].sum()) / known.total for k in range(len(posteriors))]
-    return [total * own for own in mean]
+    sums = [float(sample_rows.curvature(tables, k, 0).h[:, 0, 0].sum()) for k in range(len(posteriors))]
+    return [total * (curvature / sample_rows.total) for curvature in sums]
 
 
 def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
@@ -271,8 +274,7 @@ def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
 def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
     """Rows of the sample, and their losses."""
     response = sample.response
-    weight = None if (response.weight == 1.0).all() else response.weight
-    source = ArraySource(sample.codes, response.y, weight, response.offset)
+    source = array_source(sample.codes, response.y, response.weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
     rows = staged.backend.load(source, executor, _precision(response.n_rows))
     return LossRows(rows, staged.response.family, response.total)
@@ -291,14 +293,13 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     if not ranks:
         return list(posteriors)
     # Variance of each factor's term over that by noise alone: (linear predictors, factors).
-    ratios = np.array(
-        [own * _variances(posterior) / _edf(posterior) for posterior, own in zip(posteriors, information, strict=True)]
-    )
+    pairs = zip(posteriors, information, strict=True)
+    ratios = np.array([total * _variances(posterior) / _edf(posterior) for posterior, total in pairs])
     most = ratios.max(axis=0)
-    kept = {
-        order: part.start + np.flatnonzero((most[part] > LEAST_SIGNAL_TO_NOISE) | (most[part] == most[part].max()))
-        for order, part in Orders(ranks).factor_slices.items()
-    }
+    kept = {}
+    for order, factors in Orders(ranks).factor_slices.items():
+        supported = (most[factors] > LEAST_SIGNAL_TO_NOISE) | (most[factors] == most[factors].max())
+        kept[order] = factors.start + np.flatnonzero(supported)
     return [_only(posterior, kept) for posterior in posteriors]
 
 
@@ -306,7 +307,8 @@ def _variances(posterior: Posterior) -> Floats:
     """Variance of each factor's term, with columns taken as independent: (factors,)."""
     orders = Orders(posterior.ranks)
     squares = np.array([block.column.mass @ known_codes(block.mean) ** 2 for block in posterior.blocks])
-    return orders.joined_factors({order: symmetric(own, order) for order, own in orders.split(squares)[1].items()})
+    by_order = orders.split(squares)[1]
+    return orders.joined_factors({order: symmetric(by_order[order], order) for order in by_order})
 
 
 def _edf(posterior: Posterior) -> Floats:
@@ -317,5 +319,5 @@ def _edf(posterior: Posterior) -> Floats:
 
 def _only(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
     which = np.concatenate(list(kept.values()))
-    ranks = {order: len(own) for order, own in kept.items()}
+    ranks = {order: len(factors) for order, factors in kept.items()}
     return replace(posterior, ranks=ranks, blocks=tuple(block.only(which) for block in posterior.blocks))

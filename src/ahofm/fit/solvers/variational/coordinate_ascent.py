@@ -207,11 +207,11 @@ class VariationalState(IrlsState):
         (linear_predictor,), rows = self.linear_predictors, self.rows
         intercept, sums = linear_predictor.posterior.intercept, self.rows.main_sums(0)
 
-        def lost(coef: Floats) -> float:
+        def residual_squares(coef: Floats) -> float:
             rows.move(0, intercept, coef)
             return 2.0 * sums.total * rows.trial(0).loss
 
-        smooth = self.additive.initial(sums, 2.0 * rows.loss(), lost)
+        smooth = self.additive.initial(sums, 2.0 * rows.loss(), residual_squares)
         self.move(0, intercept, smooth)
         rows.evaluate()
         return 2.0 * rows.loss()

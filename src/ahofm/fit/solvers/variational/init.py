@@ -23,7 +23,7 @@ from ahofm.model.coordinates import canonical_rotation
 from ahofm.orders import PRODUCT, factors_of
 from ahofm.priors.column import ColumnPriors, relative_stiffness
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
-from ahofm.tuning import IDLE_FACTOR
+from ahofm.tuning import IDLE_FACTOR_VARIANCE
 from ahofm.tuning.numerics import LEAST_PRODUCT_VARIANCE
 from ahofm.tuning.products import (
     LEAST_START_LOADING,
@@ -33,7 +33,7 @@ from ahofm.tuning.products import (
 )
 from ahofm.tuning.starts import (
     COVARIANCE_ROWS,
-    RANDOM_PART,
+    RANDOM_START_FRACTION,
     START_ETA_STD,
     START_HALVINGS,
     START_LOSS_RISE,
@@ -41,7 +41,7 @@ from ahofm.tuning.starts import (
     START_STD,
     START_STIFFNESS,
     START_TERM_STD,
-    UNSUPPORTED_START,
+    UNSUPPORTED_EIGENVALUE_FACTOR,
 )
 
 
@@ -117,14 +117,15 @@ def spectral_factors(
     """
     stacked = _stacked(columns)
     ends, values = _ends(stacked), spectrum.values
-    values = np.minimum(np.where(values > spectrum.null_eigenvalue, values, UNSUPPORTED_START * values), most)
+    supported = values > spectrum.null_eigenvalue
+    values = np.minimum(np.where(supported, values, UNSUPPORTED_EIGENVALUE_FACTOR * values), most)
     count = min(rank, len(values))
     values, vectors = values[::-1][:count], spectrum.vectors[:, ::-1][:, :count]
     vectors = vectors @ canonical_rotation(vectors, spectrum.values[::-1][:count])
     leading = vectors * np.sqrt(np.maximum(values, 0.0))
-    factors = random_factors(columns, rank, RANDOM_PART * std, rng)
-    for j, part in enumerate(stacked):
-        factors[j][:, :count] += part @ leading[ends[j] : ends[j + 1]]
+    factors = random_factors(columns, rank, RANDOM_START_FRACTION * std, rng)
+    for j, functions in enumerate(stacked):
+        factors[j][:, :count] += functions @ leading[ends[j] : ends[j + 1]]
     return factors
 
 
@@ -136,7 +137,7 @@ def _stacked(columns: Sequence[ColumnPriors]) -> list[Floats]:
 
 def _ends(stacked: Sequence[Floats]) -> NDArray[np.int64]:
     """Where the functions of a column begin and end among all."""
-    return np.cumsum([0, *(part.shape[1] for part in stacked)])
+    return np.cumsum([0, *(functions.shape[1] for functions in stacked)])
 
 
 def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:
@@ -150,7 +151,7 @@ def _covariance(stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends:
     matrix = np.zeros((ends[-1], ends[-1]))
     for start in range(0, len(gradient), COVARIANCE_ROWS):
         rows = slice(start, start + COVARIANCE_ROWS)
-        wide = np.hstack([part[column[rows]] for part, column in zip(stacked, codes.columns, strict=True)])
+        wide = np.hstack([functions[column[rows]] for functions, column in zip(stacked, codes.columns, strict=True)])
         matrix += (wide * gradient[rows, np.newaxis]).T @ wide
     for a, b in pairwise(ends):
         matrix[a:b, a:b] = 0.0
@@ -172,7 +173,7 @@ def limited_factors(
     columns: Sequence[ColumnPriors], rows: WorkingRows, k: int, order: int, factors: Sequence[Floats], most: float
 ) -> list[Floats]:
     """Factors scaled so that their terms have at most that standard deviation, and hardly raise the remaining loss."""
-    squares = np.array([column.mass @ part**2 for column, part in zip(columns, factors, strict=True)])
+    squares = np.array([column.mass @ values**2 for column, values in zip(columns, factors, strict=True)])
     size = float(np.sqrt(symmetric(squares, order).sum()))
     scale, response = min(1.0, most / size if size > 0.0 else 1.0), rows.response
     loss = rows.loss_along(k, order, factors)
@@ -180,7 +181,7 @@ def limited_factors(
         if response.remaining(loss(scale)) <= response.remaining(rows.loss()) + START_LOSS_RISE:
             break
         scale *= 0.5
-    return [scale ** (1.0 / order) * part for part in factors]
+    return [scale ** (1.0 / order) * values for values in factors]
 
 
 def add_factors(
@@ -215,14 +216,14 @@ def add_factors(
         std = initial_std(state, k)
         new = [np.zeros((column.start.shape[0], rank)) for column in columns]
         for group, places in groups.places(order, rank):
-            own = [columns[j] for j in group]
+            group_columns = [columns[j] for j in group]
             if order == 2:
                 most = np.inf if response.quadratic else 1.0
-                found = spectral_factors(own, spectrum(k, group), len(places), std, rng, most=most)
+                found = spectral_factors(group_columns, spectrum(k, group), len(places), std, rng, most=most)
             else:
-                found = random_factors(own, len(places), std, rng)
-            for j, part in zip(group, found, strict=True):
-                new[j][:, places] = part
+                found = random_factors(group_columns, len(places), std, rng)
+            for j, values in zip(group, found, strict=True):
+                new[j][:, places] = values
         if not response.quadratic:
             most = START_TERM_STD * std if order > 2 else np.inf
             new = limited_factors(columns, state.rows, k, order, new, most)
@@ -234,10 +235,12 @@ def add_factors(
 def has_idle_factors(state: VariationalState) -> bool:
     """Whether some pairwise factors have shrunk to almost nothing in every linear predictor."""
     state.sync_posteriors()
-    for k, own in enumerate(state.linear_predictors):
-        squares = np.array([block.column.mass @ factors_of(known_codes(block.mean)) ** 2 for block in own.blocks])
+    for k, linear_predictor in enumerate(state.linear_predictors):
+        squares = np.array(
+            [block.column.mass @ factors_of(known_codes(block.mean)) ** 2 for block in linear_predictor.blocks]
+        )
         row_variance = state.response.total / state.information(k)
-        if float(symmetric(squares, 2).min()) >= IDLE_FACTOR * row_variance:
+        if float(symmetric(squares, 2).min()) >= IDLE_FACTOR_VARIANCE * row_variance:
             return False
     return True
 
@@ -281,14 +284,14 @@ def add_products(
         functions, constants = _product_functions(columns, rank, rng)
         left_out = groups.left_out(PRODUCT, rank)
         if left_out is not None:
-            functions = [np.where(out, 0.0, own) for own, out in zip(functions, left_out, strict=True)]
+            functions = [np.where(out, 0.0, values) for values, out in zip(functions, left_out, strict=True)]
             constants = np.where(left_out, 1.0, constants)
         gradient = state.rows.gradient(k)
         if reweighted:
             gradient = gradient * rng.exponential(size=len(gradient))
         products = np.ones((response.n_rows, rank))
-        for own, constant, column in zip(functions, constants, codes.columns, strict=True):
-            products *= (own + constant)[column]
+        for values, constant, column in zip(functions, constants, codes.columns, strict=True):
+            products *= (values + constant)[column]
         std = initial_std(state, k)
         loadings = _product_loadings(products, gradient, response.weight / response.total, LEAST_START_LOADING * std)
         if not response.quadratic:
@@ -304,9 +307,9 @@ def _product_functions(
     functions, constants = [], []
     for column, start in zip(columns, random_factors(columns, rank, 1.0 / START_STD, rng), strict=True):
         size = np.sqrt(column.mass @ start**2)
-        own = np.divide(std * start, size, out=np.zeros_like(start), where=size > 0.0)
-        scale = np.sqrt(1.0 + 2.0 * (column.mass @ own) + column.mass @ own**2)
-        functions.append(own / scale)
+        values = np.divide(std * start, size, out=np.zeros_like(start), where=size > 0.0)
+        scale = np.sqrt(1.0 + 2.0 * (column.mass @ values) + column.mass @ values**2)
+        functions.append(values / scale)
         constants.append(1.0 / scale)
     return functions, np.array(constants)
 
@@ -325,7 +328,7 @@ def _limited_loadings(
     state: VariationalState, k: int, functions: Sequence[Floats], constants: Floats, loadings: Floats
 ) -> Floats:
     """Loadings, halved until the relative loss rises by at most ``START_LOSS_RISE``."""
-    values = [own + constant for own, constant in zip(functions, constants, strict=True)]
+    values = [function + constant for function, constant in zip(functions, constants, strict=True)]
     values[0] = values[0] * loadings
     loss, response, scale = state.rows.loss_along(k, PRODUCT, values), state.response, 1.0
     for _ in range(START_HALVINGS):

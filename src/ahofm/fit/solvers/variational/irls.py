@@ -18,7 +18,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffec
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.priors.posterior import ColumnPosterior
-from ahofm.tuning import DAMPINGS, FAR_VALUE, FARTHEST_STEP, MAIN_HALVINGS, ROUNDING, SUFFICIENT_DECREASE
+from ahofm.tuning import DAMPINGS, FARTHEST_STEP, MAIN_HALVINGS, REBUILD_VALUE_RATIO, ROUNDING, SUFFICIENT_DECREASE
 
 
 @dataclass
@@ -126,7 +126,7 @@ class IrlsState:
         """
         linear_predictor = self.linear_predictors[k]
         reached, usual = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))
-        if (reached <= FAR_VALUE * usual).all():
+        if (reached <= REBUILD_VALUE_RATIO * usual).all():
             self.rows.swap(k, None, linear_predictor.moments(j))
         else:
             others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]
@@ -150,7 +150,9 @@ class IrlsState:
     def variance_traces(self) -> Floats:
         """Traces over all rows of the variances that are in no row state: (K,)."""
         total = self.response.total
-        return np.array([own.variance_trace(self.dispersion, total) for own in self.linear_predictors])
+        return np.array(
+            [linear_predictor.variance_trace(self.dispersion, total) for linear_predictor in self.linear_predictors]
+        )
 
     def other_variances(self) -> Floats:
         """Mean variances that are in no row state, where losses use them: (K,)."""

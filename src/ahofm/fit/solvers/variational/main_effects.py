@@ -94,15 +94,18 @@ class AdditiveDesign:
         """The design at the rows."""
         return DesignRows(self.design, self.weight)
 
-    def initial(self, sums: MainSums, square: float, lost: Callable[[Floats], float]) -> MainEffects:
+    def initial(self, sums: MainSums, square: float, residual_squares: Callable[[Floats], float]) -> MainEffects:
         """The additive fit to a centred target of that mean square, with its dispersion: a residual variance.
 
-        ``lost`` is the weighted sum of squared residuals with given coefficients (m,).
+        ``residual_squares`` is the weighted sum of squared residuals with given coefficients (m,).
         """
         smooth, dispersion = self.nothing(), max(square, LEAST_MAIN_DISPERSION)
         for step in range(MAIN_FIRST_STEPS if self.size else 0):
             smooth = self._solved(smooth, sums.gram, sums.rhs, dispersion) or smooth
-            before, dispersion = dispersion, max((lost(smooth.coef) + smooth.trace) / sums.total, LEAST_MAIN_DISPERSION)
+            before, dispersion = (
+                dispersion,
+                max((residual_squares(smooth.coef) + smooth.trace) / sums.total, LEAST_MAIN_DISPERSION),
+            )
             if step >= FEWEST_FIRST_STEPS and abs(np.log(dispersion / before)) < FIRST_STEPS_TOL:
                 break
         return smooth
@@ -144,23 +147,23 @@ class AdditiveDesign:
             if smooth is None:
                 out.append((np.zeros(book.size), 0.0))
                 continue
-            part = coef[start : start + smooth.values.shape[1]]
-            middle = self.middle[start : start + len(part)]
-            out.append((smooth.to_basis @ part, float(smooth.centring @ part - middle @ part)))
-            start += len(part)
+            column_coef = coef[start : start + smooth.values.shape[1]]
+            middle = self.middle[start : start + len(column_coef)]
+            out.append((smooth.to_basis @ column_coef, float(smooth.centring @ column_coef - middle @ column_coef)))
+            start += len(column_coef)
         return out
 
-    def part(self, j: int) -> tuple[SmoothCoordinates, slice] | None:
-        """The coordinates of a column, and where their coefficients are; None when it has none."""
+    def column(self, j: int) -> tuple[SmoothCoordinates, slice] | None:
+        """The coordinates of column j, and where their coefficients are; None when it has none."""
         smooth = self.coordinates[j]
         if smooth is None:
             return None
         start = sum(other.values.shape[1] for other in self.coordinates[:j] if other is not None)
         return smooth, slice(start, start + smooth.values.shape[1])
 
-    def lam_indices(self, places: slice) -> NDArray[np.intp]:
+    def lam_indices(self, coefficients: slice) -> NDArray[np.intp]:
         """Indices of the smoothing parameters of some coefficients, one per group."""
-        return np.unique(self._group[places])
+        return np.unique(self._group[coefficients])
 
     @cached_property
     def arrays(self) -> dict[str, Any]:
@@ -174,22 +177,22 @@ class AdditiveDesign:
         }
 
     @cached_property
-    def _parts(self) -> list[SmoothCoordinates]:
+    def _smooths(self) -> list[SmoothCoordinates]:
         return [smooth for smooth in self.coordinates if smooth is not None]
 
     @cached_property
     def _group(self) -> NDArray[np.intp]:
         """Which smoothing parameter a coefficient has."""
-        named = [smooth.group + 4 * k for k, smooth in enumerate(self._parts)]
+        named = [smooth.group + 4 * k for k, smooth in enumerate(self._smooths)]
         return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
 
     @cached_property
     def _within(self) -> Floats:
-        return np.concatenate([np.zeros(0), *(smooth.weight for smooth in self._parts)])
+        return np.concatenate([np.zeros(0), *(smooth.weight for smooth in self._smooths)])
 
     @cached_property
     def _largest_lam(self) -> float:
-        return max([LARGEST_MAIN_LAM, *(smooth.largest_lam for smooth in self._parts)])
+        return max([LARGEST_MAIN_LAM, *(smooth.largest_lam for smooth in self._smooths)])
 
     @cached_property
     def _counts(self) -> Floats:

@@ -74,20 +74,20 @@ class Posterior:
         Without factors a column that has not been solved has its smooth main effect alone.
         """
         orders = Orders(self.ranks)
-        parts = []
+        columns = []
         for block in self.blocks:
             if (0 if block.factors is None else block.factors.mean.shape[1]) != orders.n_factors:
                 return None
-            parts.append(block.column.coefficients(block.main, block.factors))
+            columns.append(block.column.coefficients(block.main, block.factors))
         mains = additive.coefficients(self.smooth.coef, [block.column.book for block in self.blocks])
-        for (coef, centring), (smooth, constant) in zip(parts, mains, strict=True):
+        for (coef, centring), (smooth, constant) in zip(columns, mains, strict=True):
             coef[:, MAIN] += smooth
             centring[MAIN] += constant
-        given = orders, self.intercept, [coef for coef, _ in parts], [centring for _, centring in parts]
-        predictor = Predictor.of(*given)
+        arguments = orders, self.intercept, [coef for coef, _ in columns], [centring for _, centring in columns]
+        predictor = Predictor.of(*arguments)
         if PRODUCT in orders:
             means = np.array([block.constants for block in self.blocks])
-            predictor = Predictor.of_products(*given, self.loadings, means)
+            predictor = Predictor.of_products(*arguments, self.loadings, means)
         return StageResult(
             predictor,
             dispersion,
@@ -104,8 +104,8 @@ class Posterior:
             "lam": self.smooth.lam.copy(),
             "intercept": self.intercept,
             "trace": self.smooth.trace,
-            "along": None if surfaces is None else surfaces.along.copy(),
-            "plain": None if surfaces is None else surfaces.plain.copy(),
+            "margin_lam": None if surfaces is None else surfaces.margin_lam.copy(),
+            "null_lam": None if surfaces is None else surfaces.null_lam.copy(),
             "edf": 0.0 if surfaces is None else surfaces.edf,
             "age": 0 if surfaces is None else surfaces.age,
             "loadings": self.loadings.copy(),
@@ -113,11 +113,12 @@ class Posterior:
 
     def with_arrays(self, arrays: Mapping[str, Any], found: SweptPredictor) -> Posterior:
         """The posterior with the arrays of a sweeper."""
-        parts = zip(self.blocks, arrays["columns"], found.solved, strict=True)
-        blocks = tuple(block.with_arrays(own, solved) for block, own, solved in parts)
+        columns = zip(self.blocks, arrays["columns"], found.solved, strict=True)
+        blocks = tuple(block.with_arrays(column_arrays, solved) for block, column_arrays, solved in columns)
         surfaces = self.surfaces
         if surfaces is not None:
-            surfaces = replace(surfaces, along=arrays["along"], plain=arrays["plain"], edf=found.edf, age=found.age)
+            lam = {name: arrays[name] for name in ("margin_lam", "null_lam")}
+            surfaces = replace(surfaces, **lam, edf=found.edf, age=found.age)
         smooth = MainEffects(arrays["coef"], arrays["lam"], found.trace)
         return replace(
             self,
@@ -133,10 +134,8 @@ class Posterior:
         lam = self.blocks[j].lam
         if self.surfaces is None:
             return lam
-        rough, plain = self.surfaces.of(j)
-        lam = lam.copy()
-        pairs = Orders(self.ranks).factor_slices[2]
-        lam[0, pairs], lam[1:, pairs] = rough, plain
+        lam, pairs = lam.copy(), Orders(self.ranks).factor_slices[2]
+        lam[0, pairs], lam[1:, pairs] = self.surfaces.of(j)
         return lam
 
 
@@ -165,8 +164,8 @@ class LinearPredictor:
         ``left_out`` (columns, rank): in which of them a column has no function.
         """
         rows: Sequence[Any] = [None] * len(start) if left_out is None else list(left_out)
-        parts = zip(self.blocks, start, rows, strict=True)
-        self.blocks = [block.widened(part, left_out=own) for block, part, own in parts]
+        columns = zip(self.blocks, start, rows, strict=True)
+        self.blocks = [block.widened(values, left_out=out) for block, values, out in columns]
         rank = self.posterior.ranks.get(order, 0) + start[0].shape[1]
         self.posterior = replace(self.posterior, ranks={**self.posterior.ranks, order: rank})
 
@@ -179,8 +178,8 @@ class LinearPredictor:
     ) -> None:
         """Add product factors with functions ``start + constants``: (codes, rank) and (columns, rank)."""
         rows: Sequence[Any] = [None] * len(start) if left_out is None else list(left_out)
-        parts = zip(self.blocks, start, constants, rows, strict=True)
-        self.blocks = [block.widened(own, constant, out) for block, own, constant, out in parts]
+        columns = zip(self.blocks, start, constants, rows, strict=True)
+        self.blocks = [block.widened(values, constant, out) for block, values, constant, out in columns]
         ranks = {**self.posterior.ranks, PRODUCT: self.posterior.ranks.get(PRODUCT, 0) + len(loadings)}
         both = np.concatenate([self.posterior.loadings, loadings])
         self.posterior = replace(self.posterior, ranks=ranks, loadings=both)
@@ -223,8 +222,10 @@ class LinearPredictor:
 
     def variance_trace(self, dispersion: float, total: float) -> float:
         """Trace of the variance of smooth main effects and tensor products over all rows."""
-        own = 0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(dispersion, total)
-        return self.posterior.smooth.trace + own
+        surface_trace = (
+            0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(dispersion, total)
+        )
+        return self.posterior.smooth.trace + surface_trace
 
     def _margins(self) -> list[TensorMargin]:
         """Margins of all columns; those of columns that have not been solved since are kept."""

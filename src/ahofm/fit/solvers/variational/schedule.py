@@ -10,26 +10,26 @@ from ahofm.tuning import (
     ALONE_SWEEPS,
     FEWEST_SWEEPS,
     INNER_SWEEPS,
+    LARGE_SAMPLE_LAST_SWEEPS,
+    LARGE_SAMPLE_LEARNING_SWEEPS,
+    LARGE_SAMPLE_ROWS,
+    LARGE_SAMPLE_SWEEP_TOL,
     LAST_SWEEPS,
-    LAST_SWEEPS_OF_MANY,
     LEARNING_SWEEPS,
-    LEARNING_SWEEPS_OF_MANY,
     MAIN_SWEEPS,
-    MANY_ROWS,
     REBUILD_SWEEPS,
     SWEEP_TOL,
-    SWEEP_TOL_OF_MANY,
     WARM_SWEEPS,
 )
 from ahofm.tuning.forecasts import (
-    FUNCTIONS,
+    BASE_COST_FUNCTIONS,
     LIKELY_ALONE,
     LIKELY_INNER,
-    LIKELY_LAST,
-    LIKELY_LAST_OF_FEW,
+    LIKELY_LONG_LAST,
     LIKELY_MAIN,
-    PASS_SWEEPS,
-    SOLVES_ROWS,
+    LIKELY_SHORT_LAST,
+    PASS_COST_SWEEPS,
+    SOLVE_COST_ROWS,
 )
 
 
@@ -77,13 +77,18 @@ class Schedule:
         Rare events have no warm sweeps, in which partners without variance let factors overfit. ``additive``: the model
         has main effects only, so that ``last`` is their number of sweeps.
         """
-        few = n_rows < MANY_ROWS
-        plain = cls() if few else cls(learning=LEARNING_SWEEPS_OF_MANY, last=LAST_SWEEPS_OF_MANY, tol=SWEEP_TOL_OF_MANY)
-        plain = replace(plain, warm=0) if rare else plain
+        default = cls(warm=0) if rare else cls()
+        if n_rows >= LARGE_SAMPLE_ROWS:
+            default = replace(
+                default,
+                learning=LARGE_SAMPLE_LEARNING_SWEEPS,
+                last=LARGE_SAMPLE_LAST_SWEEPS,
+                tol=LARGE_SAMPLE_SWEEP_TOL,
+            )
         if additive and last is not None:
-            plain = replace(plain, learning=min(plain.learning, last), alone=max(last - plain.learning, 0))
-        last = plain.last if last is None else last
-        return replace(plain, last=last, inner=min(plain.inner, last), tol=plain.tol if tol is None else tol)
+            default = replace(default, learning=min(default.learning, last), alone=max(last - default.learning, 0))
+        last = default.last if last is None else last
+        return replace(default, last=last, inner=min(default.inner, last), tol=default.tol if tol is None else tol)
 
     def most(self, order: int, highest: int) -> int:
         """Maximal number of sweeps of a stage."""
@@ -93,7 +98,7 @@ class Schedule:
 
     def likely(self, order: int, highest: int) -> float:
         """Expected number of sweeps of a stage."""
-        last = LIKELY_LAST if self.last <= Schedule.last // 2 else LIKELY_LAST_OF_FEW
+        last = LIKELY_SHORT_LAST if self.last <= Schedule.last // 2 else LIKELY_LONG_LAST
         main = LIKELY_MAIN if highest > 1 else LIKELY_ALONE
         return (main if order == 1 else last if order == highest else LIKELY_INNER) * self.most(order, highest)
 
@@ -127,7 +132,7 @@ class Job:
 
     def cost(self, factors: int, sweeps: float) -> float:
         """Cost of ``sweeps`` sweeps with ``factors`` factors: rows times functions."""
-        return sweeps * (self.n_rows + SOLVES_ROWS) * (FUNCTIONS + factors)
+        return sweeps * (self.n_rows + SOLVE_COST_ROWS) * (BASE_COST_FUNCTIONS + factors)
 
     def done(self, order: int, number: int) -> float:
         """Cost up to sweep ``number`` of an order's last stage; earlier stages count with their expected sweeps."""
@@ -143,4 +148,4 @@ class Job:
 
 def pass_cost(n_rows: int, ranks: Mapping[int, int], order: int) -> float:
     """Cost of a pass over rows for gradients, in the units of ``Job.cost``."""
-    return PASS_SWEEPS * n_rows * (FUNCTIONS + Orders(ranks).up_to(order).n_factors)
+    return PASS_COST_SWEEPS * n_rows * (BASE_COST_FUNCTIONS + Orders(ranks).up_to(order).n_factors)

@@ -12,11 +12,11 @@ from ahofm.backends import FailedError, StoppedError
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.schedule import Schedule
 from ahofm.tuning import (
-    DIVERGED,
-    FAILED,
+    DIVERGED_RATIO,
+    FAILED_RATIO,
     FAMILY_SWEEPS,
     LARGEST_VALUE,
-    SETTLED,
+    SETTLED_CHANGE,
     SETTLED_SWEEPS,
     TEMPERING_CHANGE,
     WARM_DISPERSION_RATIO,
@@ -103,7 +103,7 @@ class Stage:
             floor = WARM_DISPERSION_RATIO * state.dispersion if warm else 0.0
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=floor)
             self.number, value = number + 1, state.objective()
-            if judged and not (state.risen(began) <= DIVERGED and state.largest() <= LARGEST_VALUE):
+            if judged and not (state.risen(began) <= DIVERGED_RATIO and state.largest() <= LARGEST_VALUE):
                 raise FailedError("sweeps diverge")
             change = self._change(before, value)
             stopped = report(Sweep(order, number, value, change, grown))
@@ -112,7 +112,7 @@ class Stage:
                 break
         if not state.response.quadratic and not stopped:
             self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
-        if judged and not stopped and not state.risen(began, ends=True) <= FAILED:
+        if judged and not stopped and not state.risen(began, ends=True) <= FAILED_RATIO:
             raise FailedError("new factors raise the loss")
         self.settled = change < schedule.tol
         return stopped
@@ -142,7 +142,7 @@ class Stage:
                 state.sweep(learn=True, backwards=backwards, floor=0.0)
             else:
                 state.settle(backwards=backwards)
-                settled = settled + 1 if self._moved() < SETTLED else 0
+                settled = settled + 1 if self._moved() < SETTLED_CHANGE else 0
             value = state.objective()
             stopped = report(Sweep(1, number, value, self._change(before, value)))
             if stopped or settled >= SETTLED_SWEEPS:

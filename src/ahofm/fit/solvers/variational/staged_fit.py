@@ -39,7 +39,7 @@ from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
-from ahofm.tuning import MORE_FACTORS_FROM, MOST_GROWTHS
+from ahofm.tuning import FEWEST_GROWTH_EIGENVALUES, MOST_GROWTHS
 
 
 @dataclass
@@ -129,7 +129,7 @@ class StagedFit:
     def cost_left(self, highest: int | None = None) -> float:
         """Expected cost of the stages that have not been fitted, up to order ``highest``."""
         job = self.job
-        left = [own for own in job.stages[len(self.fits) :] if highest is None or own[0] <= highest]
+        left = [stage for stage in job.stages[len(self.fits) :] if highest is None or stage[0] <= highest]
         return sum(job.cost(factors, job.sweeps(order)) for order, factors in left)
 
     @property
@@ -235,12 +235,12 @@ class StagedFit:
         """The fit as it is: also in the middle of a sweep, once every column has been solved."""
         state = self._state
         state.sync_posteriors()
-        parts = [
+        results = [
             linear_predictor.frozen().stage_result(self.additive, state.dispersion)
             for linear_predictor in state.linear_predictors
         ]
-        fit = tuple(part for part in parts if part is not None)
-        return fit if len(fit) == len(parts) else self.fits[-1]
+        fit = tuple(result for result in results if result is not None)
+        return fit if len(fit) == len(results) else self.fits[-1]
 
     def so_far(self) -> list[Fit]:
         """Fits of complete stages and, for the running one, its present state."""
@@ -265,14 +265,14 @@ class StagedFit:
         rows.evaluate()
         for k, linear_predictor in enumerate(state.linear_predictors):
             rows.linearise(k)
-            own = []
+            sums_of_columns = []
             for j in range(len(linear_predictor.blocks)):
                 moments = linear_predictor.moments(j)
                 sums = rows.swap(k, None, moments)
                 assert sums is not None
-                own.append(sums)
+                sums_of_columns.append(sums)
                 rows.swap(k, moments, None)
-            found.append(own)
+            found.append(sums_of_columns)
         return found
 
     def _grow(self, report: Report) -> bool:
@@ -281,8 +281,8 @@ class StagedFit:
             if has_idle_factors(self._state):
                 break
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
-            found = [self._spectrum_of(group, own) for own in gradients for group in self.groups.of_order(2)]
-            if max(spectrum.n_found for spectrum in found) < MORE_FACTORS_FROM:
+            found = [self._spectrum_of(group, gradient) for gradient in gradients for group in self.groups.of_order(2)]
+            if max(spectrum.n_found for spectrum in found) < FEWEST_GROWTH_EIGENVALUES:
                 break
             before = self._state.copy()
             try:
@@ -304,8 +304,8 @@ class StagedFit:
             )
             return
         spectrum = partial(self._spectrum, first=len(self.fits) == 1)
-        given = self._state, self.columns, order, self.ranks[order], self.rng, spectrum
-        add_factors(*given, surfaces=self.surfaces, groups=self.groups)
+        arguments = self._state, self.columns, order, self.ranks[order], self.rng, spectrum
+        add_factors(*arguments, surfaces=self.surfaces, groups=self.groups)
 
     def _spectrum(self, k: int, group: ColumnGroup, first: bool) -> Spectrum:
         """Of the residual's covariance with products of functions; that of main effects is made once for all fits."""
