@@ -195,7 +195,10 @@ def test_cards_of_the_gallery_have_thumbnails_that_can_be_read():
 
 
 def test_bands_beside_mgcv_are_those_that_were_measured():
-    with (ROOT / "benchmarks" / "results" / "mgcv_bands.csv").open(newline="") as file:
+    results = ROOT / "benchmarks" / "results" / "mgcv_bands.csv"
+    if not results.exists():
+        pytest.skip("a source distribution has no results of benchmarks")
+    with results.open(newline="") as file:
         measured = {(row["design"], row["terms"], row["method"]): row for row in csv.DictReader(file)}
     kinds = {"Curves": "curves", "Columns without an effect": "no effect", "Surfaces of pairs": "surfaces"}
     kinds["Linear predictors of new rows"] = "rows"
