@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-survival bench-ordinal bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-mgcv-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-survival bench-ordinal bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-families DATA=folder       classes and counts on four data sets, against LightGBM"
 	@echo "make bench-coverage                   how often intervals hold, on simulated data (an hour)"
 	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
+	@echo "make bench-mgcv-bands                 bands beside those of mgcv, on the same rows (half an hour)"
 	@echo "make bench-p-values                   level and power of p-values (a few minutes)"
 	@echo "make bench-new-rows DATA=folder       intervals for new observations, on data (a few minutes)"
 	@echo "make bench-constraints                monotone effects: falls among a million rows, errors (a few minutes)"
@@ -113,6 +114,7 @@ wheel: | $(BUILD)
 wheel-test:
 	@ls dist/*.whl > /dev/null || { echo "make wheel first"; exit 1; }
 	rm -rf build/try && $(PYTHON) -m venv build/try
+	command -v lscpu > /dev/null && ln -s "$$(command -v lscpu)" build/try/bin || true  # joblib counts cores with it
 	env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" build/try/bin/python -m pip install --quiet --only-binary :all: "$$(ls $(CURDIR)/dist/*.whl | head -1)[cli]"
 	cd build/try && env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" MPLCONFIGDIR="$(CURDIR)/build/try" bin/ahofm --version
 	cd build/try && env -i HOME="$$HOME" PATH="$(CURDIR)/build/try/bin" MPLCONFIGDIR="$(CURDIR)/build/try" bin/ahofm demo --out demo
@@ -137,7 +139,7 @@ attack: $(VENV)/installed-dev
 docs: $(VENV)/installed
 	$(VENV)/bin/python -m pip install --quiet --editable '.[cli,docs]'
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
-	@echo "build/site/index.html (to search in it: python3 -m http.server --directory build/site)"
+	@echo "build/site/index.html"
 
 gallery: $(VENV)/installed-dev
 	$(VENV)/bin/python docs/figures/model.py
@@ -145,9 +147,10 @@ gallery: $(VENV)/installed-dev
 		name=$$(basename $$script .py); echo $$name; \
 		$(VENV)/bin/python $$script > docs/figures/gallery/$$name.txt || exit 1; \
 	done
+	$(VENV)/bin/python docs/figures/thumbnails.py
 
 test-browser: $(VENV)/installed-dev
-	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	@test -n "$$CHROMIUM" || command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 	$(VENV)/bin/python -m pip install --quiet playwright
 	$(VENV)/bin/python -m pytest tests/report
 
@@ -202,6 +205,9 @@ bench-coverage: $(VENV)/installed-bench
 
 bench-bands: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.bands
+
+bench-mgcv-bands: $(VENV)/installed-dev bench-deps
+	$(VENV)/bin/python -m benchmarks.mgcv_bands
 
 bench-p-values: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.p_values

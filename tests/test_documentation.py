@@ -1,6 +1,7 @@
 """What the documents show works as shown, and what they name exists."""
 
 import ast
+import csv
 import importlib
 import re
 import shlex
@@ -35,9 +36,10 @@ def test_examples_run_and_print_what_they_say(block, printed, tmp_path, monkeypa
 
 
 def how_do_i():
-    """The code in the last column of the table for newcomers."""
+    """The code in the last columns of the tables for newcomers."""
     table = [line for line in (ROOT / "docs" / "coming_from.md").read_text().splitlines() if line.startswith("| ")]
-    return [code for line in table[1:] for code in re.findall(r"`(.*?)`", line.split(" | ")[-1])]
+    found = (code for line in table for code in re.findall(r"`(.*?)`", line.split(" | ")[-1]))
+    return list(dict.fromkeys(found))
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +180,40 @@ def test_the_reference_is_complete(module):
     last = {name.rsplit(".", 1)[1] for name in listed if name.startswith(module + ".")}
     loaded = importlib.import_module(module)
     assert {name for name in loaded.__all__ if callable(getattr(loaded, name))} <= last
+
+
+def test_cards_of_the_gallery_have_thumbnails_that_can_be_read():
+    """One panel of each figure, where the gallery says so, and small files."""
+    index = ROOT / "docs" / "gallery" / "index.md"
+    shown = [
+        index.parent / name for name in re.findall(r"\((\.\./figures/gallery/thumbnails/[^)]+)\)", index.read_text())
+    ]
+    assert len(shown) >= 9
+    for path in shown:
+        assert path.stat().st_size < 60_000, path.name
+        assert (path.parents[1] / path.name).exists(), path.name
+
+
+def test_bands_beside_mgcv_are_those_that_were_measured():
+    results = ROOT / "benchmarks" / "results" / "mgcv_bands.csv"
+    if not results.exists():
+        pytest.skip("a source distribution has no results of benchmarks")
+    with results.open(newline="") as file:
+        measured = {(row["design"], row["terms"], row["method"]): row for row in csv.DictReader(file)}
+    kinds = {"Curves": "curves", "Columns without an effect": "no effect", "Surfaces of pairs": "surfaces"}
+    kinds["Linear predictors of new rows"] = "rows"
+    seen = 0
+    for part in (ROOT / "docs" / "mgcv_bands.md").read_text().split("\n## ")[1:]:
+        for line in part.splitlines():
+            if not line.startswith("| ") or line.startswith("| |"):
+                continue
+            name, count, *numbers = line.strip("| ").split(" | ")
+            own = [
+                measured[name, kinds[part.splitlines()[0]], method]
+                for method in ("ahofm", "mgcv", "mgcv, unconditional")
+            ]
+            assert count == own[0]["replications"]
+            expected = [*(f"{float(row['held']):.1f}" for row in own), *(f"{float(row['width']):.3f}" for row in own)]
+            assert numbers == [*expected, *(f"{float(row['rmse']):.3f}" for row in own[:2])]
+            seen += 1
+    assert seen == sum(method == "ahofm" for _, _, method in measured)

@@ -458,3 +458,21 @@ def test_bad_constraints_of_a_fit(tmp_path, capsys, options, message):
     pd.DataFrame({"a": range(30), "b": [1, 2] * 15, "y": range(30)}).to_csv(tmp_path / "t.csv", index=False)
     assert run(["fit", str(tmp_path / "t.csv"), "--target", "y", "--out", str(tmp_path / "m"), *options]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_report_of_rows_that_were_not_fitted(folder, tmp_path, capsys):
+    table = pd.read_parquet(folder / "train.parquet")[:80]
+    table.to_csv(tmp_path / "new.csv", index=False, na_rep="?")
+    path, model = tmp_path / "r.json", str(folder / "model.ahofm")
+    given = ["report", model, "--rows", str(tmp_path / "new.csv"), "--out", str(path)]
+    assert run([*given, "--target", "price"]) == 0
+    found = json.loads(path.read_text())
+    assert found["held_out"]["rows"] == found["diagnostics"]["rows"] == 80
+    fitted = ahofm.load(folder / "model.ahofm")
+    X = table[["hour", "wind", "town"]].assign(zone=table["zone"].astype(str))
+    assert found["held_out"]["scores"]["deviance explained"] == pytest.approx(fitted.score(X, table["price"]))
+    assert run([*given, "--target", "prices"]) == 2
+    assert "no column 'prices' (--target)" in told(capsys)
+    table.drop(columns="town").to_csv(tmp_path / "new.csv", index=False, na_rep="?")
+    assert run([*given, "--target", "price"]) == 2
+    assert "lacks the column(s) 'town'" in told(capsys)

@@ -1,6 +1,7 @@
 """The page of every family: what it says of effects, means that it cannot evaluate, censored times, edits."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import jsonschema
@@ -11,7 +12,7 @@ import pytest
 import ahofm.report
 from ahofm import AHOFMHazard, AHOFMRegressor
 from ahofm.explain import observed_and_fitted
-from ahofm.families import FAMILIES, Multinomial, find_family
+from ahofm.families import FAMILIES, Gaussian, Multinomial, find_family
 from ahofm.report import report
 from ahofm.report.made import family_words
 from tests.report.test_page import browser, fitted, opened  # noqa: F401 - fixtures
@@ -43,12 +44,12 @@ def targets(name):
 
 
 LINKS = {
-    "ordinal": "other",
+    "ordinal": "levels",
     "beta": "logit",
-    "zero_inflated_poisson": "other",
+    "zero_inflated_poisson": "zero_inflated",
     "log_normal": "log",
     "log_logistic": "log",
-    "weibull": "other",
+    "weibull": "log",
 }
 
 
@@ -106,12 +107,59 @@ def test_edits_are_in_every_form():
     assert "edited by hand: " in model.summary()._repr_html_()
 
 
+@dataclass(frozen=True)
+class SinhMean(Gaussian):
+    """A family of a user, whose mean is no link that the page knows."""
+
+    def mean(self, eta):
+        return np.sinh(eta[:, 0])
+
+
 @pytest.mark.slow
 def test_a_page_whose_mean_is_unknown_says_so(opened):  # noqa: F811
-    model = weibull()
+    X, eta, rng = rows()
+    model = AHOFMRegressor(family=SinhMean(), **FAST).fit(X, eta + 0.1 * rng.normal(size=len(X)))
     one = opened(model)
     X = pd.DataFrame([{"a": 0.25, "b": -0.5}])
     found = one.evaluate("ahofm.predict([0.25, -0.5])")
     assert found["etas"][0] == pytest.approx(model.model_.eta(X)[0, 0], rel=1e-9)
     assert one.locator("#prediction").text_content().startswith("linear predictor ")
     assert "95 % interval of the linear predictor" in one.locator("#prediction-note").text_content()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ahofm.inference.dispersion.DispersionWarning")
+@pytest.mark.parametrize("name", LINKS)
+def test_pages_predict_what_the_family_predicts(opened, name):  # noqa: F811
+    """Medians of times, expected levels with their probabilities, counts with zeros: as in Python, with intervals."""
+    X, y = targets(name)
+    model = AHOFMRegressor(family=name, **FAST).fit(X, y)
+    one = opened(model)
+    new = pd.DataFrame({"a": [0.25, -0.9, 1.5], "b": [-0.5, 0.0, 0.3]})
+    found = one.evaluate("rows => rows.map(row => ahofm.predict(row).mean)", new.to_numpy().tolist())
+    np.testing.assert_allclose(found, model.predict(new), rtol=1e-9)
+    start = one.evaluate("ahofm.data.rows[2].cells")
+    one.select_option("#start-row", "2")
+    row = pd.DataFrame([start], columns=["a", "b"])
+    if name != "zero_inflated_poisson":
+        np.testing.assert_allclose(one.evaluate("ahofm.last.interval"), model.predict_interval(row)[0], rtol=2e-2)
+    if name in ("log_normal", "log_logistic", "weibull"):
+        assert one.locator("#prediction").text_content().startswith("median ")
+    if name == "ordinal":
+        said = one.locator("#class-bars .name").all_text_contents()
+        assert said == ["level 0", "level 1", "level 2"]
+        shown = [float(text.strip(" %<")) for text in one.locator("#class-bars .number").all_text_contents()]
+        np.testing.assert_allclose(shown, 100 * model.predict_proba(row)[0], atol=0.6)
+
+
+@pytest.mark.slow
+def test_each_linear_predictor_has_scales_of_its_own(opened):  # noqa: F811
+    X, eta, rng = rows(400)
+    y = eta + np.exp(0.5 * X["b"]) * rng.normal(size=len(X))
+    one = opened(AHOFMRegressor(family="gaussian_location_scale", **FAST).fit(X, y))
+    assert one.locator("#linear-predictor option").all_text_contents() == ["mean", "standard deviation"]
+    mean = one.locator("#scale-choice option").all_text_contents()
+    one.select_option("#linear-predictor", label="standard deviation")
+    assert one.locator("#scale-choice option").all_text_contents() != mean
+    assert one.locator("#scale-choice option").first.text_content() == "factor of the standard deviation"
+    assert "× ÷" in one.locator("#column-shares .number").first.text_content()

@@ -101,6 +101,11 @@ def few_rows():
     return AHOFMRegressor(**FAST).fit(X, y)
 
 
+def two_rows():
+    X, _ = odd_rows(2)
+    return AHOFMRegressor(**FAST).fit(X, [0.0, 1.0])
+
+
 def many_columns():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(300, 500))).add_prefix("x")
@@ -113,15 +118,17 @@ def fifty_classes():
     return AHOFMClassifier(**FAST).fit(X, [f"class {k}" for k in rng.integers(0, 50, 600)])
 
 
-ODD = [long_names, one_column, no_effects, few_rows, many_columns, fifty_classes]
+ODD = [long_names, one_column, no_effects, few_rows, two_rows, many_columns, fifty_classes]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", ODD)
 def test_the_page_stays_usable(opened, make):  # noqa: F811
     model = make()
-    one = opened(model, viewport={"width": 390, "height": 844})
+    target = "😀 \"quoted\" <img src=x onerror='window.hit = 1'> " + "t" * 200
+    one = opened(model, made={"target": target}, viewport={"width": 390, "height": 844})
     assert one.evaluate("window.hit") is None
+    assert target in one.locator("#title").text_content()
     assert one.evaluate("document.documentElement.scrollWidth") <= 390
     assert one.locator("script").count() == 2
     assert one.locator("#prediction").text_content()

@@ -357,8 +357,8 @@ def browser():
 def opened(browser, tmp_path, fitted):
     pages = []
 
-    def open_page(model, **settings):
-        path = write(model, tmp_path / "page.html")
+    def open_page(model, made=None, **settings):
+        path = write(model, tmp_path / "page.html", **(made or {}))
         one = browser.new_page(**settings)
         problems = []
         one.on("pageerror", lambda error: problems.append(str(error)))

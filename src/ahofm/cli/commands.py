@@ -12,9 +12,11 @@ import typer
 from ahofm.cli.app import AsJson, Decimal, Missing, Sep, app, cell, err, names_in, out, show
 from ahofm.cli.demo import run_demo
 from ahofm.cli.errors import CommandError, Interrupted
+from ahofm.cli.fitting import Roles
 from ahofm.cli.outputs import check_outputs
-from ahofm.cli.predicting import Wanted, predict_file
+from ahofm.cli.predicting import Wanted, job_for, predict_file
 from ahofm.cli.tables import Dialect, Writer, existing, format_of
+from ahofm.estimators.files import as_estimator
 from ahofm.explain import effect, summary, top_interactions, variance_shares
 from ahofm.model import Model, load
 from ahofm.writing import replacing
@@ -118,13 +120,34 @@ def write_report(
     out_path: Annotated[Path, typer.Option("--out", help="A page; .json and .md are data and text.")] = Path(
         "report.html"
     ),
-    target: Annotated[str, typer.Option(help="What is predicted, for headings.")] = "the target",
+    target: Annotated[
+        str, typer.Option(help="What is predicted, for headings; with --rows its column.")
+    ] = "the target",
+    rows: Annotated[
+        Path | None, typer.Option(help="Rows that were not fitted, with the target: their scores and diagnostics.")
+    ] = None,
+    event: Annotated[str | None, typer.Option(help="As in fit.")] = None,
+    weight: Annotated[str | None, typer.Option(help="As in fit.")] = None,
+    offset: Annotated[str | None, typer.Option(help="As in fit.")] = None,
+    exposure: Annotated[str | None, typer.Option(help="As in fit.")] = None,
+    missing: Missing = None,
+    sep: Sep = None,
+    decimal: Decimal = ".",
 ) -> None:
-    """Write a page that shows a model. It has no diagnostics: those need the rows (fit --report)."""
+    """Write a page that shows a model. Diagnostics need rows: --rows, or those of training with fit --report."""
     from ahofm.report import write  # noqa: PLC0415 - one command of several
 
-    check_outputs({"--out": out_path}, [model])
-    write(_model(model), out_path, target=target)
+    check_outputs({"--out": out_path}, [model, *([rows] if rows else [])])
+    fitted, dialect = _model(model), Dialect(sep, decimal)
+    dialect.check()
+    given = {}
+    if rows is not None:
+        known = [*fitted.missing, *(missing or [])]
+        job = job_for(
+            fitted, rows, Roles(target, weight, offset, exposure, [], [], known, event=event, dialect=dialect)
+        )
+        given = {"X": job.X, "y": job.y, "sample_weight": job.weight, "offset": job.offset}
+    write(as_estimator(fitted), out_path, target=target, **given)
     err.print(f"Report: {out_path}", soft_wrap=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ahofm.cli.errors import CommandError
+from ahofm.cli.fitting import Job, Roles, job_of
 from ahofm.cli.tables import PLAIN, Dialect, Writer, batches, format_of
 from ahofm.cli.unseen import Unseen
 from ahofm.columns.basis import Floats
@@ -56,8 +57,7 @@ def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> 
 
 
 def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[int, Unseen]:
-    names = model.encoder.names
-    numbers = {book.name for book in model.encoder.codebooks if is_numeric(book.support.values)}
+    names, numbers = model.encoder.names, _numbers(model)
     types = {name: pa.float64() if name in numbers else pa.string() for name in names}
     types |= {name: pa.float64() for name in wanted.shifts}
     count, unseen = 0, Unseen(model.encoder.codebooks)
@@ -66,10 +66,7 @@ def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[in
         absent = [name for name in (*given, *wanted.keep, *wanted.shifts) if name not in piece.column_names]
         if absent:
             raise CommandError(f"{path}: lacks the column(s) {', '.join(map(repr, absent))} that the model needs")
-        X = piece.select(given)
-        for at, name in enumerate(given):  # numbers that were levels in training
-            if name in types and name not in numbers and not pa.types.is_string(X[name].type):
-                X = X.set_column(at, name, X[name].cast(pa.string()))
+        X = _as_in_training(piece.select(given), model)
         unseen.look_at(X)
         columns = {name: piece[name] for name in wanted.keep}
         found = _predictions(model, X, _shift(piece, wanted.offset, wanted.exposure), wanted)
@@ -79,6 +76,29 @@ def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[in
         raise CommandError(f"{path}: there are no rows, only names of columns")
     writer.close()
     return count, unseen
+
+
+def job_for(model: Model, path: Path, roles: Roles) -> Job:
+    """Rows of a file with their targets, and the columns that a model has."""
+    job = job_of(path, roles)
+    given = columns_of(model.encoder.names, job.names)
+    absent = [name for name in given if name not in job.names]
+    if absent:
+        raise CommandError(f"{path}: lacks the column(s) {', '.join(map(repr, absent))} that the model needs")
+    return replace(job, X=_as_in_training(job.X.select(given), model))
+
+
+def _numbers(model: Model) -> set[str]:
+    return {book.name for book in model.encoder.codebooks if is_numeric(book.support.values)}
+
+
+def _as_in_training(X: Any, model: Model) -> Any:
+    """With text in place of numbers that were levels in training."""
+    levels = set(model.encoder.names) - _numbers(model)
+    for at, name in enumerate(X.column_names):
+        if name in levels and not pa.types.is_string(X[name].type):
+            X = X.set_column(at, name, X[name].cast(pa.string()))
+    return X
 
 
 def columns_of(names: Sequence[str], there: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ahofm.explain import Summary
+from ahofm.model.trace import two_digits
 from ahofm.orders import PRODUCT
 
 _MATTERS = 0.01
@@ -41,10 +42,10 @@ def _order(told: Summary) -> str:
     gain = {one.order: one for one in told.gains}.get(PRODUCT if PRODUCT in told.ranks and kept > 1 else kept)
     if kept > 1 and gain is not None:
         better = "better" if gain.gain >= 0.0 else "worse"
-        size = f"{100 * abs(gain.gain):.2g} ± {100 * gain.error:.2g} %"
+        size = f"{two_digits(100 * abs(gain.gain))} ± {two_digits(100 * gain.error)} %"
         return f"It has {what}: on rows that were not fitted they predict {size} {better} than order {gain.over}."
     if kept == 1 and told.gains:
         worse = told.gains[0]
-        size = f"{100 * worse.gain:.2g} ± {100 * worse.error:.2g} %"
+        size = f"{two_digits(100 * worse.gain)} ± {two_digits(100 * worse.error)} %"
         return f"It has {what}; order {worse.order} would have changed the loss on rows that were not fitted by {size}."
     return f"It has {what}."

@@ -6,6 +6,7 @@ import os
 
 from ahofm.estimators.classifier import AHOFMClassifier
 from ahofm.estimators.regressor import AHOFMRegressor
+from ahofm.model import Model
 from ahofm.model import load as load_model
 
 
@@ -44,7 +45,11 @@ def load(path: str | os.PathLike[str]) -> AHOFMRegressor | AHOFMClassifier:
     >>> bool(np.array_equal(again.predict(X[["sun", "rain", "wind"]]), model.predict(X)))
     True
     """
-    model = load_model(path)
+    return as_estimator(load_model(path))
+
+
+def as_estimator(model: Model) -> AHOFMRegressor | AHOFMClassifier:
+    """A fitted estimator of a model: a classifier when it has classes."""
     made = AHOFMRegressor if model.classes is None else AHOFMClassifier
     fitted = made(order=model.order, family=model.family)
     fitted._keep(model)

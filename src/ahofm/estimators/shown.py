@@ -81,6 +81,10 @@ class Shown(Edited):
         self,
         path: str | os.PathLike[str] | None = None,
         *,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
         title: str | None = None,
         target: str = "the target",
         command: str | None = None,
@@ -92,6 +96,14 @@ class Shown(Edited):
         path : str or path, optional
             Of an HTML file; .json is everything that the page shows as data, .md a text with tables. Without a path
             a notebook shows the page inline.
+        X : table of n rows, optional
+            Rows that were not fitted: their scores come first, and diagnostics are those of these rows.
+        y : array of shape (n,), optional
+            Their targets; needed with ``X``.
+        sample_weight : array of shape (n,), optional
+            Their weights.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            As in ``fit``.
         title : str, optional
             Headline of the page.
         target : str, default "the target"
@@ -107,9 +119,10 @@ class Shown(Edited):
         from ahofm.report import report, write  # noqa: PLC0415 - as for importances
 
         check_is_fitted(self, "model_")
+        rows = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
         if path is None:
-            return report(self, title=title, target=target, command=command)
-        return write(self, path, title=title, target=target, command=command)
+            return report(self, **rows, title=title, target=target, command=command)
+        return write(self, path, **rows, title=title, target=target, command=command)
 
     def appraise(
         self,

@@ -10,6 +10,11 @@ from typing import Any
 from ahofm.orders import PRODUCT
 
 
+def two_digits(value: float) -> str:
+    """A number with two digits, or all those before its point: 0.37, 2.3, 120."""
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:.0f}"
+
+
 class Reason(Enum):
     """Why a fit ended."""
 
@@ -111,7 +116,7 @@ class Gain:
         size, error = 100.0 * abs(self.gain), 100.0 * self.error
         name = "with product factors, the model" if self.order == PRODUCT else f"order {self.order}"
         compared = f"{name} predicts {self.rows} validation rows {better} than order {self.over}"
-        return f"{compared} by {size:.2g} ± {error:.2g} % of the mean loss"
+        return f"{compared} by {two_digits(size)} ± {two_digits(error)} % of the mean loss"
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,8 @@ class Validated:
     def __str__(self) -> str:
         """One line of text."""
         said = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
-        whose = "all" if self.rows == self.of else f"{self.rows} of"
-        return f"cross-validation, on {whose} {self.of} rows as candidate fits to others predict them: {said}"
+        whose = "all rows" if self.rows == self.of else f"{self.rows:,} of {self.of:,} rows"
+        return f"cross-validated on {whose}, each predicted by fits to other rows: {said}"
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from ahofm.explain import VarianceShares, checks, effect, summary, top_interacti
 from ahofm.explain.arguments import Fitted, model_of, training_of
 from ahofm.explain.assessment import assess
 from ahofm.export.description import describe
-from ahofm.export.means import Mean, mean_of
+from ahofm.export.means import Mean
 from ahofm.export.packed import Packer, packed
-from ahofm.families import Family
 from ahofm.model import Model
 from ahofm.report.columns import described, grid, occupied
 from ahofm.report.diagnostics import diagnostics
+from ahofm.report.held_out import HeldOut, scores
 from ahofm.report.interval import packed_band
 from ahofm.report.made import documentation, facts, fit_columns, fit_orders, made
 from ahofm.report.numbers import cell, listed, short
+from ahofm.report.response import OTHER, known_mean, predictor_names, response
 
 FORMAT, VERSION = "ahofm-report", 1
 EVALUATED = ("model", "band", "numbers")
@@ -31,29 +32,34 @@ EVALUATED = ("model", "band", "numbers")
 NEGLIGIBLE = 1e-6
 """Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
 
-OTHER = "other"
-"""The link of a family whose mean is no link of a linear predictor: its page evaluates linear predictors."""
-
+_FOR_EVALUATOR = ("mean", "shift", "thresholds", "levels", "quadrature", "linear_predictors")
 _TOP, _ROWS, _PAIRS = 30, 12, 150
 
 _MOST_BYTES = 2_500_000
 """Of numbers in double precision; more of them are kept in single precision."""
 
 
-def content(fitted: Fitted, title: str, target: str, command: str | None = None) -> dict[str, Any]:
-    """Everything that the page shows; a model without rows of training shows less."""
+def content(
+    fitted: Fitted, title: str, target: str, command: str | None = None, rows: HeldOut | None = None
+) -> dict[str, Any]:
+    """Everything that the page shows; a model without rows shows less. Those not fitted are the rows of diagnostics."""
     model = model_of(fitted, band=True)
     training = training_of(fitted)
     table = None if training is None else training.table
     told = summary(fitted)
     labels = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     shares = [variance_shares(model, linear_predictor=label) for label in labels]
-    packer, link = Packer(), _link(model.family)
-    predictors = [_predictor(model, label, own) for label, own in zip(labels, shares, strict=True)]
+    packer, mean = Packer(), known_mean(model.family)
+    link = OTHER if mean is None else mean.name
+    names = predictor_names(model.family, model.classes)
+    predictors = [_predictor(model, *own) for own in zip(labels, names, shares, strict=True)]
     strongest = np.argsort(-sum((own.each * own.total for own in shares), np.zeros(1)), kind="stable").tolist()
     varying = [j for j in strongest if model.encoder.codebooks[j].size]
-    assessed = None if training is None or model.family.censored else assess(fitted)
+    assessed = None
+    if not model.family.censored and (rows is not None or training is not None):
+        assessed = assess(fitted) if rows is None else assess(model, rows.table, rows.y, rows.weight, rows.offset)
     exposed = assessed is not None and assessed.exposed
+    scored = None if rows is None else {"rows": len(rows.y), "scores": scores(model, rows)}
     classes = model.family.n_eta > 1 and model.classes is not None
     return {
         "format": FORMAT,
@@ -61,10 +67,13 @@ def content(fitted: Fitted, title: str, target: str, command: str | None = None)
         "title": title,
         "target": target,
         "link": link,
+        "response": response(model.family),
         "exposed": exposed,
         "documentation": documentation(),
         "classes": None if model.classes is None else [str(label) for label in model.classes],
-        "facts": facts(model, told, max(order for own in shares for order in _orders(own.orders))),
+        "start": _start(fitted, model) if classes else 0,
+        "held_out": scored,
+        "facts": facts(model, told, max(order for own in shares for order in _orders(own.orders)), scored),
         "checks": [
             {"code": one.code, "title": one.title, "passed": one.passed, "found": list(one.found)}
             | {"meaning": one.meaning, "remedy": one.remedy}
@@ -73,15 +82,15 @@ def content(fitted: Fitted, title: str, target: str, command: str | None = None)
         "columns": [described(book, table, j) for j, book in enumerate(model.encoder.codebooks)],
         "predictors": predictors,
         "occupied": {} if table is None else occupied(model, table, _pairs(varying, predictors)),
-        "rows": [] if training is None else _rows(model, training, classes),
-        "diagnostics": None if assessed is None else diagnostics(assessed, varying, labels),
+        "rows": [] if rows is None and training is None else _rows(model, rows or training, classes),
+        "diagnostics": None if assessed is None else diagnostics(assessed, varying, labels, held_out=rows is not None),
         "made": made(fitted, model, told, link, command, exposed=exposed),
         "fit": {
             "columns": fit_columns(told),
             "orders": fit_orders(told),
             "trace": [[record.iteration, short(record.objective)] for record in model.trace.records],
         },
-        "model": _evaluated(model, link, packer),
+        "model": _evaluated(model, mean, packer),
         "band": packed_band(model, packer),
         "numbers": packer.text(_MOST_BYTES),
     }
@@ -92,22 +101,19 @@ def shown(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in found.items() if name not in EVALUATED}
 
 
-def _link(family: Family) -> str:
-    try:
-        mean = mean_of(family)
-    except TypeError:
-        return OTHER
-    return mean.name if mean.plain else OTHER
+def _start(fitted: Fitted, model: Model) -> int:
+    """The class that the page begins with: that of most rows, or of the highest intercept."""
+    training = training_of(fitted)
+    if training is None:
+        return int(np.argmax([own.intercept for own in model.linear_predictors]))
+    return int(np.argmax(np.bincount(np.asarray(training.y, dtype=np.intp), minlength=model.family.n_eta)))
 
 
-def _evaluated(model: Model, link: str, packer: Packer) -> dict[str, Any]:
-    """What the evaluator takes; names and levels are with the columns."""
-    mean = Mean("identity" if link == OTHER else link)
-    found = packed(describe(model.without_repeated, pure=True, mean=mean), packer)
+def _evaluated(model: Model, mean: Mean | None, packer: Packer) -> dict[str, Any]:
+    """What the evaluator takes; names and levels are with the columns, and labels of classes with the page."""
+    found = packed(describe(model.without_repeated, pure=True, mean=mean or Mean("identity")), packer)
     curves = [{name: part for name, part in own.items() if name != "levels"} for own in found["curves"]]
-    return {"mean": found["mean"], "quadrature": found["quadrature"], "curves": curves} | {
-        "linear_predictors": found["linear_predictors"]
-    }
+    return {**{name: part for name, part in found.items() if name in _FOR_EVALUATOR}, "curves": curves}
 
 
 def _orders(shares: Mapping[int, float]) -> list[int]:
@@ -115,13 +121,13 @@ def _orders(shares: Mapping[int, float]) -> list[int]:
     return [order for order, share in shares.items() if order == 1 or share > NEGLIGIBLE]
 
 
-def _predictor(model: Model, label: Any, own: VarianceShares) -> dict[str, Any]:
+def _predictor(model: Model, label: Any, name: str, own: VarianceShares) -> dict[str, Any]:
     """One linear predictor: shares, standard deviations, strongest interactions, effects."""
     tops = top_interactions(model, _TOP, linear_predictor=label) if model.order > 1 else None
     names = list(model.encoder.names)
     ranked = [] if tops is None else zip(tops.terms, tops.shares, tops.std, strict=True)
     return {
-        "name": "" if label is None else str(label),
+        "name": name,
         "orders": {str(order): short(share) for order, share in own.orders.items()},
         "main": listed(own.main),
         "each": listed(own.each),
@@ -164,7 +170,7 @@ def _pairs(varying: list[int], predictors: list[dict[str, Any]]) -> list[tuple[i
 
 
 def _rows(model: Model, training: Any, classes: bool) -> list[dict[str, Any]]:
-    """A few rows of training, spread over the predictions, with their targets."""
+    """A few rows, of training or not fitted, spread over the predictions, with their targets."""
     table: Table = training.table
     some = np.random.default_rng(0).permutation(table.n_rows)[:2_000]
     offset = None if training.offset is None else np.asarray(training.offset, dtype=np.float64)

@@ -19,13 +19,16 @@ _MOST_GROUPS = 240
 """Columns times classes whose bins a page has."""
 
 
-def diagnostics(rows: Assessment, columns: Sequence[int], labels: Sequence[Any]) -> dict[str, Any]:
+def diagnostics(
+    rows: Assessment, columns: Sequence[int], labels: Sequence[Any], *, held_out: bool = False
+) -> dict[str, Any]:
     """Everything that compares predictions with rows, for the target or for each class; strongest columns first."""
     count = max(5, _MOST_GROUPS // max(rows.observed.shape[1], 1))
     names = labels if rows.observed.shape[1] > 1 else [None]
     steps = rows.steps()
     return {
         "rows": len(rows.size),
+        "held_out": held_out,
         "size": "exposure" if rows.exposed else "rows",
         "groups": [
             {

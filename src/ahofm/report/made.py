@@ -64,9 +64,20 @@ def family_words(family: Family, link: str, *, exposed: bool = False) -> str:
     return f"{kind}{extra}; {_MEANINGS.get(name) or _LINKS.get(link, 'effects add up to the linear predictor')}"
 
 
-def facts(model: Model, told: Summary, order: int) -> list[dict[str, str]]:
-    """Numbers for the top of the page: the score on rows that were not fitted first, that of training second."""
+def facts(model: Model, told: Summary, order: int, held_out: dict[str, Any] | None = None) -> list[dict[str, str]]:
+    """Numbers for the top of the page: scores on rows that were not fitted first, that of training second.
+
+    ``held_out`` has the number of ``rows`` that were given for it, and their ``scores``.
+    """
     found = []
+    if held_out is not None:
+        rest = dict(held_out["scores"])
+        explained = rest.pop("deviance explained", None)
+        whose = f"{held_out['rows']:,} row{'s' if held_out['rows'] > 1 else ''} that were not fitted"
+        whose = whose.replace("row that were", "row that was")
+        found += [[f"{value:.4g}", f"{_SCORES.get(name, name)}, on {whose}"] for name, value in list(rest.items())[:2]]
+        if explained is not None:
+            found.append([f"{explained:.1%}", "deviance explained on these rows"])
     if told.validated is not None:
         whose = (
             "all" if told.validated.rows == told.validated.of else f"{told.validated.rows:,} of {told.validated.of:,}"
@@ -85,7 +96,7 @@ def facts(model: Model, told: Summary, order: int) -> list[dict[str, str]]:
     if told.dispersion is not None:
         found.append([f"{told.dispersion:.4g}", "dispersion"])
     if told.pearson_dispersion is not None:
-        found.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 where the family's variance is right"])
+        found.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 is right"])
     found += [["edited", f"by hand: {edit}"] for edit in told.edits]
     return [{"value": value, "label": label} for value, label in found]
 

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from numpy.typing import ArrayLike
+
 from ahofm.explain.arguments import Fitted
 from ahofm.export.packed import EVALUATOR
 from ahofm.report.content import content, shown
+from ahofm.report.held_out import held_out
 from ahofm.report.markdown import markdown
 from ahofm.writing import replacing
 
@@ -87,7 +90,15 @@ class Report:
 
 
 def report(
-    fitted: Fitted, *, title: str | None = None, target: str = "the target", command: str | None = None
+    fitted: Fitted,
+    *,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    title: str | None = None,
+    target: str = "the target",
+    command: str | None = None,
 ) -> Report:
     """Make a report of a model.
 
@@ -95,6 +106,12 @@ def report(
     ----------
     fitted : estimator or model
         An estimator that has its training rows shows more: bands, diagnostics, rows to start from.
+    X : table of n rows, optional
+        Rows that were not fitted: their scores come first, and diagnostics are those of these rows, not of training.
+    y : array of shape (n,), optional
+        Their targets, as in ``fit``; needed with ``X``. Of a model that is no estimator: class numbers.
+    sample_weight, offset : arrays of shape (n,), optional
+        Their weights and offsets, as in ``fit``.
     title : str, optional
         Headline.
     target : str, default "the target"
@@ -107,7 +124,8 @@ def report(
     Report
         Shown by a notebook; ``to_html``, ``to_json`` and ``to_markdown`` make texts of it.
     """
-    return Report(content(fitted, title or f"What the model says about {target}", target, command))
+    rows = held_out(fitted, X, y, sample_weight, offset)
+    return Report(content(fitted, title or f"What the model says about {target}", target, command, rows))
 
 
 def page(fitted: Fitted, **options: Any) -> str:
@@ -118,7 +136,7 @@ def page(fitted: Fitted, **options: Any) -> str:
     fitted : estimator or model
         An estimator that has its training rows shows more.
     **options
-        Settings of :func:`report`: ``title``, ``target`` and ``command``.
+        Settings of :func:`report`, such as ``title``, ``target``, ``X`` and ``y``.
 
     Returns
     -------
@@ -138,7 +156,7 @@ def write(fitted: Fitted, path: str | os.PathLike[str], **options: Any) -> Path:
     path : str or path
         In a folder that exists. What ends in .json or .md is such a file; any other name is an HTML page.
     **options
-        Settings of :func:`report`: ``title``, ``target`` and ``command``.
+        Settings of :func:`report`, such as ``title``, ``target``, ``X`` and ``y``.
 
     Returns
     -------

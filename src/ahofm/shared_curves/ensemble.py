@@ -14,8 +14,9 @@ from ahofm.backends.cpu import CpuBackend
 from ahofm.backends.device import backend_of
 from ahofm.columns.encode import requested_kinds
 from ahofm.families import Units
-from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace
+from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace, Validated
 from ahofm.model.mixture import MixturePart, mixture
+from ahofm.model.prediction_scores import scores_of_classes
 from ahofm.orders import Orders
 from ahofm.priors.column import FactorPrior
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
@@ -238,6 +239,12 @@ def _gain(found: Search, lower: Mix, higher: Mix, over: int, order: int) -> Gain
     )
 
 
+def _validated(found: Search, mix: Mix, of: int) -> Validated:
+    """Scores of the stacked predictions of validation rows."""
+    scores = scores_of_classes(found.rows.y.astype(np.float64), found.predicted(mix)[1].T, found.rows.weight)
+    return Validated(found.rows.n_rows, of, scores)
+
+
 def _model(
     data: Data,
     problems: ClassProblems,
@@ -276,7 +283,9 @@ def _model(
     ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
     trace = Trace("shared", runner.reason or ended, tuple(runner.records), seconds)
     gains: tuple[Gain, ...] = ()
+    scored = None
     if found is not None:
+        scored = _validated(found, mixes[orders[-1]], data.n_rows)
         gains = tuple(_gain(found, mixes[over], mixes[order], over, order) for over, order in pairwise(orders))
     return Model(
         data.encoder,
@@ -289,6 +298,7 @@ def _model(
         tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True)),
         (_interactions(mixes[orders[-1]], found), _rank(mixes[orders[-1]], fits)),
         gains=gains,
+        validated=scored,
     )
 
 

@@ -79,12 +79,17 @@ class Search:
             return [(LEAST_WEIGHT, best.candidate)]
         return [(float(weight), one.candidate) for weight, one in zip(weights, judged, strict=True) if weight > 0.0]
 
-    def row_losses(self, weights: Sequence[tuple[float, ClassCandidate]]) -> Floats:
-        """Losses (rows,) of a weighted mean."""
+    def predicted(self, weights: Sequence[tuple[float, ClassCandidate]]) -> tuple[Floats, Floats]:
+        """Losses (rows,) and probabilities (K, rows) of a weighted mean."""
         by_name = {judged.candidate.name: judged.eta for judged in self.judged}
         constant = (1.0 - sum(weight for weight, _ in weights)) * self.rows.constants()[:, np.newaxis]
         eta = constant + sum((weight * by_name[candidate.name] for weight, candidate in weights), np.zeros((1, 1)))
-        return -self.rows.log_likelihoods(np.broadcast_to(eta, (self.rows.n_classes, self.rows.n_rows)))[0]
+        observed, p = self.rows.log_likelihoods(np.broadcast_to(eta, (self.rows.n_classes, self.rows.n_rows)))
+        return -observed, p
+
+    def row_losses(self, weights: Sequence[tuple[float, ClassCandidate]]) -> Floats:
+        """Losses (rows,) of a weighted mean."""
+        return self.predicted(weights)[0]
 
 
 def search(

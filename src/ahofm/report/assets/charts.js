@@ -45,11 +45,12 @@ function frame({ x, y, label, title, height = 200, zero = null, left = 44, width
   return { root, body, sx, sy, px, left, right: W - right, top, floor: H - bottom };
 }
 
-const path = (f, xs, ys) => xs.map((v, k) => (ys[k] === null ? null : `${f.sx(v).toFixed(1)},${f.sy(ys[k]).toFixed(1)}`)).filter(Boolean).join("L");
+const near = (v) => Math.max(-1e4, Math.min(1e4, v)).toFixed(1);  // what is far outside is clipped, not drawn with numbers that SVG does not have
+const path = (f, xs, ys) => xs.map((v, k) => (ys[k] === null ? null : `${near(f.sx(v))},${near(f.sy(ys[k]))}`)).filter(Boolean).join("L");
 const line = (f, xs, ys, attributes = {}) => f.body.append(draw("path", { fill: "none", stroke: "var(--accent)", "stroke-width": 2, d: "M" + path(f, xs, ys), ...attributes }));
 const area = (f, xs, low, high, fill) => f.body.append(draw("path", { fill, d: "M" + path(f, xs, low) + "L" + path(f, [...xs].reverse(), [...high].reverse()) + "Z" }));
 const dot = (f, v, y, attributes = {}) => f.body.append(draw("circle", { cx: f.sx(v), cy: f.sy(y), r: 3.5, fill: "var(--accent)", ...attributes }));
-const stem = (f, v, low, high, attributes = {}) => f.body.append(draw("line", { x1: f.sx(v), x2: f.sx(v), y1: f.sy(low), y2: f.sy(high), stroke: "var(--accent)", "stroke-width": 2, opacity: 0.6, ...attributes }));
+const stem = (f, v, low, high, attributes = {}) => f.body.append(draw("line", { x1: f.sx(v), x2: f.sx(v), y1: near(f.sy(low)), y2: near(f.sy(high)), stroke: "var(--accent)", "stroke-width": 2, opacity: 0.6, ...attributes }));
 
 // How many rows there are along the axis, as bars at the bottom.
 function bars(f, { from, to, sizes }, height = 18) {

@@ -1,7 +1,5 @@
 // Predictions beside what was observed.
 
-const errorBars = (f, d, k) => stem(f, d.at[k], d.observed[k] - 2 * d.error[k], d.observed[k] + 2 * d.error[k], { "stroke-width": 1.2 });
-
 function wholeCharts(data, group, residuals) {
   const found = [], t = group.tenths, size = data.diagnostics.size;
   const span = range(t.fitted, t.observed.map((v, k) => v - 2 * t.error[k]), t.observed.map((v, k) => v + 2 * t.error[k]));
@@ -37,30 +35,62 @@ function wholeCharts(data, group, residuals) {
   return found;
 }
 
+// What is drawn of the bins of a column: observed means, or what is left of them, with two standard errors; how far the
+// axis goes. Groups of a few rows do not stretch it: their dots are at its end, pale.
+function binned(c, own, unit, residual) {
+  const level = (v) => (v === null ? "missing" : String(v)), middle = residual ? own.step : own.observed, error = residual ? own.step_error : own.error;
+  const at = own.at.map((_, k) => k), sizes = [...own.size].sort((a, b) => b - a), typical = sizes[Math.floor(sizes.length / 2)] || 0, known = (k) => middle[k] !== null && Number.isFinite(middle[k]);
+  const firm = (k) => own.size[k] >= 0.2 * typical, shown = at.filter((k) => known(k) && firm(k)), ends = (sign) => shown.map((k) => middle[k] + sign * 2 * (error[k] || 0));
+  const limits = range(ends(-1), ends(1), residual ? [0] : at.filter(firm).map((k) => own.fitted[k]));
+  if (!residual && Math.min(...own.observed, ...own.fitted) >= 0) limits.low = Math.max(limits.low, 0);
+  const text = (k) => {
+    const name = `${shortened(c.name, 24)} = ${c.numbers ? show(own.at[k]) : shortened(level(own.at[k]), 24)}`, rows = `${show(own.size[k])} ${unit}`;
+    return residual ? `${name}: residual ${show(own.step[k])} ± ${show(2 * own.step_error[k])}, ${rows}` : `${name}: observed ${show(own.observed[k])}, fitted ${show(own.fitted[k])}, ${rows}`;
+  };
+  return { level, middle, error, known, firm, limits, text };
+}
+
 // One column: observed and fitted means of its bins, or what is left of them; bars are rows, or exposure.
 function columnChart(data, own, residual) {
-  const c = data.columns[own.column], count = own.at.length, unit = data.diagnostics.size, level = (v) => (v === null ? "missing" : String(v));
-  let order = own.at.map((_, k) => k);
-  if (!c.numbers) order.sort((a, b) => own.observed[b] - own.observed[a]);
-  const numeric = c.numbers, missing = numeric ? order.filter((k) => own.at[k] === null) : [];
-  if (numeric) order = order.filter((k) => own.at[k] !== null);
-  const axis = numeric ? axisOf(c) : { low: -0.6, high: count - 0.4, marks: order.map((_, i) => i), name: (i) => shortened(level(own.at[order[i]]), Math.max(3, Math.floor(44 / count))) };
-  const at = (k) => (numeric ? Math.min(Math.max(own.at[k], c.axis.low), c.axis.high) : order.indexOf(k));
-  const low = (k) => (residual ? own.step[k] - 2 * own.step_error[k] : own.observed[k] - 2 * own.error[k]), high = (k) => (residual ? own.step[k] + 2 * own.step_error[k] : own.observed[k] + 2 * own.error[k]);
-  const middle = (k) => (residual ? own.step[k] : own.observed[k]), sizes = order.map((k) => own.size[k]), typical = [...sizes].sort((a, b) => b - a)[Math.floor(sizes.length / 2)] || 0;
-  const firm = order.filter((k) => own.size[k] >= 0.2 * typical), y = range(firm.map(low), firm.map(high), order.map(middle), residual ? [0] : order.map((k) => own.fitted[k]));
-  const limits = residual ? y : { low: y.low - 0.18 * (y.high - y.low), high: y.high };
-  const f = frame({ x: axis, y: limits, title: `Observed and fitted by ${c.name}`, zero: residual ? 0 : null }), most = Math.max(...sizes, 1e-300), wide = 0.8 * (f.right - f.left) / Math.max(order.length, 2);
-  order.forEach((k) => f.body.append(draw("rect", { x: f.sx(at(k)) - wide / 2, width: wide, y: f.floor - 30 * own.size[k] / most, height: 30 * own.size[k] / most, fill: "var(--data)" })));
-  if (!residual) {
-    if (numeric) line(f, order.map(at), order.map((k) => own.fitted[k]), { stroke: "var(--other)", "stroke-width": 1.8 });
-    else order.forEach((k) => f.body.append(draw("path", { d: `M${f.sx(at(k)) - 6},${f.sy(own.fitted[k])}h12`, stroke: "var(--other)", "stroke-width": 2.2 })));
-  }
+  const c = data.columns[own.column], bins = binned(c, own, data.diagnostics.size, residual);
+  return c.numbers ? numberBins(c, own, bins, residual) : levelBins(c, own, bins, residual);
+}
+
+function numberBins(c, own, { middle, error, known, firm, limits, text }, residual) {
+  const every = own.at.map((_, k) => k), order = every.filter((k) => own.at[k] !== null), missing = every.filter((k) => own.at[k] === null);
+  const at = (k) => Math.min(Math.max(own.at[k], c.axis.low), c.axis.high), inside = (v) => Math.min(Math.max(v, limits.low), limits.high), span = limits.high - limits.low;
+  const y = residual ? limits : { low: limits.low - 0.18 * span, high: limits.high, name: (v, tick) => (v < limits.low - 1e-9 * span ? "" : show(v, tick)) };  // bars stand below
+  const f = frame({ x: axisOf(c), y, title: `Observed and fitted by ${c.name}`, zero: residual ? 0 : null }), most = Math.max(...order.map((k) => own.size[k]), 1e-300), wide = 0.8 * (f.right - f.left) / Math.max(order.length, 2);
+  order.forEach((k) => f.body.append(draw("rect", { x: f.sx(at(k)) - wide / 2, width: wide, y: f.floor - 26 * own.size[k] / most, height: 26 * own.size[k] / most, fill: "var(--data)" })));
+  if (!residual) line(f, order.map(at), order.map((k) => own.fitted[k]), { stroke: "var(--other)", "stroke-width": 1.8 });
   const points = order.map((k) => {
-    if (middle(k) !== null) { stem(f, at(k), low(k), high(k), { "stroke-width": 1.3 }); dot(f, at(k), middle(k)); }
-    const name = `${shortened(c.name, 24)} = ${numeric ? show(own.at[k]) : shortened(level(own.at[k]), 24)}`, rows = `${show(own.size[k])} ${unit}`;
-    return { x: f.sx(at(k)), y: f.sy(middle(k) || 0), text: residual ? `${name}: residual ${show(own.step[k])} ± ${show(2 * own.step_error[k])}, ${rows}` : `${name}: observed ${show(own.observed[k])}, fitted ${show(own.fitted[k])}, ${rows}` };
+    const v = inside(middle[k] || 0), pale = firm(k) ? 1 : 0.35;
+    if (known(k)) { stem(f, at(k), inside(middle[k] - 2 * error[k]), inside(middle[k] + 2 * error[k]), { "stroke-width": 1.3, opacity: 0.6 * pale }); dot(f, at(k), v, { opacity: pale }); }
+    return { x: f.sx(at(k)), y: f.sy(v), text: text(k) };
   });
-  const absent = missing.map((k) => `missing: observed ${show(own.observed[k])}, fitted ${show(own.fitted[k])}`).join("");
-  return figure(c.name, f.root, { note: absent, reading: { points } });
+  return figure(c.name, f.root, { note: missing.map((k) => `missing: observed ${show(own.observed[k])}, fitted ${show(own.fitted[k])}`).join(""), reading: { points } });
+}
+
+// A row per level: those with most rows, highest first.
+function levelBins(c, own, { level, middle, error, known, firm, limits, text }, residual) {
+  const order = own.at.map((_, k) => k).sort((a, b) => (middle[b] ?? -Infinity) - (middle[a] ?? -Infinity)), left = leftOf(own.at.map(level)), H = 17, right = WIDTH - SIZES - 14, height = 14 + H * order.length + 24;
+  const px = (v) => left + (right - left) * (Math.min(Math.max(v, limits.low), limits.high) - limits.low) / (limits.high - limits.low || 1), largest = Math.max(...own.size, 1e-300);
+  const root = draw("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `Observed and fitted by ${c.name}` }), points = [];
+  for (const v of ticks(limits.low, limits.high, 4)) {
+    root.append(draw("line", { x1: px(v), x2: px(v), y1: 6, y2: height - 22, class: "axis", "stroke-width": 0.5 }));
+    root.append(draw("text", { x: px(v), y: height - 8, "text-anchor": "middle" }, show(v, true)));
+  }
+  if (residual) root.append(draw("line", { x1: px(0), x2: px(0), y1: 6, y2: height - 22, class: "zero" }));
+  order.forEach((k, i) => {
+    const at = 14 + H * i, pale = firm(k) ? 1 : 0.35, name = draw("text", { x: left - 8, y: at + 4, "text-anchor": "end" }, shortened(level(own.at[k]), 19));
+    name.append(draw("title", {}, level(own.at[k])));
+    root.append(name, draw("rect", { x: WIDTH - SIZES - 4, y: at - 5, width: Math.max(SIZES * own.size[k] / largest, 0.5), height: 10, fill: "var(--data)" }));
+    if (known(k)) {
+      root.append(draw("line", { x1: px(middle[k] - 2 * error[k]), x2: px(middle[k] + 2 * error[k]), y1: at, y2: at, stroke: "var(--accent)", "stroke-width": 1.3, opacity: 0.6 * pale }));
+      root.append(draw("circle", { cx: px(middle[k]), cy: at, r: 3.5, fill: "var(--accent)", opacity: pale }));
+    }
+    if (!residual) root.append(draw("path", { d: `M${px(own.fitted[k])},${at - 6}v12`, stroke: "var(--other)", "stroke-width": 2.2 }));
+    points.push({ x: px(middle[k] || 0), y: at, row: true, text: text(k) });
+  });
+  return figure(c.name, root, { reading: { points } });
 }

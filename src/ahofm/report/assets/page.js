@@ -2,8 +2,10 @@
 async function report(root, data) {
   const $ = (id) => root.getElementById(id), { columns } = data, varying = columns.map((_, j) => j).filter((j) => !columns[j].constant);
   const packed = await numbers(data.numbers), model = evaluator(data.model, packed), standardError = await intervals(data.band, packed);
+  const { link, response } = data, likely = data.classes !== null;
+  const isDark = () => (themed.dataset.theme ? themed.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   const themed = root.documentElement || root.host, style = () => getComputedStyle(root.querySelector(".ahofm"));
-  let at = 0, scale = "link", row = null, allCurves = false, allInputs = false, allColumns = false;
+  let at = data.start, scale = "link", row = null, allCurves = false, allInputs = false, allColumns = false;
   const own = () => data.predictors[at], linear = () => data.model.linear_predictors[at];
   const ranked = () => [...varying].sort((a, b) => own().each[b] - own().each[a]);
   const said = (j, v) => (v === null ? "missing" : columns[j].numbers ? show(v) : v < 0 ? "not in training" : columns[j].levels[v]);
@@ -11,29 +13,36 @@ async function report(root, data) {
 
   // ---- scales ----
 
-  const per = data.exposed ? " per unit of exposure" : "";
-  const scales = {
-    identity: [["link", "change of the mean"], ["response", "mean"]],
-    log: [["factor", `factor of the mean${per}`], ["response", `mean${per}`], ["link", "logarithm of the factor"]],
-    logit: [["response", "probability"], ["factor", "odds ratio"], ["link", "log-odds"]],
-    softmax: [["response", "probability"], ["factor", "odds ratio"], ["link", "log-odds"]],
-    inverse: [["link", "change of 1 / mean"], ["response", "mean"]],
-  }[data.link] || [["link", "linear predictor"]];
-  function transform(v) {
-    if (scale === "link") return v;
-    if (scale === "factor") return Math.exp(v);
-    const mean = model.mean(data.model.linear_predictors.map((p, k) => p.base + (k === at ? v : 0)));
-    return Array.isArray(mean) ? mean[at] : mean;
+  const per = data.exposed ? " per unit of exposure" : "", predicted = response.name;
+  const chances = [["response", likely || link === "softmax" ? "probability" : predicted], ["factor", "odds ratio"], ["link", "log-odds"]];
+  const known = {
+    identity: [["link", `change of the ${predicted}`], ["response", predicted]],
+    log: [["factor", `factor of the ${predicted}${per}`], ["response", `${predicted}${per}`], ["link", "logarithm of the factor"]],
+    logit: chances,
+    softmax: chances,
+    inverse: [["link", `change of 1 / ${predicted}`], ["response", predicted]],
+    levels: [["factor", "odds ratio of higher levels"], ["response", predicted], ["link", "log-odds"]],
+    deviation: [["factor", "factor of the standard deviation"], ["link", "logarithm of the factor"]],
+    count: [["factor", `factor of the count${per}`], ["link", "logarithm of the factor"]],
+    zeros: [["factor", "odds ratio of a zero"], ["link", "log-odds of a zero"]],
+  };
+  const partLink = () => response.parts[at] ?? link, scales = () => known[partLink()] || [["link", "linear predictor"]];
+  function scaleChoice() {
+    if (!scales().some(([name]) => name === scale)) scale = scales()[0][0];
+    $("scale-choice").replaceChildren(...scales().map(([name, text]) => make("option", { value: name }, text)));
+    $("scale-choice").value = scale;
+    $("scale-box").hidden = scales().length < 2;
   }
+  const pick = (mean) => (Array.isArray(mean) ? mean[at] : mean);
+  const asResponse = (v) => pick(model.mean(data.model.linear_predictors.map((p, k) => p.base + (k === at ? v : 0))));
+  const transform = (v) => (scale === "link" ? v : scale === "factor" ? Math.exp(v) : asResponse(v));
   // Standard deviations in units of the target: as they are, as a factor, or of a probability around the mean row's.
   function inUnits(std) {
-    if (data.link === "identity" || data.link === "other") return `± ${show(std)}`;
-    if (data.link === "log") return `× ÷ ${Math.exp(std).toFixed(2)}`;
-    const before = scale;
-    scale = "response";
-    const size = Math.abs(transform(std) - transform(-std)) / 2;
-    scale = before;
-    return data.link === "inverse" ? `± ${show(size)}` : `± ${(100 * size).toFixed(1)} pts`;
+    const kind = partLink();
+    if (kind === "identity" || kind === "other") return `± ${show(std)}`;
+    if (["log", "deviation", "count", "zeros"].includes(kind)) return `× ÷ ${Math.exp(std).toFixed(2)}`;
+    const size = Math.abs(asResponse(std) - asResponse(-std)) / 2;
+    return likely ? `± ${size >= 0.001 ? (100 * size).toFixed(1) : show(+(100 * size).toPrecision(1))} pts` : `± ${show(+size.toPrecision(3))}`;
   }
 
   // ---- what matters ----
@@ -67,7 +76,7 @@ async function report(root, data) {
   }
   function curves() {
     const js = ranked(), shown = allCurves ? js : js.slice(0, 9), neutral = scale === "link" ? 0 : scale === "factor" ? 1 : transform(0);
-    const settings = (j) => ({ transform, neutral, full: $("full").checked, partial: partialOf(j), unit: "" });
+    const most = Math.hypot(...own().std.filter(Number.isFinite)), settings = (j) => ({ transform, neutral, most, full: $("full").checked, partial: partialOf(j), unit: "" });
     $("curves").replaceChildren(...shown.map((j) => effectFigure(columns[j], own().effects[j], settings(j))));
     $("more-curves").hidden = allCurves || js.length <= 9;
     $("more-curves").textContent = `Show all ${js.length} columns`;
@@ -104,12 +113,12 @@ async function report(root, data) {
     $("lines").hidden = !lines;
     $("surface").hidden = lines;
     $("readout").hidden = lines;
-    const shown = everything || scale !== "response" ? transform : (v) => v, note = (everything ? scales.find(([name]) => name === scale) : scales.find(([name]) => name === (scale === "response" ? "link" : scale)) || ["", "linear predictor"])[1];
+    const shown = everything || scale !== "response" ? transform : (v) => v, note = scales().find(([name]) => name === (scale === "response" && !everything ? "link" : scale))[1];
     $("pair-note").textContent = `${everything ? "Everything that depends on these columns alone" : "What the columns add together beyond their own effects"}: ${note}.${lines ? "" : " Faded: hardly any rows."}`;
     if (lines) { $("lines").replaceChildren(pairLines(data, across, up, up.values.map((_, k) => across.values.map((__, i) => shown(value(i, k)))), Math.max(Math.min($("pairs").clientWidth, 760) - 20, 300))); return; }
     const values = across.values.map((_, i) => up.values.map((__, k) => value(i, k))), canvas = $("heat"), seen = occupancy(data, a, b);
-    surface = { across, up, values, shown, ...heatMap(canvas, data, across, up, values, seen, style().getPropertyValue("--ink"), style().getPropertyValue("--card")) };
-    const stops = Array.from({ length: 11 }, (_, k) => `rgb(${heatColour(1 - k / 5).join(",")})`), box = make("div", { style: `background:linear-gradient(${stops.join(",")})` });
+    surface = { across, up, values, shown, ...heatMap(canvas, data, across, up, values, seen, { ink: style().getPropertyValue("--ink"), card: style().getPropertyValue("--card"), dark: isDark() }) };
+    const stops = Array.from({ length: 11 }, (_, k) => `rgb(${heatColour(1 - k / 5, isDark()).join(",")})`), box = make("div", { style: `background:linear-gradient(${stops.join(",")})` });
     $("scale").replaceChildren(box, ...[1, 0.5, 0, -0.5, -1].map((v) => make("span", { style: `top:${4 + 84 * (1 - v) / 2}%` }, show(+shown(v * surface.most).toPrecision(2), true))));
     canvas.setAttribute("aria-label", `Surface of ${columns[a].name} and ${columns[b].name}; arrow keys read values`);
     cursor = null;
@@ -122,8 +131,8 @@ async function report(root, data) {
     $("readout").textContent = `${name(surface.across, surface.across.values[i])}, ${name(surface.up, surface.up.values[k])}: ${show(surface.shown(surface.values[i][k]))}`;
   }
   function pairs() {
-    const js = ranked(), link = root.querySelector('nav a[href="#pairs"]');
-    $("pairs").hidden = link.hidden = !interacts();
+    const js = ranked(), entry = root.querySelector('nav a[href="#pairs"]');
+    $("pairs").hidden = entry.hidden = !interacts();
     if (!interacts()) return;
     for (const id of ["pair-a", "pair-b", "pair-c"]) $(id).replaceChildren(...(id === "pair-c" ? [make("option", { value: "" }, "none")] : []), ...js.map((j) => make("option", { value: j }, shortened(columns[j].name, 40))));
     ["pair-a", "pair-b", "pair-c"].forEach((id, k) => { $(id).value = own().top[0].columns[k] ?? ""; });
@@ -164,7 +173,7 @@ async function report(root, data) {
     const slider = make("input", log ? { type: "range", min: 0, max: steps, step: 1, "aria-label": c.name } : { type: "range", min: low, max: high, step: c.whole ? 1 : (high - low) / steps || 1, "aria-label": c.name });
     const number = make("input", { type: "number", id: `in-${j}`, step: c.whole ? 1 : "any", placeholder: "missing" });
     slider.value = there(row[j] ?? c.typical);
-    number.value = row[j] === null ? "" : +row[j].toPrecision(6);
+    number.value = row[j] === null ? "" : +row[j].toPrecision(5);
     slider.addEventListener("input", () => { const v = +back(+slider.value).toPrecision(4); number.value = c.whole ? Math.round(v) : v; set(+number.value); });
     number.addEventListener("input", () => { const v = number.value === "" ? null : +number.value; if (v !== null) slider.value = there(v); set(v); });
     return [slider, number];
@@ -180,12 +189,11 @@ async function report(root, data) {
     $("more-inputs").textContent = `Show all ${js.length} columns`;
   }
 
-  const meanOf = (found) => (Array.isArray(found.mean) ? found.mean[at] : found.mean), likely = data.classes !== null;
   const shownMean = (v) => (likely ? `${(100 * v).toFixed(1)} %` : show(v));
   function interval(found) {
-    if (!standardError) return null;
-    const half = 1.959964 * standardError(at, row, columns), ends = [-half, half].map((step) => { const mean = model.mean(found.etas.map((e, k) => e + (k === at ? step : 0))); return Array.isArray(mean) ? mean[at] : mean; });
-    return ends.sort((a, b) => a - b);
+    if (!standardError || link === "zero_inflated") return null;  // a mean of two linear predictors
+    const k = likely ? at : 0, half = 1.959964 * standardError(k, row, columns);
+    return [-half, half].map((step) => pick(model.mean(found.etas.map((e, own) => e + (own === k ? step : 0))))).sort((a, b) => a - b);
   }
   // The strongest terms of the row: main effects, and the interactions of the list above.
   function terms() {
@@ -195,13 +203,15 @@ async function report(root, data) {
   function answer() {
     const found = model.predict(row, start.offset), why = model.explain(linear(), row), ends = interval(found), name = data.classes ? data.classes[data.predictors.length > 1 ? at : 1] : "";
     handle.last = { ...found, interval: ends };
-    $("prediction").textContent = `${name ? shortened(name, 40) + ": " : data.link === "other" ? "linear predictor " : ""}${shownMean(meanOf(found))}`;
-    const notes = [ends ? `95 % interval of the ${data.link === "other" ? "linear predictor" : "mean"}: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band ? "" : "no interval: this page has no band of the model"];
+    const what = link === "other" ? "linear predictor" : likely ? "probability" : predicted;
+    $("prediction").textContent = `${name ? shortened(name, 40) + ": " : what === "mean" || likely ? "" : `${what} `}${shownMean(pick(found.mean))}`;
+    const notes = [ends ? `95 % interval of the ${what}: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band || link === "zero_inflated" ? "" : "no interval: the band of this model is too large for a page"];
     if (start.actual !== null) notes.push(`${start.name}: actual ${typeof start.actual === "number" ? show(start.actual) : start.actual}`);
     if (start.offset.length) notes.push(`with the row's offset ${start.offset.map((v) => show(v)).join(", ")}`);
     $("prediction-note").textContent = notes.filter(Boolean).join(" · ");
-    const classes = $("class-bars");
-    classes.replaceChildren(...(Array.isArray(found.mean) ? found.mean.map((v, k) => [v, k]).sort((x, y) => y[0] - x[0]).slice(0, 8).map(([v, k]) => bar(data.classes[k], [[0, v, k === at ? "main" : "more"]], percent(v), 1)) : []));
+    const several = Array.isArray(found.mean), chance = several ? found.mean : response.levels.length ? model.levelProbabilities(found.etas[0]) : [], order = chance.map((_, k) => k);
+    if (several) order.sort((x, y) => chance[y] - chance[x]);
+    $("class-bars").replaceChildren(...order.slice(0, several ? 8 : 20).map((k) => bar(several ? data.classes[k] : `level ${response.levels[k]}`, [[0, chance[k], several && k === at ? "main" : "more"]], percent(chance[k]), 1)));
     const parts = $("by-terms").checked ? terms() : varying.map((j) => ({ name: `${columns[j].name} = ${said(j, row[j])}`, value: why.shares[j] }));
     parts.sort((x, y) => Math.abs(y.value) - Math.abs(x.value));
     const shown = parts.slice(0, 12), base = linear().base, rest = why.eta - base - shown.reduce((total, part) => total + part.value, 0), most = 2 * Math.max(...parts.map((part) => Math.abs(part.value)), 1e-12);
@@ -236,9 +246,9 @@ async function report(root, data) {
       if (!Array.isArray(state.row) || state.row.length !== columns.length || !state.row.every(fits)) return;
       row = state.row;
       if (data.predictors[state.predictor]) at = state.predictor;
-      if (scales.some(([name]) => name === state.scale)) scale = state.scale;
+      scale = state.scale;
       $("linear-predictor").value = at;
-      $("scale-choice").value = scale;
+      scaleChoice();
       all();
       $("whatif").scrollIntoView();
     } catch { /* a link to something else */ }
@@ -247,14 +257,14 @@ async function report(root, data) {
   // ---- diagnostics, checks, how it was made ----
 
   function diagnostics() {
-    const group = groupOf(), link = root.querySelector('nav a[href="#diagnostics"]');
-    $("diagnostics").hidden = link.hidden = $("bycolumn").hidden = root.querySelector('nav a[href="#bycolumn"]').hidden = !group;
+    const group = groupOf(), entry = root.querySelector('nav a[href="#diagnostics"]');
+    $("diagnostics").hidden = entry.hidden = $("bycolumn").hidden = root.querySelector('nav a[href="#bycolumn"]').hidden = !group;
     if (!group) return;
     const residuals = data.predictors.length === 1 || !data.classes ? data.diagnostics.residuals : null, shown = allColumns ? group.columns : group.columns.slice(0, 9);
     $("checks").replaceChildren(...wholeCharts(data, group, residuals));
     $("columns").replaceChildren(...shown.map((one) => columnChart(data, one, $("left-over").checked)));
     $("more-columns").hidden = allColumns || group.columns.length <= 9;
-    $("diagnostics-note").textContent = `${data.diagnostics.rows.toLocaleString("en")} rows of training${group.name ? `, class ${group.name} against all others` : ""}.`;
+    $("diagnostics-note").textContent = `${data.diagnostics.rows.toLocaleString("en")} rows ${data.diagnostics.held_out ? "that were not fitted" : "of training"}${group.name ? `, class ${group.name} against all others` : ""}.`;
   }
   function concerns() {
     const wrong = data.checks.filter((one) => !one.passed), fine = data.checks.filter((one) => one.passed);
@@ -284,7 +294,13 @@ async function report(root, data) {
     add("end", `${m.ended}; ` + Object.entries(m.seconds).map(([name, s]) => `${name} ${show(s)} s`).join(", "));
     add("page", `${m.date}, ahofm ${m.version}, Python ${m.python}, NumPy ${m.numpy}`);
     $("fit-orders").replaceChildren(table(data.fit.orders));
-    $("fit-columns").replaceChildren(table(data.fit.columns));
+    const every = data.fit.columns, most = 40;
+    $("fit-columns").replaceChildren(table(every.slice(0, most + 1)));
+    if (every.length > most + 1) {
+      const rest = make("details"), head = make("summary", { class: "soft" }, `the other ${every.length - most - 1} columns`);
+      rest.append(head, table([every[0], ...every.slice(most + 1)]));
+      $("fit-columns").append(rest);
+    }
   }
 
   // ---- begin ----
@@ -295,16 +311,16 @@ async function report(root, data) {
   $("title").textContent = data.title;
   $("subtitle").textContent = `${data.target}: ${data.made.family_words}`;
   $("facts").replaceChildren(...data.facts.map(({ value, label }) => { const li = make("li"); li.append(make("b", {}, value), make("span", {}, label)); return li; }));
-  scale = scales[0][0];
-  scales.forEach(([name, text]) => $("scale-choice").append(make("option", { value: name }, text)));
-  $("scale-box").hidden = scales.length < 2;
+  scale = scales()[0][0];
+  scaleChoice();
   if (data.predictors.length > 1) {
     $("class-choice").hidden = false;
-    $("class-choice").firstChild.textContent = data.classes ? "class " : "linear predictor ";
+    $("class-choice").firstChild.textContent = data.classes ? "class " : "of the ";
     data.predictors.forEach((one, k) => $("linear-predictor").append(make("option", { value: k }, shortened(one.name, 40))));
+    $("linear-predictor").value = at;
   }
   const on = (id, action, event = "input") => $(id).addEventListener(event, action);
-  on("linear-predictor", (event) => { at = +event.target.value; all(); });
+  on("linear-predictor", (event) => { at = +event.target.value; scaleChoice(); all(); });
   on("scale-choice", (event) => { scale = event.target.value; curves(); pairView(); });
   on("full", curves);
   on("residuals", curves);
@@ -328,8 +344,7 @@ async function report(root, data) {
   let resized = 0;
   window.addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(pairView, 150); });
   on("theme", () => {
-    const dark = themed.dataset.theme ? themed.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    themed.dataset.theme = dark ? "light" : "dark";
+    themed.dataset.theme = isDark() ? "light" : "dark";
     pairView();
   }, "click");
   root.querySelectorAll("nav a, .skip").forEach((link) => link.addEventListener("click", (event) => { event.preventDefault(); $(link.getAttribute("href").slice(1)).scrollIntoView(); }));  // a shadow root has no addresses

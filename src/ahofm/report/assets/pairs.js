@@ -2,10 +2,10 @@
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b"];
 
-// White at nothing, blue below, orange-red above; readable without telling red from green.
-function heatColour(v) {
-  const t = Math.max(-1, Math.min(1, v)), s = Math.abs(t) ** 0.8, end = t < 0 ? [5, 85, 160] : [178, 40, 20], base = [247, 247, 247];
-  return base.map((b, k) => Math.round(b + (end[k] - b) * s));
+// The colour of the paper at nothing, blue below, orange-red above; readable without telling red from green.
+function heatColour(v, dark) {
+  const t = Math.max(-1, Math.min(1, v)), s = Math.abs(t) ** 0.8, [base, below, above] = dark ? [[38, 44, 52], [96, 178, 240], [240, 128, 92]] : [[247, 247, 247], [5, 85, 160], [178, 40, 20]];
+  return base.map((b, k) => Math.round(b + ((t < 0 ? below : above)[k] - b) * s));
 }
 
 // Places of a column on an axis of a pair: numbers along its axis, or its levels, those with most rows of many.
@@ -63,18 +63,23 @@ function pairLines(data, across, by, values, width) {
 }
 
 // A surface on a canvas; returns a function from pixels to places.
-function heatMap(canvas, data, across, up, values, seen, ink, card) {
-  const xs = across.values, ys = up.values, ratio = window.devicePixelRatio || 1, W = canvas.clientWidth || 640, H = Math.round(0.72 * W), left = 78, bottom = 44;
+function heatMap(canvas, data, across, up, values, seen, { ink, card, dark }) {
+  const xs = across.values, ys = up.values, ratio = window.devicePixelRatio || 1, W = canvas.clientWidth || 640, H = Math.round((W < 420 ? 1 : 0.72) * W), left = W < 420 ? 62 : 78, bottom = 44;
   let most = 1e-12;
   values.forEach((row, i) => row.forEach((v, k) => { if (!seen || seen(i, xs.length, k, ys.length)) most = Math.max(most, Math.abs(v)); }));
   canvas.width = W * ratio;
   canvas.height = H * ratio;
   const context = canvas.getContext("2d"), w = (W - left - 8) / xs.length, h = (H - bottom - 8) / ys.length;
   context.scale(ratio, ratio);
-  const cell = (i, k, colour, more = 0.6) => { context.fillStyle = colour; context.fillRect(left + i * w, H - bottom - (k + 1) * h, w + more, h + more); };  // more: no seams
-  values.forEach((row, i) => row.forEach((v, k) => cell(i, k, `rgb(${heatColour(v / most).join(",")})`)));
+  const edge = (v) => Math.round(v * ratio) / ratio;  // whole pixels: no seams, also of cells that let others through
+  const cell = (i, k, colour) => {
+    const [x, y, x2, y2] = [left + i * w, H - bottom - (k + 1) * h, left + (i + 1) * w, H - bottom - k * h].map(edge);
+    context.fillStyle = colour;
+    context.fillRect(x, y, x2 - x, y2 - y);
+  };
+  values.forEach((row, i) => row.forEach((v, k) => cell(i, k, `rgb(${heatColour(v / most, dark).join(",")})`)));
   if (across.numbers && up.numbers) {
-    context.strokeStyle = "rgba(0, 0, 0, .55)";
+    context.strokeStyle = dark ? "rgba(255, 255, 255, .5)" : "rgba(0, 0, 0, .55)";
     context.lineWidth = 0.8;
     context.beginPath();
     for (const level of ticks(-most, most, 8)) contours(values, level, ([x1, y1], [x2, y2]) => {
@@ -84,7 +89,7 @@ function heatMap(canvas, data, across, up, values, seen, ink, card) {
     context.stroke();
   }
   context.globalAlpha = 0.8;
-  if (seen) values.forEach((row, i) => row.forEach((_, k) => { if (!seen(i, xs.length, k, ys.length)) cell(i, k, card, 0); }));
+  if (seen) values.forEach((row, i) => row.forEach((_, k) => { if (!seen(i, xs.length, k, ys.length)) cell(i, k, card); }));
   context.globalAlpha = 1;
   context.fillStyle = ink;
   context.font = `${W < 420 ? 11 : 13}px system-ui, sans-serif`;
