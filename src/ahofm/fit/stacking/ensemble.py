@@ -292,6 +292,7 @@ def merge(
         dispersion * problem.dispersion_unit if data.family.dispersed else None,
         variance_components=variance_components(best, problem),
     )
+    model = replace(model, lower=tuple(one for one in model.lower if one.order < model.order))
     return model if problem.response.quadratic else _checked(model, data)
 
 
