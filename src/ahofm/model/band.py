@@ -71,7 +71,7 @@ class Band:
         Variances of main effects of levels without a coordinate; at the neutral code, of a level that training rows do
         not have. Empty in files before version 7.
     usual_std : tuple of float, one per linear predictor
-        Standard error that nearly all rows of training are below. Empty in files before version 8.
+        Standard error that nearly all rows of training are below. Empty in files before version 7.
     """
 
     mains: tuple[Floats, ...]

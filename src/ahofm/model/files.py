@@ -1,6 +1,6 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "9", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "7", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
@@ -47,7 +47,7 @@ from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validat
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 9
+FORMAT, VERSION = "ahofm", 7
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -89,9 +89,11 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"correlated", "uncorrelated", "row_shifts", "product_means"}),
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
-    7: {Band: frozenset({"random_effects"})},
-    8: {Model: frozenset({"error_quantiles"}), Band: frozenset({"usual_std"})},
-    9: {Predictor: frozenset({"end_slopes"}), Model: frozenset({"repeated"})},
+    7: {
+        Predictor: frozenset({"end_slopes"}),
+        Band: frozenset({"random_effects", "usual_std"}),
+        Model: frozenset({"error_quantiles", "repeated"}),
+    },
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

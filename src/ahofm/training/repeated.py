@@ -24,10 +24,10 @@ from ahofm.tuning import LEAST_REPEATED_SHARE, LIKELY_REPEATED_GAIN, REPEATED_KA
 def _may_remember(data: Data, settings: Settings) -> bool:
     """Whether rows may have effects of their own: interactions of all columns, so none where these are restricted."""
     given = (settings.interaction_cst, settings.exclude, settings.monotonic_cst)
-    by_default = settings.order in (None, "auto") and settings.rank == "auto" and not any(map(bool, given))
-    by_default = by_default and isinstance(settings.factor_prior, str) and settings.factor_prior == "auto"
-    countable = data.rows.offset is None and data.rows.roles is None and data.counts_rows and data.all_raw
-    return by_default and countable and _has_credibility(data.family)
+    unrestricted = settings.order in (None, "auto") and settings.rank == "auto" and not any(map(bool, given))
+    unrestricted = unrestricted and isinstance(settings.factor_prior, str) and settings.factor_prior == "auto"
+    unweighted = data.rows.offset is None and data.rows.roles is None and data.counts_rows and data.all_raw
+    return unrestricted and unweighted and _has_credibility(data.family)
 
 
 def _has_credibility(family: Family) -> bool:
@@ -60,8 +60,8 @@ def with_repeated_rows(
     judged = repeated[group[rows]]
     if share < LEAST_REPEATED_SHARE or not judged.any():
         return model
-    at = group[rows[judged]]
-    mean, target, weights = data.inner.mean(eta[judged]), y[rows[judged]], weight[rows[judged]]
+    at, validation = group[rows[judged]], rows[judged]
+    mean, target, weights = data.inner.mean(eta[judged]), y[validation], weight[validation]
     without = _loss(data.inner, target, mean)
     kappas = np.geomspace(*REPEATED_KAPPAS)
     losses = [_loss(data.inner, target, _credible(counts[at] - 1.0, sums[at] - target, k, mean)) for k in kappas]
