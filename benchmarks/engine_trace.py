@@ -25,6 +25,7 @@ import numpy as np
 from ahofm.backends.cpu import CpuSweeper
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.shared_curves.sweeps import CompiledSweeps
 from ahofm.training.runner import Runner
 from benchmarks.engine_fit import _TEST, data, estimator
 from benchmarks.table import Row, finish, require, show
@@ -70,15 +71,16 @@ class Recorder:
         self._job.append(Segment((now - self._since,) * len(THREADS), False, self._lock))
         self._since = now
 
-    def native(self, call: Callable[[], Any], engine: Any) -> Any:
+    def native(self, call: Callable[[], Any], engine: Any = None) -> Any:
         """A native call: what is not in parallel regions takes as long on any number of threads."""
         self.python()
-        before = np.array(engine.region_seconds())
+        seconds = (lambda: [0.0] * (len(THREADS) + 1)) if engine is None else engine.region_seconds
+        before = np.array(seconds())
         try:
             return call()
         finally:
             now = time.thread_time()
-            *regions, tasks = np.array(engine.region_seconds()) - before
+            *regions, tasks = np.array(seconds()) - before
             rest = max(now - self._since - regions[0] - tasks * self._timing, 0.0)
             self._job.append(Segment(tuple(rest + np.array(regions)), True, self._lock))
             self._since = now
@@ -130,7 +132,7 @@ def recorded() -> Iterator[Recorder]:
     recorder = Recorder()
     kept = [(owner, name, getattr(owner, name)) for owner, name in _PATCHED]
     call, run, main, job, side = (method for _, _, method in kept[:5])
-    build, sweep, init = (method for _, _, method in kept[5:])
+    build, sweep, init = (method for _, _, method in kept[5:8])
 
     def traced(self: Any, *given: Any, **named: Any) -> None:
         init(self, *given, **named)
@@ -157,7 +159,11 @@ def recorded() -> Iterator[Recorder]:
     def native(method: Any) -> Any:
         return lambda self, *given, **named: recorder.native(lambda: method(self, *given, **named), self._native)
 
+    def alone(method: Any) -> Any:
+        return lambda self, *given, **named: recorder.native(lambda: method(self, *given, **named))
+
     wrapped = [phase(call), one(run), locked, one(job), phase(side), native(build), native(sweep), traced]
+    wrapped += [alone(method) for _, _, method in kept[8:]]
     for (owner, name, _), new in zip(kept, wrapped, strict=True):
         setattr(owner, name, new)
     try:
@@ -177,6 +183,9 @@ _PATCHED: Sequence[tuple[Any, str]] = (
     (CpuSweeper, "build"),
     (CpuSweeper, "sweep"),
     (CpuSweeper, "__init__"),
+    (CompiledSweeps, "sweep_mains"),
+    (CompiledSweeps, "sweep"),
+    (CompiledSweeps, "loss"),
 )
 
 

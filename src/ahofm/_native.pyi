@@ -1,5 +1,6 @@
 """Types of the compiled module (src/native/module.cpp)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,23 @@ class ThreadBudget:
     def occupy(self, count: int) -> None: ...
     @property
     def free(self) -> int: ...
+
+class SharedCurves:
+    def __init__(
+        self,
+        isa: str,
+        rows: dict[str, Any],
+        columns: list[Any],
+        ranks: list[tuple[int, int]],
+        mains: dict[str, Any],
+        factors: dict[str, Any],
+        options: Mapping[str, float],
+    ) -> None: ...
+    def sweep_mains(self, learn: bool, bound: bool) -> None: ...
+    def sweep(self, learn: bool, bound: bool, backwards: bool, rebuilt: bool) -> None: ...
+    def temper(self, tempering: float) -> None: ...
+    def loss(self, bound: bool) -> float: ...
+    def read_eta(self, out: _Floats) -> None: ...
 
 class Engine:
     noise: float

@@ -147,6 +147,15 @@ bool solve_prior(const std::string& isa, nb::handle handle, const Doubles& gram,
     return without_gil([&] { return passes.solve_prior(task); });
 }
 
+// Sets a flag as long as it lives.
+struct Busy {
+    explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
+    ~Busy() { flag_ = false; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+    bool& flag_;
+};
+
 // The engine, with references that keep the caller's arrays alive.
 class BoundEngine {
   public:
@@ -442,14 +451,6 @@ class BoundEngine {
     void expect_idle() const {
         if (busy_) refuse("the engine is running");
     }
-
-    struct Busy {
-        explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
-        ~Busy() { flag_ = false; }
-        Busy(const Busy&) = delete;
-        Busy& operator=(const Busy&) = delete;
-        bool& flag_;
-    };
 
     // Returns whether the task was completed.
     template <class Task>

@@ -143,6 +143,24 @@ inline bool factorise(double* a, int64_t n, int64_t ld, const Parallel& parallel
     return true;
 }
 
+// In place: b (n, m) becomes A^-1 b, with A = U'U.
+inline void solve_triangles(const double* u, int64_t n, int64_t ld, double* b, int64_t m) {
+    for (int64_t i = 0; i < n; i++) {
+        const double scale = 1.0 / u[i * ld + i];
+        for (int64_t k = 0; k < m; k++) b[i * m + k] *= scale;
+        if (m == 1) subtract_row(b[i], u + i * ld + i + 1, n - i - 1, b + i + 1);
+        else
+            for (int64_t j = i + 1; j < n; j++) subtract_row(u[i * ld + j], b + i * m, m, b + j * m);
+    }
+    for (int64_t i = n - 1; i >= 0; i--) {
+        if (m == 1) b[i] -= dot(u + i * ld + i + 1, b + i + 1, n - i - 1);
+        else
+            for (int64_t j = i + 1; j < n; j++) subtract_row(u[i * ld + j], b + j * m, m, b + i * m);
+        const double scale = 1.0 / u[i * ld + i];
+        for (int64_t k = 0; k < m; k++) b[i * m + k] *= scale;
+    }
+}
+
 // W = U^-1, upper triangle; the rest of `w` (n, n) becomes zero. Columns do not depend on each other; the last ones,
 // which have most rows, come first.
 inline void invert_triangle(const double* u, int64_t n, int64_t ld, double* w, const Parallel& parallel = {}) {

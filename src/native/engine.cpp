@@ -82,7 +82,7 @@ Engine::Engine(const Passes& passes, int64_t n, std::vector<EngineColumn> column
     rhs_.resize(static_cast<size_t>(most * width_));
     scaled_gram_.resize(gram_.size());
     scaled_rhs_.resize(rhs_.size());
-    memory_.resize(static_cast<size_t>(memory));
+    memory_.reserve(memory);
     mean_.resize(2 * static_cast<size_t>(most * width_));
     const BlockTask task = task_of(0, {0, n_});
     const size_t bytes_of_number = float64_ ? 8 : 4;

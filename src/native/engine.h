@@ -17,6 +17,21 @@
 
 namespace ahofm {
 
+// Memory of solves, as large as the largest may need: not initialised, since pages that are not used cost nothing then.
+class Scratch {
+  public:
+    void reserve(int64_t count) {
+        data_.reset(new double[static_cast<size_t>(count)]);
+        size_ = count;
+    }
+    double* data() const { return data_.get(); }
+    int64_t size() const { return size_; }
+
+  private:
+    std::unique_ptr<double[]> data_;
+    int64_t size_ = 0;
+};
+
 // A prior, with its own copies of the arrays that every solve needs.
 struct Prior {
     PriorTask task{};
@@ -253,7 +268,8 @@ class Engine {
     std::vector<std::vector<std::vector<double>>> tempered_;  // variances that are in the row states: (eta, column)
     std::vector<std::vector<double>> additive_;               // intercept and smooth main effects of all rows
     std::vector<std::vector<std::unique_ptr<TensorMargin>>> margins_;
-    std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, memory_, mean_, state_variance_, response_;
+    std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, mean_, state_variance_, response_;
+    Scratch memory_;
     std::vector<std::vector<SortedRows>> sorted_;  // (column, part), made when they are needed
     std::vector<char> add_tables_, remove_tables_, slopes_;
     std::vector<double> partial_;  // sums of codes that several tasks share

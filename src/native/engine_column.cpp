@@ -100,7 +100,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     double *main_rhs = scaled_rhs_.data(), *factor_rhs = main_rhs + codes;
     std::vector<double> main_mean(static_cast<size_t>(codes)), main_variance(main_mean.size());
     std::vector<double> main_edf(static_cast<size_t>(column.main.n_lam())), main_form(main_edf.size());
-    const int64_t memory = static_cast<int64_t>(memory_.size());
+    const int64_t memory = memory_.size();
     if (!passes_.solve_prior({&column.main.task, 1, main_gram, main_rhs, arrays.main_lam, nullptr, main_mean.data(),
                               main_variance.data(), arrays.main_smooth, arrays.main_per_code, main_edf.data(),
                               main_form.data(), memory_.data(), memory, parallel_of_passes()}))

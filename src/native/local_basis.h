@@ -31,6 +31,8 @@ class Arena {
         return found;
     }
 
+    int64_t left() const { return (end_ - next_) / 8 * 8; }
+
   private:
     double *next_, *end_;
 };

@@ -10,6 +10,7 @@
 #include "bind_curves.h"
 #include "bind_engine.h"
 #include "bind_row_states.h"
+#include "bind_shared_curves.h"
 #include "encode.h"
 #include "tuning.h"
 
@@ -129,6 +130,7 @@ NB_MODULE(_native, m) {
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
     m.attr("CONSTANTS") = constants();
     bind_engine(m);
+    bind_shared_curves(m);
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),
           nb::arg("out").noconvert());
     m.def("multiply_add_rate", &multiply_add_rate, nb::arg("isa"), nb::arg("repeats"),

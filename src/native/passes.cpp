@@ -1,6 +1,7 @@
 // The passes of one instruction set: compiled once for each, with AHOFM_PASSES and AHOFM_NAME set by CMake.
 
 #include "chain.h"
+#include "class_passes.h"
 #include "code_sums.h"
 #include "column.h"
 #include "linear_predictors.h"
@@ -108,17 +109,22 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME,    run_predictors,
-                             run_column,    run_curves,
-                             run_block,     table_numbers,
-                             slope_numbers, fill_tables,
-                             sort_by_code,  move_rows,
-                             sum_codes,     run_inverses,
-                             run_chain,     run_code_sums,
-                             read_state,    solve_prior,
-                             solve_memory,  run_losses,
-                             run_majorants, weighted_gram,
-                             design_times,  design_transposed_times,
-                             invert_matrix, multiply_adds};
+const Passes AHOFM_PASSES = {AHOFM_NAME,        run_predictors,
+                             run_column,        run_curves,
+                             run_block,         table_numbers,
+                             slope_numbers,     fill_tables,
+                             sort_by_code,      move_rows,
+                             sum_codes,         run_inverses,
+                             run_chain,         run_code_sums,
+                             read_state,        solve_prior,
+                             solve_memory,      run_losses,
+                             run_majorants,     weighted_gram,
+                             design_times,      design_transposed_times,
+                             invert_matrix,     run_class_losses,
+                             run_shared_slopes, run_shared_sums,
+                             run_shared_move,   run_shared_add,
+                             run_shared_terms,  run_product,
+                             solve_curves,      solve_positive,
+                             multiply_adds};
 
 }  // namespace ahofm

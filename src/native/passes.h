@@ -305,6 +305,82 @@ struct CodeSumsTask {
     double* rhs;                      // added to, (n_codes, width): slopes * weighted_response
 };
 
+// Rows of several classes: losses, working weights and responses (class_passes.h).
+struct ClassLossTask {
+    int64_t n, K, stride;  // stride: K padded to whole vectors
+    const uint32_t* y;     // (n,), below K
+    const double* weight;  // (n,)
+    const double* offset;  // (n, K) or nullptr
+    const double* eta;     // (n, stride)
+    double least_weight, most_weight;
+    bool bound;              // the largest weight for all rows
+    double* slope;           // out, (n, stride), downhill; the padding is not written
+    double* working_weight;  // out, (n,)
+};
+
+struct ClassLossSums {
+    double loss, information, weights;
+};
+
+// Factors first .. first + rank - 1, of one order.
+struct SharedOrder {
+    int order;
+    int64_t first, rank;
+};
+
+// Rows as they see the F shared curves of one column.
+struct SharedRows {
+    int64_t n, F, K, stride;
+    int64_t levels;   // of states: the highest order
+    int64_t moments;  // sums over columns of v curve^k, k = 0, 1, ..., and of v^2; v are tempered variances
+    const SharedOrder* orders;
+    int n_orders;
+    const uint32_t* codes;            // (n,)
+    const double *values, *variance;  // (codes with the neutral one, F)
+    const double* loadings;           // (F, stride)
+    const double* loadings_by_class;  // (K, F)
+    const double* products;           // (F, F): loadings loadings'
+    const double* loading_variance;   // (F,)
+    double tempering, classes_less_one;
+    const double* weight;  // (n,): working weights
+    const double* slope;   // (n, stride)
+    double* state;         // (n, levels, F)
+    double* moment_sums;   // (n, moments, F)
+    double* rests;         // (n, levels - 1, F): of the other columns, the slope first
+    double* response;      // (n, F): what a row adds to the right-hand side
+    double* added;         // (n, F): what it adds to the diagonal
+};
+
+struct SharedMove {
+    const double *difference, *values, *variance;  // (codes with the neutral one, F): new less old, and new
+    double* eta;                                   // (n, stride)
+};
+
+// c (rows, columns) += a (rows, depth) b (depth, columns); `transposed`: a is stored as (depth, rows).
+struct Product {
+    const double* a;
+    int64_t lda;
+    bool transposed;
+    int64_t rows;
+    const double* b;
+    int64_t ldb, columns, depth;
+    double* c;
+    int64_t ldc;
+};
+
+// The solve of a column's shared curves (priors.h).
+struct CurvesSolve {
+    const PriorTask* prior;
+    int64_t K;
+    const double *gram, *rhs;                 // (codes, K, K) and (codes, K)
+    const double* lam;                        // (smoothing parameters, K)
+    const double* learned_lam;                // the same, of variance and edf; nullptr: these are not computed
+    double *mean, *smooth, *per_code, *form;  // out, as in SolveTask; a spline has no per_code part
+    double *variance, *edf;                   // out
+    double* memory;
+    int64_t memory_size;
+};
+
 // The entry points of one instruction set.
 struct Passes {
     const char* name;
@@ -336,6 +412,16 @@ struct Passes {
     void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
     // Of an upper triangle; W with W W' the inverse.
     bool (*invert)(double* matrix, int64_t n, double* inverse, const Parallel& parallel);
+    void (*class_losses)(const ClassLossTask&, ClassLossSums*);
+    void (*shared_slopes)(const SharedRows&);
+    void (*shared_sums)(const SharedRows&, const uint32_t* sorted, const uint32_t* first_of_code, int64_t codes,
+                        double* gram, double* rhs);
+    void (*shared_move)(const SharedRows&, const SharedMove&);
+    void (*shared_add)(const SharedRows&, bool moments);
+    void (*shared_terms)(const SharedRows&, double* terms, double* variances);
+    void (*product)(const Product&);
+    bool (*solve_curves)(const CurvesSolve&);  // false: not positive definite, as below
+    bool (*solve_positive)(double* matrix, int64_t n, double* right, int64_t m);
     double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 

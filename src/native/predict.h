@@ -25,7 +25,7 @@ struct Cells {
     int columns;
 };
 
-// Position of x within its period, in [0, 1); the same as ahofm.columns.pieces.turn.
+// Position of x within its period, in [0, 1); the same as `turn` in ahofm/columns/piecewise.py.
 inline double turn(double x, double phase, double period) {
     double part = __builtin_fabs(x) < period ? x : __builtin_fmod(x, period);
     part += part < 0.0 ? period : 0.0;

@@ -119,10 +119,9 @@ struct SplineSolution {
     double* variance;  // (codes, K)
 };
 
-// Solves for `count` right-hand sides (codes, K, count). Writes edf (groups, K).
-inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, const double* rhs, int64_t count,
-                         const double* lam, const CouplingTask* coupling, double* edf, SplineSolution& out,
-                         Arena& arena, const Parallel& parallel) {
+// Upper triangle of sum_b V_b V_b' (x) gram_b, (m K, m K), and its mean diagonal.
+inline double assemble_spline(const PriorTask& prior, int64_t K, const double* gram, double* matrix, Arena& arena,
+                              const Parallel& parallel) {
     const int64_t m = prior.m, codes = prior.codes, pairs = m * (m + 1) / 2, packed = K * (K + 1) / 2, N = m * K;
     double* upper = arena.take(codes * packed);
     over_codes(parallel, codes, [&](int, int64_t b) {
@@ -132,7 +131,6 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
     });
     double* blocks = arena.take(pairs * packed);
     at_pairs(prior, upper, packed, blocks, arena, parallel);
-    double* matrix = arena.take(N * N);
     const auto rows = [&](int task) {
         const int64_t a = task;
         const double* from = blocks + (a * m - a * (a - 1) / 2) * packed;
@@ -147,24 +145,23 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
     parallel(static_cast<int>(m), rows);
     double mean_diagonal = 0.0;
     for (int64_t i = 0; i < N; i++) mean_diagonal += matrix[i * N + i] / static_cast<double>(N);
-    for (int64_t a = 0; a < m; a++)
+    return mean_diagonal;
+}
+
+// Adds the penalty and a jitter to the diagonal of (m K, m K).
+inline void penalise_spline(const PriorTask& prior, int64_t K, const double* lam, double mean_diagonal,
+                            double* matrix) {
+    const int64_t N = prior.m * K;
+    for (int64_t a = 0; a < prior.m; a++)
         for (int64_t f = 0; f < K; f++)
             matrix[(a * K + f) * (N + 1)] +=
                 lam[prior.group[a] * K + f] * prior.weight[a] + tuning::SPLINE_JITTER * mean_diagonal;
-    if (coupling != nullptr)
-        for (int64_t a = 0; a < m; a++)
-            for (int64_t f = 0; f < coupling->rank; f++)
-                for (int64_t g = 0; g < coupling->rank; g++) {
-                    const int64_t at = f * coupling->rank + g;
-                    matrix[(a * K + f) * N + a * K + g] +=
-                        prior.penalty[a] > 0.0 ? prior.penalty[a] * coupling->penalised[at] : coupling->null[at];
-                }
-    if (!factorise(matrix, N, N, parallel)) return false;
-    double* inverse = arena.take(N * N);
-    invert_triangle(matrix, N, N, inverse, parallel);
-    double* right = arena.take(N * count);
-    at_coordinates(prior, rhs, K * count, right, arena, parallel);
-    apply_inverse(inverse, N, right, count, arena.take(N * count), out.coef, parallel);
+}
+
+// edf (groups, K) and variances (codes, K) from W with W W' the covariance of the coefficients.
+inline void spline_variances(const PriorTask& prior, int64_t K, const double* lam, const double* inverse, double* edf,
+                             double* variance, Arena& arena, const Parallel& parallel) {
+    const int64_t m = prior.m, codes = prior.codes, pairs = m * (m + 1) / 2, N = m * K;
     double* covariance = arena.take(pairs * K);  // same-function covariances, those off the diagonal twice
     for (int64_t group = 0; group < prior.groups; group++)
         for (int64_t f = 0; f < K; f++) edf[group * K + f] = 0.0;
@@ -183,8 +180,32 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
         for (int64_t f = 0; f < K; f++)
             edf[prior.group[a] * K + f] +=
                 1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance[(a * m - a * (a - 1) / 2) * K + f];
-    pairs_at_codes(prior, covariance, K, out.variance, arena, parallel);
-    for (int64_t i = 0; i < codes * K; i++) out.variance[i] = larger(out.variance[i], 0.0);
+    pairs_at_codes(prior, covariance, K, variance, arena, parallel);
+    for (int64_t i = 0; i < codes * K; i++) variance[i] = larger(variance[i], 0.0);
+}
+
+// Solves for `count` right-hand sides (codes, K, count). Writes edf (groups, K).
+inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, const double* rhs, int64_t count,
+                         const double* lam, const CouplingTask* coupling, double* edf, SplineSolution& out,
+                         Arena& arena, const Parallel& parallel) {
+    const int64_t m = prior.m, N = m * K;
+    double* matrix = arena.take(N * N);
+    penalise_spline(prior, K, lam, assemble_spline(prior, K, gram, matrix, arena, parallel), matrix);
+    if (coupling != nullptr)
+        for (int64_t a = 0; a < m; a++)
+            for (int64_t f = 0; f < coupling->rank; f++)
+                for (int64_t g = 0; g < coupling->rank; g++) {
+                    const int64_t at = f * coupling->rank + g;
+                    matrix[(a * K + f) * N + a * K + g] +=
+                        prior.penalty[a] > 0.0 ? prior.penalty[a] * coupling->penalised[at] : coupling->null[at];
+                }
+    if (!factorise(matrix, N, N, parallel)) return false;
+    double* inverse = arena.take(N * N);
+    invert_triangle(matrix, N, N, inverse, parallel);
+    double* right = arena.take(N * count);
+    at_coordinates(prior, rhs, K * count, right, arena, parallel);
+    apply_inverse(inverse, N, right, count, arena.take(N * count), out.coef, parallel);
+    spline_variances(prior, K, lam, inverse, edf, out.variance, arena, parallel);
     return true;
 }
 
@@ -640,6 +661,41 @@ bool solve_prior(const SolveTask& task) {
     }
 }
 
+// Curves of a column that several classes share: the mean with smoothing parameters `lam`; where there are others to
+// learn from, variances and degrees of freedom with those.
+bool solve_curves(const CurvesSolve& task) {
+    const PriorTask& prior = *task.prior;
+    const int64_t K = task.K, N = prior.m * K, codes = prior.codes;
+    Arena arena(task.memory, task.memory_size);
+    if (prior.kind != PriorKind::spline) {
+        double *unused = arena.take((codes + prior.m) * K + 8), *per_code = arena.take(codes * K),
+               *forms = arena.take((prior.groups + 2) * K), *edf = arena.take((prior.groups + 2) * K);
+        const int64_t left = arena.left();
+        double* memory = arena.take(left);
+        const SolveTask own{task.prior, K,           task.gram,     task.rhs, task.lam,  nullptr, task.mean,
+                            unused,     task.smooth, task.per_code, edf,      task.form, memory,  left};
+        if (!solve_prior(own)) return false;
+        if (task.learned_lam == nullptr) return true;
+        return solve_prior({task.prior, K, task.gram, task.rhs, task.learned_lam, nullptr, unused, task.variance,
+                            unused + codes * K, per_code, task.edf, forms, memory, left});
+    }
+    double *matrix = arena.take(N * N), *other = task.learned_lam == nullptr ? nullptr : arena.take(N * N);
+    const double diagonal = assemble_spline(prior, K, task.gram, matrix, arena, {});
+    if (other != nullptr) std::memcpy(other, matrix, static_cast<size_t>(N * N) * sizeof(double));
+    penalise_spline(prior, K, task.lam, diagonal, matrix);
+    if (!factorise(matrix, N, N)) return false;
+    at_coordinates(prior, task.rhs, K, task.smooth, arena, {});
+    solve_triangles(matrix, N, N, task.smooth, 1);
+    spline_forms(prior, K, task.smooth, 1, task.form);
+    at_codes(prior, task.smooth, K, task.mean, arena, {});
+    if (other == nullptr) return true;
+    penalise_spline(prior, K, task.learned_lam, diagonal, other);
+    if (!factorise(other, N, N)) return false;
+    invert_triangle(other, N, N, matrix);
+    spline_variances(prior, K, task.learned_lam, matrix, task.edf, task.variance, arena, {});
+    return true;
+}
+
 // Upper bound of the doubles that a solve of K functions needs.
 int64_t solve_memory(const PriorTask& prior, int64_t K) {
     const int64_t codes = prior.codes, stride = padded(K), m = prior.m, N = m * K, count = stride + 4;
@@ -648,7 +704,7 @@ int64_t solve_memory(const PriorTask& prior, int64_t K) {
         size += codes * K * (K + 1) / 2 + m * (m + 1) / 2 * (K * (K + 1) / 2 + K) + 2 * N * N + 3 * N * count +
                 codes * K + 2 * local_memory(prior, K * (K + 1) / 2) + 2 * local_memory(prior, K * count);
     if (prior.kind == PriorKind::spline_iid) size += codes * stride * stride + 4 * codes * K * count + 4 * codes * K;
-    return size;
+    return size + 2 * (codes + m + 2) * K;
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ def test_linear_is_x():
         (Spline(knots="even"), "knots must be 'quantile', 'uniform' or an array, got 'even'"),
         (Spline(n_basis=9, knots=(1.0,)), "1 inner knots of degree 3 make 5 functions, but n_basis=9"),
         (Spline(degree=1, knots=(4.0,) * 3), "a knot is repeated more than 2 times"),
-        (Spline(outside="repeat"), "outside must be 'clamp' or 'linear', got 'repeat'"),
+        (Spline(outside="repeat"), "outside must be 'auto', 'clamp' or 'linear', got 'repeat'"),
         (Spline(max_codes=1), "max_codes must be an integer of at least 2"),
         (SplineIID(degree=0), "degree must be"),
         (RandomWalk(outside="nan"), "outside must be"),

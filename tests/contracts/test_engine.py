@@ -124,7 +124,7 @@ def swept(fit, sweeps, engine):
             fit._add_factors(order)
         fit.backend = CpuBackend(compiled_sweeps=last and engine)
         fit._new_stage()._build(0.5)
-        assert fit._state.sweeps_alone == (last and engine)
+        assert fit._state.has_sweeper == (last and engine)
         for number in range(sweeps if last else 2):
             fit._state.sweep(learn=number > 0, backwards=number % 2 == 1, floor=0.0)
     fit._state.sync_posteriors()

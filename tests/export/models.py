@@ -93,6 +93,15 @@ def counts():
     return regressor(order=2, family="poisson").fit(X, y, offset=np.log(exposure))
 
 
+def lines():
+    """Main effects that go on as lines beyond the training range, of three kinds, and interactions that do not."""
+    X, kinds = rows(), {**KINDS, "select": RandomWalk(), "it's": Linear()}
+    own = 2 * X["wind"].fillna(1.0) + X["select"] - 0.5 * X["it's"] + 0.3 * np.sin(X["wind"].fillna(0.0)) * X["it's"]
+    found = regressor(order=2, columns=kinds).fit(X, own + 1e-3 * np.random.default_rng(1).normal(size=N))
+    assert list(found.model_.linear_predictors[0].end_slopes) == [0, 1, 3]
+    return found
+
+
 def levels():
     """In an order, from 3 to 6."""
     y = np.digitize(noisy(rows()), [-0.8, 0.2, 1.0]) + 3
@@ -124,6 +133,7 @@ MAKERS = {
         two_classes,
         three_classes,
         counts,
+        lines,
         levels,
         inflated,
         times,

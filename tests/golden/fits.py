@@ -169,5 +169,5 @@ FITS = {
     "weibull": Fit(ONE | {"family": "weibull"}, "positive", band=True),
 }
 
-KEPT = Fit(PRODUCTS | {"columns": KINDS}, table=EVERY, n=200)
+KEPT = Fit(PRODUCTS | {"columns": KINDS | {"tied": Linear()}}, table=EVERY, n=250)
 """Whose model is kept as a file, one for every version of the format."""

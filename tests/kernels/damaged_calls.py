@@ -175,13 +175,72 @@ def run_engine(*arguments):
     return [engine.largest(), *(engine.linear_predictor(k) for k in range(count_of_etas))]
 
 
+def shared_curves_call(kinds, ranks, n_classes):
+    """Three classes that share curves of two columns; main effects of the second column are not in the design."""
+    rng, n_factors = np.random.default_rng(6), sum(rank for _, rank in ranks)
+    n_lam, n_smooth = [[2, 2, 1, 3][kind] for kind in kinds], [2 if kind in (0, 3) else 0 for kind in kinds]
+    columns = []
+    for j, (size, kind, kind_of_code) in enumerate(zip(ENGINE_SIZES, kinds, (np.uint8, np.uint16), strict=True)):
+        main = {
+            "prior": prior(kind, size - 1),
+            "mean": np.zeros((size - 1, n_classes)),
+            "variance": np.zeros((size - 1, n_classes)),
+            "smooth": np.zeros((n_smooth[j], n_classes)),
+            "per_code": np.zeros((size - 1, n_classes)),
+            "lam": np.ones(n_lam[j]),
+        }
+        curves = {
+            "factors": prior(kind, size - 1),
+            "values": rng.normal(size=(size, n_factors)),
+            "variance": np.ones((size, n_factors)),
+            "lam": np.ones((n_lam[j], n_factors)),
+            "form": np.zeros((n_lam[j], n_factors)),
+            "smooth": np.zeros((n_smooth[j], n_factors)),
+            "per_code": np.zeros((size - 1, n_factors)),
+        }
+        columns.append(
+            {
+                "codes": rng.integers(0, size, N).astype(kind_of_code),
+                "n_codes": size,
+                "mass": np.full(size - 1, 1 / (size - 1)),
+                "bounded": True,
+                "left_out": np.arange(n_factors) == 1.0 if j else None,
+                "main": main if j else None,
+            }
+            | (curves if n_factors else {})
+        )
+    given = {"y": rng.integers(0, n_classes, N).astype(float), "weight": np.ones(N), "offset": np.zeros((N, n_classes))}
+    given |= {"eta": np.zeros((n_classes, N))}
+    mains = {"design": rng.normal(size=(N, 3)), "group": np.array([-1.0, 0.0, 0.0]), "weight": np.ones(3)}
+    mains |= {"coef": np.zeros((3, n_classes)), "lam": np.ones(1)}
+    loadings = {"loadings": rng.normal(size=(n_factors, n_classes)), "loading_variance": np.ones(n_factors)}
+    names = ("least_weight", "most_weight", "jitter", "smallest_lam", "largest_lam", "loading_lam", "farthest")
+    options = dict(zip(names, (1e-6, 0.5, 1e-8, 1e-3, 1e8, 1.0, 10.0), strict=True))
+    return [given, columns, list(ranks), mains, loadings, options]
+
+
+def run_shared_curves(*arguments):
+    """Main effects, then two sweeps, after the caller has let go of the arrays."""
+    arguments = list(arguments)
+    curves = _native.SharedCurves(*arguments)
+    eta, has_factors = np.zeros(np.shape(arguments[1]["eta"])), bool(arguments[3])
+    arguments.clear()
+    curves.sweep_mains(True, False)
+    if has_factors:
+        curves.temper(0.5)
+        for backwards in (False, True):
+            curves.sweep(True, True, backwards, backwards)
+    curves.read_eta(eta)
+    return [curves.loss(True), eta]
+
+
 def squares(eta):
     """A loss that is a function."""
     with np.errstate(all="ignore"):
         return (eta**2).sum(axis=1), 2.0 * eta, np.full_like(eta, 2.0)
 
 
-FUNCTIONS = {"Engine": run_engine}
+FUNCTIONS = {"Engine": run_engine, "SharedCurves": run_shared_curves}
 
 # Valid arguments of every function, made anew for each call: some are written to.
 CALLS = {
@@ -219,6 +278,9 @@ CALLS = {
     "Engine, classes": lambda isa: [isa, *engine_call((1, 3), [(2, 2), (3, 1)], 2, (5, 0.0), False)],
     "Engine, products": lambda isa: [isa, *engine_call((0, 3), [(2, 1), (_native.PRODUCT, 3)], 1, None, False)],
     "Engine, a function": lambda isa: [isa, *engine_call((0, 1), [(2, 2)], 1, squares, False)],
+    "SharedCurves": lambda isa: [isa, *shared_curves_call((0, 2), [(2, 3)], 3)],
+    "SharedCurves, triples": lambda isa: [isa, *shared_curves_call((1, 3), [(2, 2), (3, 1)], 4)],
+    "SharedCurves, main effects": lambda isa: [isa, *shared_curves_call((3, 0), [], 3)],
     "encode_numbers": lambda isa: [np.linspace(0.0, 1.0, N), np.array([0.2, 0.7]), 3, np.zeros(N, np.uint8)],
     "multiply_add_rate": lambda isa: [isa, 1000],
     "instruction_sets": lambda isa: [],

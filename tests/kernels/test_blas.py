@@ -267,7 +267,15 @@ NO_NUMBERS = {
     "set_fit_request",
 }
 NO_NUMBERS |= {"set_partial_fit_request", "set_predict_request", "set_predict_proba_request"}
-NO_NUMBERS |= {"appraise", "clip_effect", "flatten_effect", "rescale_effect", "remove_effect", "set_effect"}
+NO_NUMBERS |= {
+    "forget_rows",
+    "appraise",
+    "clip_effect",
+    "flatten_effect",
+    "rescale_effect",
+    "remove_effect",
+    "set_effect",
+}
 BY_WAY_OF_ETA = {"rebalanced", "predict_proba", "predict_survival", "concordance", "brier_score"}
 
 

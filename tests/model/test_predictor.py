@@ -10,6 +10,7 @@ import pytest
 from ahofm.columns import Codes
 from ahofm.kernels import Chunk, ReferenceCurves, ReferenceKernel
 from ahofm.model import Layout, Predictor
+from ahofm.model.truncation import truncated
 from ahofm.orders import PRODUCT
 from tests import brute_force
 from tests.explain.models import random_model
@@ -202,7 +203,7 @@ def test_product_factors_are_all_terms_of_two_and_more_columns(ranks, centred):
     lower = predictor.at_orders([d for d in ranks if d != PRODUCT])
     assert_close(eta(predictor, books, codes), eta(lower, books, codes) + by_order[2:].sum(axis=0))
     for highest in range(1, N_COLUMNS + 1):
-        cut = predictor.truncated(highest)
+        cut = truncated(predictor, highest)
         expected = eta(predictor.at_orders([d for d in ranks if d <= highest]), books, codes)
         assert_close(eta(cut, books, codes), expected + by_order[2 : highest + 1].sum(axis=0))
     whole = Predictor.of_products(

@@ -7,7 +7,7 @@ import pytest
 
 from ahofm.columns import Categorical, Encoder
 from ahofm.kernels import Tables
-from ahofm.model.shares import variances
+from ahofm.model.shares import all_variances, variances
 from ahofm.orders import PRODUCT
 from tests import brute_force
 from tests.problems import random_loadings
@@ -162,3 +162,19 @@ def test_a_column_that_was_missing_everywhere_carries_nothing():
     found = variances(Tables(0.0, main, {2: main[:, None]}), books)
     np.testing.assert_allclose(found.columns, [1.0, 0.0])
     assert found.orders == {1: 1.0, 2: 0.0}
+
+
+def test_linear_predictors_that_share_factors_have_the_variances_of_each_alone():
+    books, ranks = books_of(), {2: 3, 3: 2}
+    first = random_tables(books, ranks, center=False)
+    others = [random_tables(books, ranks, center=False, seed=seed) for seed in (1, 2)]
+    all_of_them = [
+        first,
+        Tables(0.0, others[0].main, {**first.factors}, others[0].loadings),
+        Tables(0.0, others[1].main, {2: first.factors[2].copy(), 3: others[1].factors[3]}, others[1].loadings),
+        Tables(0.0, first.main, {}, {}),
+    ]
+    for together, tables in zip(all_variances(all_of_them, books), all_of_them, strict=True):
+        alone = variances(tables, books)
+        assert together.orders == alone.orders
+        np.testing.assert_array_equal(together.columns, alone.columns)

@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 import ahofm.report
-from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, RandomWalk, Spline
+from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic, Linear, RandomWalk, Spline
+from ahofm.estimators.intervals import with_std
 from ahofm.explain import shapley_values
 from ahofm.export.packed import EVALUATOR
 from ahofm.families import GaussianLocationScale
@@ -68,6 +69,7 @@ MAKERS = {
         columns={"wind": RandomWalk(outside="linear"), "hour": Cyclic(period=24), 'sun "&"': Spline(outside="linear")}
     ),
     "main effects": lambda: gaussian(order=1),
+    "a line": lambda: gaussian(columns={"wind": Linear()}),
     "counts": counts,
     "two classes": lambda: classes(2),
     "three classes": lambda: classes(3),
@@ -283,7 +285,7 @@ def test_contours_lie_where_the_level_is():
 
 @pytest.mark.skipif(NODE is None, reason="needs node")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["default", "kinds", "counts", "three classes"])
+@pytest.mark.parametrize("name", ["default", "kinds", "a line", "counts", "three classes"])
 def test_the_page_has_the_intervals_of_python(fitted, name):
     model = model_named(fitted, name)
     data = content_of(page(model))
@@ -303,8 +305,9 @@ def test_the_page_has_the_intervals_of_python(fitted, name):
       const found = {json.dumps(places)}.map((row) => data.predictors.map((_, k) => std(k, row, data.columns)));
       console.log(JSON.stringify(found));
     }})();"""
-    expected = model.band_.eta(model.model_.encoder.encode(model._read(X)))
+    expected = with_std(model.model_, model.band_, model._read(X), None)[1]
     np.testing.assert_allclose(run_node(asked), expected, rtol=2e-3)
+    assert (name == "a line") == (0 in model.model_.linear_predictors[0].end_slopes)
 
 
 def _place(levels, value):

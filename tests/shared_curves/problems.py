@@ -8,7 +8,7 @@ import pandas as pd
 from ahofm.columns import Categorical, Encoder, RandomWalk, Spline, SplineIID
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import CodedColumn, class_columns
-from ahofm.shared_curves.shared_fit import ClassProblem
+from ahofm.shared_curves.problem import ClassProblem
 
 KINDS = {"walk": RandomWalk(), "given": Spline(n_basis=6)}
 

@@ -6,7 +6,7 @@ import pytest
 from ahofm.kernels.reference import symmetric_polynomial
 from ahofm.shared_curves.factors import SharedFactors, random_curves
 from ahofm.shared_curves.polynomials import Polynomials, Variances
-from ahofm.shared_curves.shared_fit import ClassProblem
+from ahofm.shared_curves.problem import ClassProblem
 from ahofm.tuning.classes import LOADING_LAM
 from tests.shared_curves.problems import problem
 

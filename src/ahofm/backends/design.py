@@ -73,7 +73,14 @@ class DesignRows:
 def weighted_gram(design: Floats, weight: Floats) -> Floats:
     """``D' W D`` (m, m) of a design (n, m), in pieces: a weighted copy of all rows would double the memory."""
     total = np.zeros((design.shape[1], design.shape[1]))
+    positive = bool((weight >= 0.0).all())
+    with np.errstate(invalid="ignore"):
+        roots = np.sqrt(weight)
     for start in range(0, len(design), GRAM_ROWS):
-        rows = design[start : start + GRAM_ROWS]
-        total += (rows * weight[start : start + GRAM_ROWS, np.newaxis]).T @ rows
+        rows = slice(start, start + GRAM_ROWS)
+        if positive:  # the product of a matrix with itself takes half the time
+            scaled = design[rows] * roots[rows, np.newaxis]
+            total += scaled.T @ scaled
+        else:
+            total += (design[rows] * weight[rows, np.newaxis]).T @ design[rows]
     return total

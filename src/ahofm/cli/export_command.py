@@ -62,6 +62,9 @@ def export(
     target: Annotated[str | None, typer.Option(help="csv, xlsx: the column that was predicted.")] = None,
     weight: Annotated[str | None, typer.Option(help="csv, xlsx: the column of weights.")] = None,
     pairs: Annotated[int, typer.Option(help="csv, xlsx: tables of the strongest interactions.")] = 5,
+    forget_rows: Annotated[
+        bool, typer.Option("--forget-rows", help="Leave out effects of rows that repeat in training.")
+    ] = False,
     missing: Missing = None,
 ) -> None:
     """Write a model for ONNX, a database, Python, C or JavaScript without ahofm, or as rating tables."""
@@ -72,6 +75,7 @@ def export(
     path = Path(model.stem + _ENDINGS[to]) if out_path is None else out_path
     check_outputs({"--out": path}, [model, *([rows] if rows else [])])
     fitted = load(existing(model))
+    fitted = fitted.without_repeated if forget_rows else fitted
     if to in ("csv", "xlsx"):
         given = {} if rows is None else _rows(fitted, rows, target, weight, offset, exposure, missing or [])
         tables = rating_tables(fitted, pairs=pairs, **given)

@@ -14,7 +14,16 @@ from ahofm.columns.piecewise import Pieces
 Floats: TypeAlias = NDArray[np.float64]
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array; SciPy ships no types
 
-Outside = Literal["clamp", "linear"]
+Outside = Literal["auto", "clamp", "linear"]
+"""A kind's setting of what its functions are beyond the training range."""
+
+BasisOutside = Literal["clamp", "linear"]
+"""What the functions of a basis are there: the value at the border, or a line from it."""
+
+
+def basis_outside(outside: Outside) -> BasisOutside:
+    """What the functions of a kind with that setting are; with "auto", lines of main effects are the fit's matter."""
+    return "linear" if outside == "linear" else "clamp"
 
 
 @dataclass(frozen=True)

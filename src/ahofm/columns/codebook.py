@@ -19,7 +19,7 @@ from ahofm.columns.basis import Basis, Floats, Penalty, Sparse, pad_penalty, rid
 from ahofm.columns.categorical import find_levels
 from ahofm.columns.codes import code_type
 from ahofm.columns.kind import ColumnKind, Support
-from ahofm.columns.piecewise import Pieces
+from ahofm.columns.piecewise import Pieces, line_ends
 from ahofm.columns.table import is_numeric, missing_in
 
 _Values = TypeVar("_Values")
@@ -161,6 +161,32 @@ class Codebook:
     def pieces(self) -> Pieces | None:
         """Functions of the value as polynomials between breaks; None when its code says all."""
         return self.functions.pieces()
+
+    @cached_property
+    def clamped_range(self) -> tuple[float, float] | None:
+        """The numbers between which functions vary, and beyond which all are constant; None where that is not so."""
+        pieces = self.pieces
+        if pieces is None or pieces.period is not None or len(pieces.breaks) < 2 or pieces.scales[[0, -1]].any():
+            return None
+        return float(pieces.breaks[0]), float(pieces.breaks[-1])
+
+    def beyond(self, values: NDArray[Any]) -> Floats:
+        """Tell how far numbers lie beyond the range, as far as a line goes on there.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            Raw values, as a Table holds them, of a column with a ``clamped_range``.
+
+        Returns
+        -------
+        array of shape (n,)
+            Negative below the range, positive above, zero inside and where missing.
+        """
+        assert self.clamped_range is not None
+        numbers = np.asarray(self.places(values), dtype=np.float64)
+        inside = np.clip(numbers, *self.clamped_range)
+        return np.nan_to_num(np.clip(numbers, *line_ends(*self.clamped_range)) - inside)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
         """Encode raw values.

@@ -90,6 +90,6 @@ def check_at_least(kind: ColumnKind, name: str, value: int | None, least: int) -
 
 
 def check_outside(kind: ColumnKind, outside: str) -> None:
-    """Raise when ``outside`` is not one of its two values."""
-    if outside not in ("clamp", "linear"):
-        raise ValueError(f"{type(kind).__name__}: outside must be 'clamp' or 'linear', got {outside!r}")
+    """Raise when ``outside`` is not one of its three values."""
+    if outside not in ("auto", "clamp", "linear"):
+        raise ValueError(f"{type(kind).__name__}: outside must be 'auto', 'clamp' or 'linear', got {outside!r}")

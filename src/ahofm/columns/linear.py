@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, ridge_penalty
+from ahofm.columns.basis import BasisOutside, Floats, Outside, Penalty, Sparse, basis_outside, ridge_penalty
 from ahofm.columns.kind import NumericKind, Support, check_outside
 from ahofm.columns.piecewise import Pieces, exponent_of_width, scale_of_exponent
 
@@ -20,8 +20,9 @@ class Linear(NumericKind):
 
     Parameters
     ----------
-    outside : "clamp" or "linear"
-        Outside the training range: the value at the border, or x as it is.
+    outside : "auto", "clamp" or "linear"
+        Outside the training range: "clamp" is the value at the border, "linear" is x as it is. "auto" is
+        "clamp", except that a main effect that is a line in training goes on as one.
     max_codes : int, optional
         Overrides the table's ``max_codes`` for this column.
 
@@ -37,7 +38,7 @@ class Linear(NumericKind):
     array([2.])
     """
 
-    outside: Outside = "clamp"
+    outside: Outside = "auto"
     max_codes: int | None = None
 
     def validate(self) -> None:
@@ -47,7 +48,7 @@ class Linear(NumericKind):
 
     def learn(self, support: Support) -> LinearBasis:
         """Remember the range."""
-        return LinearBasis(support.low, support.high, self.outside)
+        return LinearBasis(support.low, support.high, basis_outside(self.outside))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class LinearBasis:
 
     low: float
     high: float
-    outside: Outside
+    outside: BasisOutside
 
     @property
     def size(self) -> int:

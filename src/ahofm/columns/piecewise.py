@@ -13,6 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+LINE_REACH = 1_000.0
+"""How far a line goes on beyond the training range, in widths of that range: products with any number stay finite."""
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -174,6 +177,14 @@ def exponent_of_width(low: NDArray[np.float64] | float, high: NDArray[np.float64
 def scale_of_exponent(exponent: NDArray[np.int64]) -> NDArray[np.float64]:
     """``2^-exponent``, as far as there are such numbers."""
     return np.asarray(np.ldexp(1.0, -np.clip(exponent, -1023, 1022)), dtype=np.float64)
+
+
+def line_ends(low: float, high: float) -> tuple[float, float]:
+    """Where lines beyond a range end, and functions are constant: far off, but finite for every number."""
+    most = float(np.finfo(np.float64).max)
+    with np.errstate(over="ignore"):
+        reach = LINE_REACH * (np.float64(high) - np.float64(low))
+        return max(float(low - reach), -most), min(float(high + reach), most)
 
 
 def bspline_powers(

@@ -9,7 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, difference_penalty, fraction, ridge_penalty
+from ahofm.columns.basis import (
+    BasisOutside,
+    Floats,
+    Outside,
+    Penalty,
+    Sparse,
+    basis_outside,
+    difference_penalty,
+    fraction,
+    ridge_penalty,
+)
 from ahofm.columns.kind import NumericKind, Support, check_outside
 from ahofm.columns.piecewise import Pieces, exponent_of_width, scale_of_exponent
 
@@ -20,8 +30,9 @@ class RandomWalk(NumericKind):
 
     Parameters
     ----------
-    outside : "clamp" or "linear"
-        Outside the training range: the value at the border, or the line of the last two codes.
+    outside : "auto", "clamp" or "linear"
+        Outside the training range: "clamp" is the value at the border, "linear" the line of the last two codes. "auto"
+        is "clamp", except that a main effect that is a line in training goes on as one.
     max_codes : int, optional
         Overrides the table's ``max_codes`` for this column.
 
@@ -37,7 +48,7 @@ class RandomWalk(NumericKind):
     array([0., 1.])
     """
 
-    outside: Outside = "clamp"
+    outside: Outside = "auto"
     max_codes: int | None = None
 
     def validate(self) -> None:
@@ -47,10 +58,10 @@ class RandomWalk(NumericKind):
 
     def learn(self, support: Support) -> RandomWalkBasis:
         """A knot at every code."""
-        return RandomWalkBasis(np.asarray(support.values, dtype=np.float64), self.outside)
+        return RandomWalkBasis(np.asarray(support.values, dtype=np.float64), basis_outside(self.outside))
 
 
-def hat_functions(knots: Floats, x: Floats, outside: Outside) -> Sparse:
+def hat_functions(knots: Floats, x: Floats, outside: BasisOutside) -> Sparse:
     """Linear interpolation between knots as a matrix: two weights per row."""
     left = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
     weight = fraction(x, knots[left], knots[left + 1])
@@ -64,7 +75,7 @@ def hat_functions(knots: Floats, x: Floats, outside: Outside) -> Sparse:
     return matrix
 
 
-def hat_pieces(knots: Floats, outside: Outside) -> Pieces:
+def hat_pieces(knots: Floats, outside: BasisOutside) -> Pieces:
     """The same functions as lines between knots."""
     left, right = knots[:-1], knots[1:]
     scales = scale_of_exponent(exponent_of_width(left, right))
@@ -81,7 +92,7 @@ class RandomWalkBasis:
     """Hat functions; on the support the basis is the identity."""
 
     knots: Floats
-    outside: Outside
+    outside: BasisOutside
 
     @property
     def size(self) -> int:

@@ -14,11 +14,12 @@ Shape = Literal["increasing", "decreasing", "convex", "concave"]
 class Shaped(RandomWalk):
     """Values at the codes, joined by lines, so that a shape at the codes is one everywhere.
 
-    Fits with ``monotonic_cst`` make such columns; beyond the training range their functions are constant.
+    Fits with ``monotonic_cst`` make such columns.
 
     Parameters
     ----------
-    outside : "clamp"
+    outside : "auto" or "clamp"
+        As the column had it before.
     max_codes : int, optional
     shape : "increasing", "decreasing", "convex" or "concave"
         Of the linear predictor in this column, whatever the values of the others.

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import BSpline
 
-from ahofm.columns.basis import Floats, Outside, Penalty, Sparse, fraction
+from ahofm.columns.basis import BasisOutside, Floats, Outside, Penalty, Sparse, basis_outside, fraction
 from ahofm.columns.kind import NumericKind, Support, check_at_least, check_outside
 from ahofm.columns.piecewise import Pieces, bspline_powers, exponent_of_width, scale_of_exponent
 
@@ -38,8 +38,9 @@ class Spline(NumericKind):
         Order of the derivative whose square is penalised: with 2, lines are free.
     knots : "quantile", "uniform" or array
         Where the inner knots lie: at quantiles of the distinct values, evenly, or at the given places.
-    outside : "clamp" or "linear"
-        Outside the training range: the value at the border, or the tangent there.
+    outside : "auto", "clamp" or "linear"
+        Outside the training range: "clamp" is the value at the border, "linear" the tangent there. "auto" is
+        "clamp", except that a main effect that is a line in training goes on as one.
     max_codes : int, optional
         Overrides the table's ``max_codes`` for this column.
 
@@ -59,7 +60,7 @@ class Spline(NumericKind):
     degree: int = 3
     penalty_order: int = 2
     knots: Literal["quantile", "uniform"] | tuple[float, ...] = "quantile"
-    outside: Outside = "clamp"
+    outside: Outside = "auto"
     max_codes: int | None = None
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class Spline(NumericKind):
         inner = inner[(inner > 0.0) & (inner < 1.0)]
         knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
         size = len(knots) - degree - 1
-        return SplineBasis(low, high, knots, degree, min(self.penalty_order, size - 1), self.outside)
+        return SplineBasis(low, high, knots, degree, min(self.penalty_order, size - 1), basis_outside(self.outside))
 
 
 def _inside(support: Support) -> tuple[float, float]:
@@ -143,7 +144,7 @@ class SplineBasis:
     knots: Floats
     degree: int
     penalty_order: int
-    outside: Outside
+    outside: BasisOutside
 
     @property
     def size(self) -> int:

@@ -43,7 +43,7 @@ class SplineIID(NumericKind):
     degree: int = 3
     penalty_order: int = 2
     knots: Literal["quantile", "uniform"] | tuple[float, ...] = "quantile"
-    outside: Outside = "clamp"
+    outside: Outside = "auto"
     max_codes: int | None = None
 
     def __post_init__(self) -> None:

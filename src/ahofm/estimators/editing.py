@@ -238,6 +238,24 @@ class Edited(Fitted):
         edit = Edit("balance", "intercept", f"on {table.n_rows} rows")
         return self._with_model(balanced(self.model_, self.model_.eta(table, offset), target, weight, edit))
 
+    def forget_rows(self: Self) -> Self:
+        """Leave out effects of rows that training had more than once (``model_.repeated``), if there are any.
+
+        Returns
+        -------
+        AHOFMRegressor or AHOFMClassifier
+            A copy whose linear predictors are functions of the columns alone, with the band and the training rows.
+
+        Examples
+        --------
+        >>> model.forget_rows().model_.repeated is None
+        True
+        """
+        check_is_fitted(self, "model_")
+        made = copy.copy(self)
+        made.model_ = self.model_.without_repeated
+        return made
+
     def _rescaled(
         self: Self, action: str, column: str | int | None, order: int | None, factor: float, said: str, k: int
     ) -> Self:

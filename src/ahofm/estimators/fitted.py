@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.dask_input import lazily
+from ahofm.estimators.intervals import with_std
 from ahofm.estimators.training import TrainingRows
 from ahofm.model import Band, Model
 from ahofm.model.scores import log_likelihood, pit, sample
@@ -63,7 +64,7 @@ class Fitted:
         eta = eta[:, 0] if eta.shape[1] == 1 else eta
         if not return_std:
             return eta
-        std = self.band_.eta(self.model_.encoder.encode(table))
+        std = with_std(self.model_, self.band_, table, offset)[1]
         return eta, std[:, 0] if std.shape[1] == 1 else std
 
     @property

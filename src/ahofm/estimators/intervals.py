@@ -13,6 +13,7 @@ from ahofm.columns.table import Table
 from ahofm.families import Gaussian, GaussianLocationScale, Poisson
 from ahofm.model import ErrorQuantiles, Model
 from ahofm.model.band import Band
+from ahofm.model.lines import beyond_at_rows
 from ahofm.model.scores import dispersion_of
 
 DRAWS = 500
@@ -21,7 +22,8 @@ DRAWS = 500
 
 def with_std(model: Model, band: Band, table: Table, offset: ArrayLike | None) -> tuple[Floats, Floats]:
     """Linear predictors and their standard errors: (n, linear predictors) each."""
-    return model.eta(table, offset), band.eta(model.encoder.encode(table))
+    lines = beyond_at_rows(model, band.mains, model.encoder.check(table))
+    return model.eta(table, offset), band.eta(model.encoder.encode(table), lines)
 
 
 def mean_std(model: Model, eta: Floats, std: Floats) -> Floats:

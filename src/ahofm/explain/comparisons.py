@@ -13,6 +13,7 @@ from ahofm.explain.effects import Effect, Grid, column_values, density_of, grid_
 from ahofm.explain.pure import purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
+from ahofm.model.lines import beyond_range
 from ahofm.orders import main_of
 from ahofm.threads import obeys_n_jobs
 
@@ -85,7 +86,8 @@ def difference(
         jacobians, others, of_levels = [], np.zeros(len(places)), np.zeros(len(places))
         for side in sides:
             codes = {j: books[j].encode(in_first_turn(books[j], v)) for j, v in zip(columns, side, strict=True)}
-            parts = [band.term(term, [codes[j] for j in term], k) for term in terms]
+            lines = beyond_range(model, band.mains, dict(zip(columns, side, strict=True)), k)
+            parts = [band.term(term, [codes[j] for j in term], k, lines) for term in terms]
             jacobians.append(np.sum(parts, axis=0))
             others += sum(band.uncorrelated_variance(term, [codes[j] for j in term], k) for term in terms)
             of_levels += band.random_effect_variance(columns[:1], [codes[own]], k)

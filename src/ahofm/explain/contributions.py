@@ -38,7 +38,7 @@ class Contributions(Framed):
     intercept : float
     values : array of shape (n, terms)
     rest : array of shape (n,)
-        All terms of more columns than were asked for.
+        All terms of more columns than were asked for, and effects of repeated rows.
     """
 
     terms: tuple[tuple[str, ...], ...]
@@ -65,6 +65,7 @@ class Shapley(Framed):
     A column's value is its main effect and, of every interaction that it is in, an equal part. That is the Shapley
     value of the game in which columns that do not take part are averaged over, each by its own distribution. Of a
     product factor, parts of all its terms are an integral over (0, 1) of a polynomial, which is exact with few nodes.
+    The effect of a repeated row (``Model.repeated``) is one of all columns, each of which has an equal part of it.
 
     Attributes
     ----------
@@ -176,7 +177,8 @@ def contributions(
         for at, subset in enumerate(sets):
             values[rows, at] = pure.term(subset, phi[list(subset)])
     eta, intercept = model.eta(table)[:, k], pure.intercept
-    rest = eta - intercept - values.sum(axis=1) if top < pure.order else np.zeros(table.n_rows)
+    left = top < pure.order or model.repeated is not None
+    rest = eta - intercept - values.sum(axis=1) if left else np.zeros(table.n_rows)
     return Contributions(names, intercept, values, rest)
 
 
@@ -230,4 +232,6 @@ def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_th
     table = model.encoder.check(X)
     places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
     values = backend_of().curves([pure.curves]).contributions(places, n_threads)[:, 0]
+    if model.repeated is not None:
+        values[:, pure.active] += model.repeated.at(pure.books, table)[:, np.newaxis] / len(pure.active)
     return Shapley(tuple(model.encoder.names), pure.intercept, values, table.columns)

@@ -24,6 +24,7 @@ from ahofm.explain.html import effect_html
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
+from ahofm.model.lines import beyond_range
 from ahofm.threads import obeys_n_jobs
 
 Grid: TypeAlias = int | Mapping[Any, ArrayLike] | None
@@ -253,8 +254,9 @@ def _band(
         return None
     books = model.encoder.codebooks
     codes = {j: books[j].encode(in_first_turn(books[j], values)) for j, values in zip(columns, raw, strict=True)}
+    lines = beyond_range(model, model.band.mains, dict(zip(columns, raw, strict=True)), k)
     derivatives = sum(
-        (model.band.term(term, [codes[j] for j in term], k) for term in terms),
+        (model.band.term(term, [codes[j] for j in term], k, lines) for term in terms),
         np.zeros((len(raw[0]), len(model.band.shifts[k]))),
     )
     if with_intercept:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.kernels import Curves, LevelCurves, NumberCurves, column_curves
+from ahofm.kernels import Curves, LevelCurves, NumberCurves
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Predictor
 from ahofm.orders import PRODUCT, Orders, main_of
@@ -121,10 +121,7 @@ class Pure:
     @cached_property
     def functions(self) -> tuple[NumberCurves | LevelCurves, ...]:
         """The functions of each column at true values: main effect and factors, of mean zero."""
-        own = self.linear_predictor
-        return tuple(
-            column_curves(book, own.coef[j], own.centring[j], own.at_neutral(j)) for j, book in enumerate(self.books)
-        )
+        return tuple(self.linear_predictor.column_curves(j, book) for j, book in enumerate(self.books))
 
     @cached_property
     def masses(self) -> tuple[Floats, ...]:

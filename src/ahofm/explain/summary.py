@@ -298,7 +298,7 @@ def dependence(model: Model, table: Table) -> list[str]:
                 f"columns are dependent, most of all '{names[at[0]]}' and '{names[at[1]]}' (rank correlation "
                 f"{correlation[at]:.2f}); shares of variance and Shapley values average over columns as if independent"
             )
-    actual = float(model.eta(some).var(axis=0).sum())
+    actual = float(model.without_repeated.eta(some).var(axis=0).sum())
     if independent > 0.0 and not 0.67 < actual / independent < 1.5:
         found.append(
             f"the linear predictor's variance in training is {actual:.3g}; "

@@ -23,7 +23,7 @@ from ahofm.columns.table import is_numeric
 from ahofm.export.means import Mean, mean_of
 from ahofm.kernels import LevelCurves, NumberCurves, column_curves
 from ahofm.model import Model, Predictor
-from ahofm.orders import PRODUCT
+from ahofm.orders import MAIN, PRODUCT
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,10 @@ def describe(model: Model, *, pure: bool = False, mean: Mean | None = None) -> D
     ------
     TypeError
         For a family of a user's own whose mean is none that exports know.
+    ValueError
+        For a model that remembers repeated rows.
     """
+    refuse_repeated(model)
     books = model.encoder.codebooks
     parts = [one.pure(books) if pure else one for one in model.linear_predictors]
     mean = mean or mean_of(model.family)
@@ -243,6 +246,15 @@ def describe(model: Model, *, pure: bool = False, mean: Mean | None = None) -> D
     labels = tuple(map(str, classes or range(len(parts)))) if several else ("",)
     intercepts = np.array([one.intercept for one in wholes])
     return Description(columns, groups, intercepts, mean, labels, classes, pure)
+
+
+def refuse_repeated(model: Model) -> None:
+    """Raise ValueError for a model that remembers repeated rows."""
+    if model.repeated is not None:
+        raise ValueError(
+            "the model has effects of copies of training rows, and exports are functions of the columns alone: export "
+            "estimator.forget_rows(), or give --forget-rows"
+        )
 
 
 _Chosen: TypeAlias = list[tuple[int, int]]
@@ -280,13 +292,16 @@ def _column(book: Codebook, j: int, wholes: Sequence[Predictor], chosen: _Chosen
 
     coef, centring = of_all([one.coef[j] for one in wholes]), of_all([one.centring[j] for one in wholes])
     neutral = of_all([one.at_neutral(j) for one in wholes])
+    slopes = None
+    if any(j in one.end_slopes for one in wholes):  # main effects that go on as lines
+        slopes = np.array([wholes[k].end_slopes.get(j, 0.0) if f == MAIN else 0.0 for k, f in chosen])
     nodes = None
     if isinstance(book.functions, SplineIIDBasis):  # the spline and the levels apart: a quarter of the numbers
         both, kept = book.functions, [*range(book.functions.smooth.size)]
         nodes = Nodes(both.levels, coef[both.smooth.size : both.size])
         coef = coef[[*kept, *([book.size - 1] if book.learns_missing else [])]]
         book = replace(book, functions=both.smooth)
-    curves = column_curves(book, coef, centring, neutral)
+    curves = column_curves(book, coef, centring, neutral, slopes)
     if isinstance(curves, NumberCurves):
         return NumberColumn(
             book.name,

@@ -21,6 +21,7 @@ from ahofm.columns.table import Table
 from ahofm.explain import top_interactions
 from ahofm.explain.arguments import Fitted, column_of, model_of, training_of
 from ahofm.export.bands import Bands
+from ahofm.export.description import refuse_repeated
 from ahofm.export.means import mean_of
 from ahofm.export.workbook import write_workbook
 from ahofm.model import Model
@@ -167,7 +168,8 @@ def rating_tables(
     Raises
     ------
     ValueError
-        For a model of several linear predictors, or a base level that a column does not have.
+        For a model of several linear predictors or one that remembers repeated rows, or a base level that a column does
+        not have.
 
     Examples
     --------
@@ -177,6 +179,7 @@ def rating_tables(
     ('difference', [('wind',), ('rain',), ('sun',), ('rain', 'sun')])
     """
     model = model_of(fitted)
+    refuse_repeated(model)
     if model.family.n_eta > 1:
         raise ValueError(f"rating tables are of one linear predictor, and the model has {model.family.n_eta}")
     link = mean_of(model.family).name

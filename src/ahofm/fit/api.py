@@ -25,6 +25,7 @@ from ahofm.fit.stacking.problem import fold_count, uses_subsample
 from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Model, Reason, Trace
+from ahofm.model.lines import with_lines
 from ahofm.model.shapes import constrained
 from ahofm.rows import Dataset
 from ahofm.shared_curves.ensemble import fit_classes
@@ -132,6 +133,7 @@ def fit_model(
     model = _within_constraints(model, data, shapes, settings)
     if settings.prune:
         model = model.without(model.negligible())
+    model = with_lines(model)
     _warn_unless_finished(model.trace, settings)
     return replace(
         model, trace=replace(model.trace, seconds={"learn": learned - deadline.begun, **model.trace.seconds})

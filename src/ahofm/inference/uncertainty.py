@@ -131,7 +131,7 @@ def band_of(
     kept = np.flatnonzero(weights)
     rows = table if len(kept) == table.n_rows else table.take(kept)
     codes = model.encoder.encode(rows)
-    eta = model.eta(rows, None if shifts is None else shifts[kept])
+    eta = model.without_repeated.eta(rows, None if shifts is None else shifts[kept])
     _, g, h = model.family.loss(target[kept], eta)
     unit = weights[kept] / _dispersion(model, target[kept], eta, weights[kept])
     scales = model.family.standardised(target[kept], weights[kept])[1].factor

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
-from ahofm.columns.piecewise import turn
+from ahofm.columns.piecewise import exponent_of_width, line_ends, scale_of_exponent, turn
 from ahofm.kernels.reference import symmetric_polynomial
 from ahofm.orders import PRODUCT, Orders
 
@@ -71,6 +71,20 @@ class NumberCurves:
         """Highest power."""
         return int(self.values.shape[1]) - 1
 
+    def with_lines(self, slopes: Floats) -> NumberCurves:
+        """With lines of these slopes (width,) from the first and the last break outwards, where all were constant."""
+        border, end = (self.breaks[0], self.breaks[-1]), line_ends(self.breaks[0], self.breaks[-1])
+        scale = float(scale_of_exponent(exponent_of_width(*border)))
+        powers = max(self.degree, 1) + 1
+        values = np.zeros((len(self.breaks) + 3, powers, self.width))
+        values[1:-1, : self.degree + 1] = self.values
+        for piece, outer, low, far in ((1, 0, border[0], end[0]), (-2, -1, border[1], end[1])):
+            values[piece, 1] = slopes / scale
+            values[outer, 0] = values[piece, 0] + slopes / scale * (far * scale - low * scale)
+        scales = np.concatenate([[0.0, scale], self.scales[1:-1], [scale, 0.0]])
+        shifts = np.concatenate([[0.0, border[0] * scale], self.shifts[1:-1], [border[1] * scale, 0.0]])
+        return NumberCurves(np.concatenate([end[:1], self.breaks, end[1:]]), scales, shifts, values, self.missing)
+
     def evaluate(self, x: Floats) -> Floats:
         """Functions at numbers, NaN where missing, the obvious way: (n, width)."""
         absent = np.isnan(x)
@@ -111,7 +125,11 @@ class LevelCurves:
 
 
 def column_curves(
-    book: Codebook, coef: Floats, centring: ArrayLike = 0.0, neutral: ArrayLike = 0.0
+    book: Codebook,
+    coef: Floats,
+    centring: ArrayLike = 0.0,
+    neutral: ArrayLike = 0.0,
+    slopes: Floats | None = None,
 ) -> NumberCurves | LevelCurves:
     """Curves of one column: ``phi(x) = book.evaluate(x) @ coef + centring``, and ``neutral`` where x is neutral.
 
@@ -123,6 +141,8 @@ def column_curves(
         Added at every value, also at a missing one if training had some; not at unseen levels.
     neutral : array of shape (width,), optional
         The functions at unseen levels, and where x is missing if training had no such rows: zero unless given.
+    slopes : array of shape (width,), optional
+        Of lines beyond the training range, for a column whose functions are constant there.
     """
     coef = np.asarray(coef, dtype=np.float64)
     if coef.ndim != 2 or coef.shape[0] != book.size:
@@ -138,7 +158,8 @@ def column_curves(
     values = np.stack([power @ coef[: pieces.size] for power in pieces.powers], axis=1)
     values[:, 0] += centring
     missing = coef[-1] + centring if book.learns_missing else np.broadcast_to(neutral, coef.shape[1:])
-    return NumberCurves(pieces.breaks, pieces.scales, pieces.shifts, values, missing, pieces.start, pieces.period)
+    curves = NumberCurves(pieces.breaks, pieces.scales, pieces.shifts, values, missing, pieces.start, pieces.period)
+    return curves if slopes is None else curves.with_lines(slopes)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""The compiled engine of the variational solver's sweeps; the solver gives it arrays and takes them back."""
+"""Compiled sweeps, of the variational solver and of shared curves; these give them arrays and take them back."""
 
 from __future__ import annotations
 
 from ahofm._native import Engine as NativeEngine
+from ahofm._native import SharedCurves as NativeSharedCurves
 from ahofm._native import ThreadBudget
 
-__all__ = ["NativeEngine", "ThreadBudget"]
+__all__ = ["NativeEngine", "NativeSharedCurves", "ThreadBudget"]

@@ -20,6 +20,7 @@ from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
+from ahofm.model.beyond import Beyond
 from ahofm.model.jacobian import Places, jacobian, places_of, rows_of, slopes, starts_of, tables_at
 from ahofm.orders import PRODUCT, Orders
 
@@ -70,7 +71,7 @@ class Band:
         Variances of main effects of levels without a coordinate; at the neutral code, of a level that training rows do
         not have. Empty in files before version 7.
     usual_std : tuple of float, one per linear predictor
-        Standard error that nearly all rows of training are below. Empty in files before version 8.
+        Standard error that nearly all rows of training are below. Empty in files before version 7.
     """
 
     mains: tuple[Floats, ...]
@@ -92,8 +93,11 @@ class Band:
     usual_std: tuple[float, ...] = ()
 
     @one_blas_thread()
-    def eta(self, codes: Codes) -> Floats:
-        """Standard errors (n, linear predictors) of each row's linear predictors; the bias is the joint step."""
+    def eta(self, codes: Codes, lines: Sequence[Mapping[int, Beyond]] = ()) -> Floats:
+        """Standard errors (n, linear predictors) of each row's linear predictors; the bias is the joint step.
+
+        ``lines`` are, for each linear predictor, columns whose main effects go on beyond the training range.
+        """
         found = np.empty((codes.n_rows, len(self.thetas)))
         for k, theta in enumerate(self.thetas):
             loadings, means = self.loadings_of(k), self.means_of(k)
@@ -103,6 +107,8 @@ class Band:
                 rows = slice(start, min(start + _ROWS, codes.n_rows))
                 chunk = Chunk(codes.rows(rows.start, rows.stop))
                 derivatives = jacobian(chunk, tables, self.mains, self.factors, places)
+                for j, line in lines[k].items() if lines else ():
+                    derivatives[:, places.main(j)] += line.of(rows)
                 _, std = self.of(derivatives, k)
                 others = self._uncorrelated_rows(chunk, tables, variances) + self._random_effect_rows(chunk, k)
                 found[rows, k] = np.sqrt((derivatives @ shift) ** 2 + std**2 + others)
@@ -201,13 +207,24 @@ class Band:
         return np.asarray(np.linalg.qr(_solved(root, units), mode="r") @ derivatives[:, used].T)
 
     @one_blas_thread()
-    def term(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
-        """Derivatives (n, Q) of a main effect or an interaction of ``columns``, at codes (n,) of each of them."""
+    def term(
+        self,
+        columns: Sequence[int],
+        codes: Sequence[NDArray[Any]],
+        k: int = 0,
+        lines: Mapping[int, Beyond] | None = None,
+    ) -> Floats:
+        """Derivatives (n, Q) of a main effect or an interaction of ``columns``, at codes (n,) of each of them.
+
+        ``lines``: columns whose main effects go on beyond the training range.
+        """
         places = self._places(k)
         out = np.zeros((len(codes[0]), places.starts[-1]))
         if len(columns) == 1:
             j = columns[0]
             out[:, places.main(j)] = self.mains[j][codes[0]]
+            if lines and j in lines:
+                out[:, places.main(j)] += lines[j].of(slice(None))
             return out
         if not self._interacts(len(columns)):
             return out

@@ -24,6 +24,7 @@ from ahofm.columns.table import is_numeric
 from ahofm.model.model import Model
 from ahofm.model.predictor import Predictor
 from ahofm.model.trace import Edit
+from ahofm.model.truncation import truncated
 from ahofm.orders import FACTORS, MAIN
 
 Change = Callable[[NDArray[Any], Floats], Floats]
@@ -52,7 +53,8 @@ def changed_main(model: Model, column: str | int, change: Change, edit: Edit, *,
         coef[first + count, MAIN] = float(change(np.array([np.nan]), absent)[0] if missing else absent[0])
     centring = own.centring[j].copy()
     centring[MAIN] = 0.0
-    return _with(model, _replaced(own, j, coef, centring), k, edit)
+    changed = replace(_replaced(own, j, coef, centring), end_slopes=_scaled_end(own, j, 0.0))  # no line any more
+    return _with(model, changed, k, edit)
 
 
 def clipped(low: float | None, high: float | None) -> Change:
@@ -116,7 +118,8 @@ def rescaled(model: Model, column: str | int | None, order: int | None, factor: 
     coef, centring = own.coef[j].copy(), own.centring[j].copy()
     coef[:, MAIN] *= factor
     centring[MAIN] *= factor
-    return _with(model, _replaced(own, j, coef, centring), k, edit)
+    changed = replace(_replaced(own, j, coef, centring), end_slopes=_scaled_end(own, j, factor))
+    return _with(model, changed, k, edit)
 
 
 def without_interactions(model: Model, column: str | int, edit: Edit, k: int) -> Model:
@@ -136,7 +139,7 @@ def without_pair(model: Model, columns: Sequence[str | int], edit: Edit, k: int)
     """
     books, own = model.encoder.codebooks, model.linear_predictors[_place(model, k)]
     chosen = {book_of(model, column)[0] for column in columns}
-    pure = own.pure(books).truncated(2)
+    pure = truncated(own.pure(books), 2)
     pair = replace(pure.without([j not in chosen for j in range(len(books))], main_effects=False), intercept=0.0)
     return _with(model, own.plus(pair, -1.0) if pair.loadings else own, k, edit)
 
@@ -191,6 +194,11 @@ def _place(model: Model, k: int) -> int:
     return k
 
 
+def _scaled_end(own: Predictor, j: int, factor: float) -> dict[int, float]:
+    """Slopes beyond the training range, that of a column multiplied by a number."""
+    return {at: slope * (factor if at == j else 1.0) for at, slope in own.end_slopes.items()}
+
+
 def _replaced(own: Predictor, j: int, coef: Floats, centring: Floats) -> Predictor:
     coefs, centrings = list(own.coef), list(own.centring)
     coefs[j], centrings[j] = coef, centring
@@ -198,7 +206,11 @@ def _replaced(own: Predictor, j: int, coef: Floats, centring: Floats) -> Predict
 
 
 def _with(model: Model, own: Predictor, k: int, edit: Edit) -> Model:
-    """With one linear predictor changed, main effects centred, and one more record; without band and lower fits."""
+    """With one linear predictor changed, main effects centred, and one more record; without band and lower fits.
+
+    Also without effects of copies of training rows, which would bring back what was changed.
+    """
     parts = list(model.linear_predictors)
     parts[k] = own.centred(model.encoder.codebooks)
-    return replace(model, linear_predictors=tuple(parts), lower=(), band=None, edits=(*model.edits, edit))
+    changed = replace(model.without_repeated, linear_predictors=tuple(parts), lower=(), band=None)
+    return replace(changed, edits=(*model.edits, edit))

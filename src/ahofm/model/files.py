@@ -41,12 +41,13 @@ from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
+from ahofm.model.repeated import RepeatedRows
 from ahofm.model.shared_factors import restore, share
 from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 8
+FORMAT, VERSION = "ahofm", 7
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -66,6 +67,7 @@ _PARTS = {
     Support,
     Trace,
     Record,
+    RepeatedRows,
     Validated,
     VarianceModel,
     ErrorQuantiles,
@@ -87,8 +89,11 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"correlated", "uncorrelated", "row_shifts", "product_means"}),
     },
     6: {Model: frozenset({"variance_model", "edits", "variance_components"})},
-    7: {Band: frozenset({"random_effects"})},
-    8: {Model: frozenset({"error_quantiles"}), Band: frozenset({"usual_std"})},
+    7: {
+        Predictor: frozenset({"end_slopes"}),
+        Band: frozenset({"random_effects", "usual_std"}),
+        Model: frozenset({"error_quantiles", "repeated"}),
+    },
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

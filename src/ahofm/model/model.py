@@ -23,8 +23,10 @@ from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.predictor import Lower, Predictor
-from ahofm.model.shares import variances
+from ahofm.model.repeated import RepeatedRows
+from ahofm.model.shares import all_variances
 from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
+from ahofm.model.truncation import truncated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.orders import PRODUCT, Orders
 
@@ -85,6 +87,8 @@ class Model:
         levels where it was estimated.
     error_quantiles : ErrorQuantiles or None
         How large errors of new rows are, from validation rows; None: there were none, or too few.
+    repeated : RepeatedRows or None
+        Effects of rows that are copies of training rows, where many repeat and these predict validation rows better.
     """
 
     encoder: Encoder
@@ -106,6 +110,7 @@ class Model:
     edits: tuple[Edit, ...] = ()
     variance_components: Mapping[str, float] = field(default_factory=dict)
     error_quantiles: ErrorQuantiles | None = None
+    repeated: RepeatedRows | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together."""
@@ -114,6 +119,8 @@ class Model:
             self._check(part.linear_predictors)
         if self.variance_model is not None:
             self.variance_model.effects.check(self.encoder.codebooks)
+        if self.repeated is not None:
+            self.repeated.check()
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""
@@ -179,15 +186,22 @@ class Model:
             smoothing_parameters=smoothing_parameters,
             lower=tuple(below[:-1]),
             band=None,
+            repeated=None,
         )
 
     def _truncated(self, order: int, lower: tuple[Lower, ...]) -> Model:
         """Without terms of more columns than that."""
         books = self.encoder.codebooks
-        linear_predictors = tuple(one.pure(books).truncated(order) for one in self.linear_predictors)
+        linear_predictors = tuple(truncated(one.pure(books), order) for one in self.linear_predictors)
         known = self.smoothing_parameters
         kept = {d: known.get(d, known[PRODUCT]) for d in linear_predictors[0].orders.all}
-        return replace(self, linear_predictors=linear_predictors, smoothing_parameters=kept, lower=lower, band=None)
+        return replace(
+            self.without_repeated,
+            linear_predictors=linear_predictors,
+            smoothing_parameters=kept,
+            lower=lower,
+            band=None,
+        )
 
     @one_blas_thread()
     def eta(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
@@ -204,6 +218,8 @@ class Model:
         table = self.encoder.check(X)
         places = [book.places(column) for book, column in zip(self.encoder.codebooks, table.columns, strict=True)]
         eta = self._curves.eta(places, n_threads)
+        if self.repeated is not None:
+            eta[:, 0] += self.repeated.at(self.encoder.codebooks, table)
         return eta if offset is None else np.add(eta, check_offset(offset, len(eta), self.family))
 
     @one_blas_thread()
@@ -274,7 +290,7 @@ class Model:
         The variance is that under the product of the columns' own distributions. A column counts with its main effect
         and with every interaction it is in.
         """
-        parts = [variances(tables, self.encoder.codebooks) for tables in self.tables()]
+        parts = all_variances(self.tables(), self.encoder.codebooks)
         total = sum(part.total for part in parts)
         columns = sum(part.columns for part in parts)
         names = zip(self.encoder.names, np.broadcast_to(columns, len(self.encoder.names)), strict=True)
@@ -305,6 +321,11 @@ class Model:
     def tables(self) -> tuple[Tables, ...]:
         """Each linear predictor at the codes of training."""
         return tuple(predictor.tables(self.encoder.codebooks) for predictor in self.linear_predictors)
+
+    @property
+    def without_repeated(self) -> Model:
+        """The model without effects of repeated rows: its linear predictors are functions of the columns alone."""
+        return self if self.repeated is None else replace(self, repeated=None)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that ``ahofm.load`` reads."""

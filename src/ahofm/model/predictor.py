@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,16 +30,13 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.kernels import Curves, Tables, column_curves
+from ahofm.kernels import Curves, LevelCurves, NumberCurves, Tables, column_curves
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model.terms import moved_down, of_one_column
 from ahofm.orders import MAIN, PRODUCT, Orders
 
 _CENTRED = 1e-8
 """Means below this fraction of a function's root mean square are rounding."""
-
-_LEAST_CONSTANT = 1e-15
-"""Least absolute value of the constants of product factors where a product is truncated at an order."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,8 @@ class Predictor:
         The functions at the neutral code, which unseen levels have; None: zero, as in every fitted model.
     product_means : array of shape (columns, rank of product factors), or None
         The constants m of product factors; None where there are none of these.
+    end_slopes : dict of column to float
+        Slopes of main effects that go on as lines beyond the training range; all other functions are constant there.
     """
 
     intercept: float
@@ -67,6 +66,7 @@ class Predictor:
     loadings: Mapping[int, Floats]
     neutral: tuple[Floats, ...] | None = None
     product_means: Floats | None = None
+    end_slopes: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -124,16 +124,22 @@ class Predictor:
                     f"column '{book.name}': coefficients of shape {shapes[0]} and {shapes[1]}, "
                     f"expected {(book.size, width)} and {(width,)}"
                 )
+        for j, slope in self.end_slopes.items():
+            if not 0 <= j < len(books) or books[j].clamped_range is None or not np.isfinite(slope):
+                raise ValueError(f"column {j} cannot go on as a line of slope {slope!r} beyond the training range")
 
     # Scaling and adding
 
     def scaled(self, shift: float = 0.0, factor: float = 1.0) -> Predictor:
         """The linear predictor ``shift + factor * eta``; factors keep their functions, loadings change."""
+        if factor == 1.0:
+            return replace(self, intercept=float(shift + self.intercept))
         stretch = np.where(self.orders.of_each == 1, factor, 1.0)
         loadings = {order: factor * loading for order, loading in self.loadings.items()}
         with quiet():  # coefficients of columns of tiny values may overflow; fits raise an error then
             scaled = self._changed(lambda functions: functions * stretch)
-        return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings)
+        ends = {j: factor * slope for j, slope in self.end_slopes.items()}
+        return replace(scaled, intercept=float(shift + factor * self.intercept), loadings=loadings, end_slopes=ends)
 
     def plus(self, other: Predictor, weight: float = 1.0) -> Predictor:
         """The sum with a multiple of another one: main effects add up, factors stand side by side."""
@@ -170,7 +176,9 @@ class Predictor:
         }
         means = [part.product_means for _, part in parts if part.product_means is not None]
         intercept = float(sum(weight * part.intercept for weight, part in parts))
-        return Predictor(intercept, coef, centring, loadings, neutral, np.hstack(means) if means else None)
+        lines = sorted({j for _, part in parts for j in part.end_slopes})
+        ends = {j: float(sum(weight * part.end_slopes.get(j, 0.0) for weight, part in parts)) for j in lines}
+        return Predictor(intercept, coef, centring, loadings, neutral, np.hstack(means) if means else None, ends)
 
     # Restricting
 
@@ -194,7 +202,8 @@ class Predictor:
             return tuple(array * (0.0 if gone else stays) for array, gone in zip(arrays, columns, strict=True))
 
         neutral = None if self.neutral is None else kept(self.neutral)
-        return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral)
+        ends = {j: 0.0 if columns[j] else slope * float(main_effects) for j, slope in self.end_slopes.items()}
+        return replace(self, coef=kept(self.coef), centring=kept(self.centring), neutral=neutral, end_slopes=ends)
 
     def among(self, columns: Sequence[int], sizes: Sequence[int]) -> Predictor:
         """Embed into a table of more columns, with basis sizes ``sizes``; functions of the other columns are zero."""
@@ -209,33 +218,8 @@ class Predictor:
         if self.product_means is not None:
             means = np.ones((len(sizes), self.product_means.shape[1]))
             means[list(columns)] = self.product_means
-        moved = None if neutral is None else tuple(neutral)
-        return replace(self, coef=tuple(coef), centring=tuple(centring), neutral=moved, product_means=means)
-
-    def truncated(self, highest: int) -> Predictor:
-        """Without terms of more columns than ``highest``; product factors leave factors of orders up to it.
-
-        The terms of k columns of a product are those of a factor of order k, with functions phi / m and the product of
-        all m for a loading. Constants near zero are replaced by ``_LEAST_CONSTANT``, which changes no digit of a term.
-        """
-        lower = self.at_orders([order for order in self.orders if order <= highest])
-        if self.product_means is None or highest < 2:
-            return lower
-        products = self.keeping({d: np.full(rank, d == PRODUCT) for d, rank in self.orders.items()})
-        tiny = np.copysign(_LEAST_CONSTANT, self.product_means)
-        means = np.where(np.abs(self.product_means) < _LEAST_CONSTANT, tiny, self.product_means)
-        loading = products.loadings[PRODUCT] * means.prod(axis=0)
-        times = highest - 1
-
-        def repeated(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
-            return tuple(
-                np.concatenate([0.0 * array[..., :1], np.tile(array[..., 1:] / mean, times)], axis=-1)
-                for array, mean in zip(arrays, means, strict=True)
-            )
-
-        neutral = None if products.neutral is None else repeated(products.neutral)
-        loadings = {order: loading.copy() for order in range(2, highest + 1)}
-        return lower.plus(Predictor(0.0, repeated(products.coef), repeated(products.centring), loadings, neutral))
+        moved, ends = None if neutral is None else tuple(neutral), {columns[j]: s for j, s in self.end_slopes.items()}
+        return Predictor(self.intercept, tuple(coef), tuple(centring), self.loadings, moved, means, ends)
 
     # Other forms of the same linear predictor
 
@@ -319,7 +303,8 @@ class Predictor:
             centring.append((self.centring[j] - means[j]) @ to.T)
             neutral.append((self.at_neutral(j) - means[j]) @ to.T)
         loadings = {order: np.concatenate([loading for loading, _ in made[order]]) for order in orders}
-        return Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral), product_means)
+        found = Predictor(intercept, tuple(coef), tuple(centring), loadings, tuple(neutral), product_means)
+        return replace(found, end_slopes=self.end_slopes)
 
     # Evaluating
 
@@ -343,10 +328,16 @@ class Predictor:
     def curves(self, books: Sequence[Codebook]) -> Curves:
         """At true values."""
         whole = self.whole
-        columns = (
-            column_curves(book, whole.coef[j], whole.centring[j], whole.at_neutral(j)) for j, book in enumerate(books)
-        )
-        return Curves(whole.intercept, self.orders, tuple(columns), self.loadings, self.product_means)
+        columns = tuple(whole.column_curves(j, book) for j, book in enumerate(books))
+        return Curves(whole.intercept, self.orders, columns, self.loadings, self.product_means)
+
+    def column_curves(self, j: int, book: Codebook) -> NumberCurves | LevelCurves:
+        """Functions of a column at true values."""
+        slopes = None
+        if j in self.end_slopes:
+            slopes = np.zeros(self.orders.width)
+            slopes[MAIN] = self.end_slopes[j]
+        return column_curves(book, self.coef[j], self.centring[j], self.at_neutral(j), slopes)
 
     @property
     def whole(self) -> Predictor:

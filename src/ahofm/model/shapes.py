@@ -25,7 +25,7 @@ from scipy.optimize import lsq_linear, nnls
 from sklearn.isotonic import isotonic_regression
 
 from ahofm.columns import Codebook, Codes
-from ahofm.columns.basis import Floats
+from ahofm.columns.basis import Floats, Outside
 from ahofm.columns.random_walk import RandomWalkBasis
 from ahofm.columns.shaped import Shape, Shaped
 from ahofm.kernels.symmetric import symmetric
@@ -90,7 +90,8 @@ def _shaped_book(book: Codebook, shape: Shape | None) -> Codebook:
     if shape is None:
         return book
     knots = np.asarray(book.support.values, dtype=np.float64)
-    return replace(book, kind=Shaped(shape=shape), functions=RandomWalkBasis(knots, "clamp"))
+    outside: Outside = getattr(book.kind, "outside", "clamp")
+    return replace(book, kind=Shaped(outside, shape=shape), functions=RandomWalkBasis(knots, "clamp"))
 
 
 def _converted(predictor: Predictor, before: Sequence[Codebook], books: Sequence[Codebook]) -> Predictor:

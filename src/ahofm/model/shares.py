@@ -49,9 +49,30 @@ class Variances:
 
 def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
     """Variances of the parts of a linear predictor given at the codes."""
+    return all_variances([tables], books)[0]
+
+
+def all_variances(tables: Sequence[Tables], books: Sequence[Codebook]) -> list[Variances]:
+    """Variances of the parts of several linear predictors; moments of factors that they share are computed once."""
     starts = np.cumsum([0, *(book.n_codes for book in books)])
     masses = [book.distribution for book in books]
     rows = [slice(a, b) for a, b in pairwise(starts)]
+    found = [_of_main_effects(own, masses, rows) for own in tables]
+    for order in sorted({order for own in tables for order in own.factors}):
+        for table, which in _alike(tables, order):
+            loadings = [np.outer(tables[k].loading(order), tables[k].loading(order)) for k in which]
+            means = np.array([mass @ table[part] for mass, part in zip(masses, rows, strict=True)])
+            moments = np.array(
+                [table[part].T @ (mass[:, np.newaxis] * table[part]) for mass, part in zip(masses, rows, strict=True)]
+            )
+            for k, together, columns in zip(which, *_of_factors(means, moments, order, loadings), strict=True):
+                found[k].orders[order] = together
+                found[k].columns[:] += columns
+    return [Variances(own.orders, np.maximum(own.columns, 0.0)) for own in found]
+
+
+def _of_main_effects(tables: Tables, masses: Sequence[Floats], rows: Sequence[slice]) -> Variances:
+    """Variances of main effects, with what product factors say of one column."""
     main = tables.main.copy()
     if PRODUCT in tables.factors:
         table = tables.factors[PRODUCT]
@@ -59,27 +80,45 @@ def variances(tables: Tables, books: Sequence[Codebook]) -> Variances:
         for part, weight in zip(rows, of_one_column(means, tables.loading(PRODUCT)), strict=True):
             main[part] += table[part] @ weight
     mains = np.array([_variance(mass, main[part]) for mass, part in zip(masses, rows, strict=True)])
-    orders, columns = {1: float(mains.sum())}, mains.copy()
-    for order, table in tables.factors.items():
-        means = np.array([mass @ table[part] for mass, part in zip(masses, rows, strict=True)])
-        moments = np.array(
-            [table[part].T @ (mass[:, np.newaxis] * table[part]) for mass, part in zip(masses, rows, strict=True)]
-        )
-        products = means[:, :, np.newaxis] * means[:, np.newaxis, :]
-        loading = np.outer(tables.loading(order), tables.loading(order))
-        if order == PRODUCT:
-            whole, only = (_without_one(part) for part in (moments, products))
-            central = moments - products
-            together = moments.prod(axis=0) - products.prod(axis=0) - (central * only).sum(axis=0)
-            orders[order] = float((loading * together).sum())
-            columns += (loading * central * (whole - only)).sum(axis=(1, 2))
+    return Variances({1: float(mains.sum())}, mains.copy())
+
+
+def _alike(tables: Sequence[Tables], order: int) -> list[tuple[Floats, list[int]]]:
+    """Functions (codes, F) of the factors of an order, each with the linear predictors that have them."""
+    groups: list[tuple[Floats, list[int]]] = []
+    for k, own in enumerate(tables):
+        if order not in own.factors:
             continue
-        mean = symmetric(means, order)
-        orders[order] = float((loading * (_joint(means, moments, order) - np.outer(mean, mean))).sum())
-        for j in range(len(books)):
-            others = _joint(np.delete(means, j, axis=0), np.delete(moments, j, axis=0), order - 1)
-            columns[j] += float((loading * (moments[j] - products[j]) * others).sum())
-    return Variances(orders, np.maximum(columns, 0.0))
+        table = own.factors[order]
+        for other, which in groups:
+            if np.array_equal(other, table):
+                which.append(k)
+                break
+        else:
+            groups.append((table, [k]))
+    return groups
+
+
+def _of_factors(
+    means: Floats, moments: Floats, order: int, loadings: Sequence[Floats]
+) -> tuple[list[float], list[Floats]]:
+    """Variance of all terms of an order, and of those of each column, for each matrix of loadings' products (F, F)."""
+    products = means[:, :, np.newaxis] * means[:, np.newaxis, :]
+    if order == PRODUCT:
+        whole, only = (_without_one(part) for part in (moments, products))
+        own = moments - products
+        together = moments.prod(axis=0) - products.prod(axis=0) - (own * only).sum(axis=0)
+        return (
+            [float((loading * together).sum()) for loading in loadings],
+            [(loading * own * (whole - only)).sum(axis=(1, 2)) for loading in loadings],
+        )
+    mean, columns = symmetric(means, order), [np.zeros(len(means)) for _ in loadings]
+    together = _joint(means, moments, order) - np.outer(mean, mean)
+    for j in range(len(means)):
+        others = _joint(np.delete(means, j, axis=0), np.delete(moments, j, axis=0), order - 1)
+        for own, loading in zip(columns, loadings, strict=True):
+            own[j] = float((loading * (moments[j] - products[j]) * others).sum())
+    return [float((loading * together).sum()) for loading in loadings], columns
 
 
 def _without_one(matrices: Floats) -> Floats:

@@ -111,7 +111,7 @@ def _start(fitted: Fitted, model: Model) -> int:
 
 def _evaluated(model: Model, mean: Mean | None, packer: Packer) -> dict[str, Any]:
     """What the evaluator takes; names and levels are with the columns, and labels of classes with the page."""
-    found = packed(describe(model, pure=True, mean=mean or Mean("identity")), packer)
+    found = packed(describe(model.without_repeated, pure=True, mean=mean or Mean("identity")), packer)
     curves = [{name: part for name, part in own.items() if name != "levels"} for own in found["curves"]]
     return {**{name: part for name, part in found.items() if name in _FOR_EVALUATOR}, "curves": curves}
 
@@ -174,7 +174,7 @@ def _rows(model: Model, training: Any, classes: bool) -> list[dict[str, Any]]:
     table: Table = training.table
     some = np.random.default_rng(0).permutation(table.n_rows)[:2_000]
     offset = None if training.offset is None else np.asarray(training.offset, dtype=np.float64)
-    eta = model.eta(table.take(some), None if offset is None else offset[some])
+    eta = model.without_repeated.eta(table.take(some), None if offset is None else offset[some])
     order = np.argsort(eta[:, 0], kind="stable")
     chosen = some[order[np.unique(np.linspace(0, len(order) - 1, _ROWS).astype(int))]]
     found = []

@@ -17,8 +17,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.columns.piecewise import line_ends
 from ahofm.export.packed import Packer
 from ahofm.model import Band, Model
+from ahofm.model.beyond import regression_on_column
 from ahofm.orders import PRODUCT, Orders
 
 _MOST = 600_000
@@ -61,11 +63,27 @@ def packed_band(model: Model, packer: Packer) -> dict[str, Any] | None:
             "codes": book.n_codes,
             "mains": short.put(list(main.T)),
             "factors": short.put(list(factor.T)),
+            "line": _line(model, j, main),
         }
-        for book, main, factor in zip(model.encoder.codebooks, band.mains, band.factors, strict=True)
+        for j, (book, main, factor) in enumerate(zip(model.encoder.codebooks, band.mains, band.factors, strict=True))
     ]
-    predictors = [_predictor(band, k, packer, short) for k in range(len(band.thetas))]
+    predictors = [
+        _predictor(band, k, packer, short) | {"lines": [j for j, slope in own.end_slopes.items() if slope]}
+        for k, own in enumerate(model.linear_predictors)
+    ]
     return {"columns": columns, "predictors": predictors, "numbers": short.text()}
+
+
+def _line(model: Model, j: int, main: Floats) -> dict[str, Any] | None:
+    """Of a column that goes on as a line: its range, where lines end, and slopes of the band's main effects."""
+    book = model.encoder.codebooks[j]
+    if book.clamped_range is None or not any(own.end_slopes.get(j) for own in model.linear_predictors):
+        return None
+    return {
+        "range": list(book.clamped_range),
+        "ends": list(line_ends(*book.clamped_range)),
+        "slopes": regression_on_column(book, main)[0].tolist(),
+    }
 
 
 def _entries(band: Band) -> int:

@@ -2,6 +2,7 @@
 
 from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.shared_fit import ClassProblem, fit_factors, fit_mains
+from ahofm.shared_curves.problem import ClassProblem
+from ahofm.shared_curves.shared_fit import fit_factors, fit_mains
 
 __all__ = ["ClassFit", "ClassProblem", "ClassRows", "fit_factors", "fit_mains"]

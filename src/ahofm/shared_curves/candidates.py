@@ -1,4 +1,4 @@
-"""Candidate fits of several classes: scale of smooth curves, number of factors, and how overfitting is avoided."""
+"""Candidate fits of of_stage classes: scale of smooth curves, number of factors, and how overfitting is avoided."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ahofm.training.factor_groups import FactorGroups
 from ahofm.training.settings import Settings
 from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, WIDE_CLASS_RANK, WIDE_CLASS_ROWS
 
-Way: TypeAlias = tuple[CurveSettings, CurveSettings | None]
+RacedSettings: TypeAlias = tuple[CurveSettings, CurveSettings | None]
 """Settings of shared curves, and those of the candidate that must be in the race before they are tried."""
 
 
 @dataclass(frozen=True)
 class ClassCandidate:
-    """A candidate fit of several classes.
+    """A candidate fit of of_stage classes.
 
     Attributes
     ----------
@@ -67,15 +67,15 @@ def class_candidates(
     n_rows: int,
 ) -> list[ClassCandidate]:
     """All candidates for factors of these ranks, on each of the scales; cheap ones first."""
-    ways = _ways(ranks, settings, groups or FactorGroups(0), n_rows)
+    by_stage = _settings_by_stage(ranks, settings, groups or FactorGroups(0), n_rows)
     found = [ClassCandidate(ranked) for ranked in scales]
-    for stage, several in enumerate(ways):
-        for curve_settings, parent in several:
+    for stage, of_stage in enumerate(by_stage):
+        for curve_settings, parent in of_stage:
             found += [ClassCandidate(ranked, curve_settings, stage, parent) for ranked in scales]
     return found
 
 
-def _ways(
+def _settings_by_stage(
     ranks: Mapping[int, int], settings: Settings, groups: FactorGroups, n_rows: int
 ) -> list[list[tuple[CurveSettings, CurveSettings | None]]]:
     """Settings of shared curves by stage of the race, each with the settings that it depends on.
@@ -94,7 +94,7 @@ def _ways(
     orders = Orders(ranks if given else groups.at_least_one(dict.fromkeys(ranks, LEARNED_RANK)))
     first = orders.up_to(2) if 2 in orders else orders
     early, learned_first = replace(fixed, ranks=dict(first)), replace(learned, ranks=dict(first))
-    stages: list[list[Way]] = [[(early, None)], [(learned_first, None)], []]
+    stages: list[list[RacedSettings]] = [[(early, None)], [(learned_first, None)], []]
     if not given and n_rows >= WIDE_CLASS_ROWS:
         stages[1].append((replace(fixed, ranks=groups.at_least_one({2: WIDE_CLASS_RANK})), early))
     if orders.highest > 2 and 2 in orders:

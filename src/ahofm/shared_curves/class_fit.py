@@ -14,7 +14,7 @@ from ahofm.priors.base import FunctionPosterior, absent
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.polynomials import Polynomials
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState
+from ahofm.shared_curves.problem import ClassProblem, ClassState
 
 
 def predicted(problem: ClassProblem, design: JointDesign, state: ClassState, coded: Sequence[CodedColumn]) -> Floats:

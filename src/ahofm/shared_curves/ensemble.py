@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ahofm.backends.cpu import CpuBackend
+from ahofm.backends.device import backend_of
 from ahofm.columns.encode import requested_kinds
 from ahofm.families import Units
 from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace, Validated
@@ -22,8 +24,9 @@ from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.columns import CodedColumn, class_columns, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
+from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.search import Search, search
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, fit_factors, main_effects_job
+from ahofm.shared_curves.shared_fit import fit_factors, main_effects_job
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import factor_groups
 from ahofm.training.members import copies_of, interactions_choice, on_validation_rows, rank_choice
@@ -79,7 +82,9 @@ class ClassProblems:
             for ranked in scales
         }
         groups = factor_groups(settings, data.encoder.names, varying)
-        return cls(varying, {ranked: ClassProblem(rows, columns[ranked], coded, groups) for ranked in scales})
+        backend = backend_of(settings.device)
+        compiled = isinstance(backend, CpuBackend) and backend.compiled_sweeps
+        return cls(varying, {ranked: ClassProblem(rows, columns[ranked], coded, groups, compiled) for ranked in scales})
 
 
 def fit_classes(
@@ -266,7 +271,10 @@ def _model(
         return mixture([_part(*member) for member in at(order)], books, problems.columns, constants, units)
 
     orders = list(mixes)
-    models = [mean(order) for order in orders]
+    models: list[tuple[Predictor, ...]] = []
+    for k, order in enumerate(orders):  # an order that gains nothing has the model of the one below
+        same = k > 0 and mixes[order] is mixes[orders[k - 1]]
+        models.append(models[-1] if same else mean(order))
     best = max(at(orders[-1]), key=lambda part: part[0])[1]
     smoothing = {order: np.zeros(len(books)) for order in models[-1][0].orders.all}
     for order, lam in best.smoothing_parameters.items():

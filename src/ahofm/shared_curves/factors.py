@@ -92,14 +92,30 @@ class SharedFactors:
         self.loadings = np.zeros((0, 0))
         self.loading_variance = np.zeros(sum(ranks.values()))
         self.tempering = 0.0
-        self.polynomials: dict[int, Polynomials] = {}
-        self.rebuild()
+        self._polynomials: dict[int, Polynomials] | None = None
 
     @property
     def slices(self) -> dict[int, slice]:
         """Which factors each order has."""
         ends = np.cumsum([0, *self.ranks.values()])
         return {order: slice(a, b) for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
+
+    def left_out(self, j: int) -> Floats | None:
+        """Factors (factors,) in which a column has no curve, as 1; None: it may have one in all of them."""
+        return None if self._left_out is None else self._left_out[j].astype(np.float64)
+
+    def take(self, columns: Sequence[SharedColumn], loadings: Floats, loading_variance: Floats) -> None:
+        """Curves and loadings that sweeps elsewhere have found."""
+        self.columns, self.loadings, self.loading_variance = list(columns), loadings, loading_variance
+        self._polynomials = None
+
+    @property
+    def polynomials(self) -> dict[int, Polynomials]:
+        """Of each order at the rows; built when they are first asked for."""
+        if self._polynomials is None:
+            self.rebuild()
+        assert self._polynomials is not None
+        return self._polynomials
 
     @property
     def terms(self) -> Floats:
@@ -109,7 +125,7 @@ class SharedFactors:
     def rebuild(self) -> None:
         """Terms from scratch, against rounding."""
         curves = [column.values[coded.codes] for column, coded in zip(self.columns, self._coded, strict=True)]
-        self.polynomials = {
+        self._polynomials = {
             order: Polynomials(order, [curve[:, which] for curve in curves]) for order, which in self.slices.items()
         }
         if self.tempering:

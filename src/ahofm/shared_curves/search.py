@@ -20,7 +20,8 @@ from ahofm.shared_curves.candidates import ClassCandidate
 from ahofm.shared_curves.class_fit import predicted
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
-from ahofm.shared_curves.shared_fit import ClassProblem, ClassState, CurveSettings, fit_factors, main_effects_job
+from ahofm.shared_curves.problem import ClassProblem, ClassState
+from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, main_effects_job
 from ahofm.training.runner import Job, Report, Runner
 from ahofm.training.validation import Split, class_splits, mean_and_error
 from ahofm.tuning import LEAST_WEIGHT

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.factors import SharedFactors, random_curves
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
-from ahofm.training.factor_groups import FactorGroups
+from ahofm.shared_curves.problem import ClassProblem, ClassState
+from ahofm.shared_curves.sweeps import sweeps_of
 from ahofm.training.runner import Job, Report
-from ahofm.tuning import REBUILD_SWEEPS, SETTLED_SWEEPS
+from ahofm.tuning import SETTLED_SWEEPS
 from ahofm.tuning.classes import (
     FIRST_LEARNING_STEP,
     LEAST_CLASS_LOSS,
@@ -29,7 +27,7 @@ from ahofm.tuning.classes import (
     SHARED_WARM_SWEEPS,
 )
 
-Watch = Callable[[int, "ClassState"], bool]
+Watch = Callable[[int, ClassState], bool]
 """Called after each sweep with the number of sweeps and the state; returns whether to stop."""
 
 
@@ -57,64 +55,27 @@ class CurveSettings:
     tol: float = SHARED_TOL
 
 
-@dataclass(frozen=True)
-class ClassProblem:
-    """Rows and columns of a fit."""
-
-    rows: ClassRows
-    columns: Sequence[ClassColumn]
-    coded: Sequence[CodedColumn]
-    groups: FactorGroups | None = None
-
-    def take(self, rows: NDArray[np.int64]) -> ClassProblem:
-        """Some of the rows."""
-        return replace(self, rows=self.rows.take(rows), coded=[column.take(rows) for column in self.coded])
-
-
-@dataclass
-class ClassState:
-    """Main effects, factors, and linear predictors (K, n) without offsets."""
-
-    mains: ClassMains
-    factors: SharedFactors | None
-    eta: Floats
-
-
 def fit_mains(problem: ClassProblem, design: JointDesign, report: Report) -> ClassState:
     """Main effects with learned smoothing parameters, until the loss settles."""
     rows = problem.rows
     coef = np.zeros((design.matrix.shape[1], rows.n_classes))
     coef[0] = rows.constants()
-    state = ClassState(
-        ClassMains(coef, design.first_lam(problem.columns)), None, np.tile(coef[0][:, np.newaxis], rows.n_rows)
-    )
+    mains = ClassMains(coef, design.first_lam(problem.columns))
+    sweeps = sweeps_of(problem, design, ClassState(mains, None, np.tile(coef[0][:, np.newaxis], rows.n_rows)))
     before = np.inf
     for step in range(MAIN_CLASS_STEPS):
-        main_sweep(problem, design, state, learn=step >= FIRST_LEARNING_STEP)
-        loss = rows.loss(state.eta) / rows.total
+        sweeps.sweep_mains(learn=step >= FIRST_LEARNING_STEP)
+        loss = sweeps.loss() / rows.total
         settled = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
         if report(loss) or (settled and step > 2 * FIRST_LEARNING_STEP):
             break
         before = loss
-    return state
+    return sweeps.state()
 
 
 def main_effects_job(problem: ClassProblem, design: JointDesign) -> Job:
     """:func:`fit_mains` of these rows, as a job of a runner."""
     return lambda report: fit_mains(problem, design, report)
-
-
-def main_sweep(
-    problem: ClassProblem, design: JointDesign, state: ClassState, *, learn: bool, bound: bool = False
-) -> None:
-    """One step of all main effects."""
-    rows, mains = problem.rows, state.mains
-    state.eta = state.eta + mains.smooth_step(design, rows.working_response(state.eta, bound=bound), learn=learn)
-    in_design = set(design.columns.tolist())
-    for j, (column, coded) in enumerate(zip(problem.columns, problem.coded, strict=True)):
-        if j not in in_design:
-            working = rows.working_response(state.eta, bound=bound)
-            state.eta = state.eta + mains.column_step(j, column, coded, working, learn=learn)
 
 
 def tempering_of(problem: ClassProblem, eta: Floats) -> float:
@@ -151,7 +112,7 @@ def fit_factors(
     curves = random_curves(columns, sum(curve_settings.ranks.values()), np.random.default_rng(seed))
     factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves, problem.groups)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
-    state = ClassState(start.mains.copy(), factors, start.eta + factors.eta())
+    sweeps = sweeps_of(problem, design, ClassState(start.mains.copy(), factors, start.eta + factors.eta()))
     tempering = 0.0
     if curve_settings.learned:
         tempering = tempering_of(problem, start.eta) if curve_settings.tempering is None else curve_settings.tempering
@@ -159,30 +120,15 @@ def fit_factors(
     for sweep in range(curve_settings.sweeps):
         learn = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS
         if learn and sweep == SHARED_WARM_SWEEPS:
-            factors.temper(tempering)
-        shared_sweep(problem, design, state, sweep, learn=learn, bound=bound)
-        loss = rows.loss(state.eta) / rows.total
+            sweeps.temper(tempering)
+        sweeps.sweep(sweep, learn=learn, bound=bound)
+        loss = sweeps.loss(bound=bound) / rows.total
         bound = bound or loss > MOST_LOSS_RATIO * before
         small = small + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0
         stop = report(loss)
         if watch is not None:
-            stop = watch(sweep + 1, state) or stop
+            stop = watch(sweep + 1, sweeps.state()) or stop
         if stop or (curve_settings.learned and small >= SETTLED_SWEEPS and sweep > SHARED_FEWEST_SWEEPS):
             break
         before = loss
-    return state
-
-
-def shared_sweep(
-    problem: ClassProblem, design: JointDesign, state: ClassState, sweep: int, *, learn: bool, bound: bool
-) -> None:
-    """Main effects, the curves of every column, back and forth, and the loadings."""
-    rows, factors = problem.rows, state.factors
-    assert factors is not None
-    main_sweep(problem, design, state, learn=True, bound=bound)
-    order = range(len(problem.columns))
-    for j in order if sweep % 2 == 0 else reversed(order):
-        state.eta = state.eta + factors.column_step(j, rows.working_response(state.eta, bound=bound), learn=learn)
-    if sweep % REBUILD_SWEEPS == REBUILD_SWEEPS - 1:
-        factors.rebuild()
-    state.eta = state.eta + factors.loading_step(rows.working_response(state.eta, bound=bound))
+    return sweeps.state()

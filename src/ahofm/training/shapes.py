@@ -68,10 +68,10 @@ def check_curvature(shapes: Mapping[int, Shape], books: Sequence[Codebook], inte
 def check_outside_range(shapes: Mapping[int, Shape], books: Sequence[Codebook]) -> None:
     """Raise ValueError where a column has functions without bounds."""
     for book in books if shapes else ():
-        if getattr(book.kind, "outside", "clamp") != "clamp":
+        if getattr(book.kind, "outside", "clamp") == "linear":
             raise ValueError(
                 f"monotonic_cst needs functions with bounds, and column {book.name!r} has outside='linear'; "
-                "use outside='clamp'"
+                "use outside='auto' or 'clamp'"
             )
 
 

@@ -47,7 +47,7 @@ class Candidate:
         Prior of the factors of automatic columns.
     tempering, many_rows_tempering : float
         Power of the partners' variance, from 0 (means only) to 1 (variational Bayes), from ``LARGE_SAMPLE_ROWS`` and
-        from ``TEMPERED_ROWS`` rows on. With fewer rows it is a function of the noise, ``with_noise``.
+        from ``TEMPERED_ROWS`` rows on. With fewer rows it is a function of the noise, ``noise_tempering``.
     weighted : bool
         Whether rows are weighted by their precision, estimated from the errors of the other candidates.
     smooth_main_effects : bool
@@ -59,7 +59,7 @@ class Candidate:
         By which the rank is multiplied.
     product : bool
         Whether interactions are product factors, all orders at once, in place of factors of orders 2, 3, ... Their
-        tempering does not depend on the number of rows; 0 stands for ``with_noise``.
+        tempering does not depend on the number of rows; 0 stands for ``noise_tempering``.
     """
 
     factor_prior: FactorPrior
@@ -200,7 +200,7 @@ def _is_smooth(book: Codebook) -> bool:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantTempering:
     """A tempering that does not depend on the remaining loss."""
 
     tempering: float
@@ -210,11 +210,11 @@ class Constant:
         return self.tempering
 
 
-def with_noise(remaining: float) -> float:
+def noise_tempering(remaining: float) -> float:
     """``1.5 sqrt(remaining)`` within [1/4, 1], for few rows: more noise, more tempering."""
     return float(np.clip(NOISE_TEMPERING * np.sqrt(max(remaining, 0.0)), LEAST_NOISE_TEMPERING, 1.0))
 
 
-def against_noise(most: float, remaining: float) -> float:
+def signal_tempering(most: float, remaining: float) -> float:
     """``most (1 - remaining)``, for smooth factors of many rows: with a weak signal these need little tempering."""
     return most * float(np.clip(1.0 - remaining, LEAST_SIGNAL_TEMPERING, 1.0))

@@ -32,6 +32,7 @@ from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
 from ahofm.training.members import interactions_choice, on_validation_rows, rank_choice
+from ahofm.training.repeated import with_repeated_rows
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
@@ -110,8 +111,7 @@ def stacked_fit(
         raise KeyboardInterrupt("the fit was interrupted before anything was fitted")
     if plan.search and validation.skipped:
         runner.reason = runner.reason or Reason.TIME
-    seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    trace = _trace(problem, members, runner, seconds)
+    trace = _trace(problem, members, runner, {"search": searched - begun, "fit": time.perf_counter() - searched})
     mixed = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
     noise = Noise()
@@ -122,7 +122,8 @@ def stacked_fit(
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
         found = replace(found, family=validated_family(found.family, scores))
-        return noise.added_to(replace(found, gains=gains, validated=score))
+        found = noise.added_to(replace(found, gains=gains, validated=score))
+        return found if scores is None else with_repeated_rows(found, data, settings, scores.rows, scores.best())
 
     with runner.interruptible():
         return model(trace), scores
@@ -291,6 +292,7 @@ def merge(
         dispersion * problem.dispersion_unit if data.family.dispersed else None,
         variance_components=variance_components(best, problem),
     )
+    model = replace(model, lower=tuple(one for one in model.lower if one.order < model.order))
     return model if problem.response.quadratic else _checked(model, data)
 
 

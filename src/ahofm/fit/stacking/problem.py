@@ -21,7 +21,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
 from ahofm.fit.solvers.variational.stage import Tempering
 from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
-from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, Constant, against_noise, with_noise
+from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, ConstantTempering, noise_tempering, signal_tempering
 from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
 from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
@@ -175,20 +175,20 @@ class TrainingProblem:
     def tempering(self, candidate: Candidate) -> Tempering:
         """The setting; by default a function of the noise for few rows, and the candidate's constant for many."""
         if self.settings.tempering != "auto":
-            return Constant(float(self.settings.tempering))
+            return ConstantTempering(float(self.settings.tempering))
         if self.response.rare:
-            return Constant(1.0)
+            return ConstantTempering(1.0)
         if candidate.product:
-            return Constant(candidate.tempering) if candidate.tempering > 0.0 else with_noise
+            return ConstantTempering(candidate.tempering) if candidate.tempering > 0.0 else noise_tempering
         if self.n_rows < LARGE_SAMPLE_ROWS:
-            return with_noise
+            return noise_tempering
         if candidate.factor_prior == "spline" and self.refined:
             return (
-                partial(against_noise, REFINED_SPLINE_TEMPERING)
+                partial(signal_tempering, REFINED_SPLINE_TEMPERING)
                 if self.response.quadratic
-                else Constant(REFINED_SPLINE_TEMPERING)
+                else ConstantTempering(REFINED_SPLINE_TEMPERING)
             )
-        return Constant(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
+        return ConstantTempering(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
 
     def staged_fit(
         self,

@@ -51,7 +51,7 @@ class StagedRunner(Runner):
         numbers = range(len(staged_fits)) if numbers is None else numbers
         saved_names = [None if name is None else f"{name} {number}" for number in numbers]
         without_threads = all(
-            staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.sweeps_alone for staged in staged_fits
+            staged.response.n_rows < FEWEST_ROWS_FOR_THREADS and not staged.backend_sweeps for staged in staged_fits
         )
         n_parallel = 1 if without_threads else min(self._n_threads, len(staged_fits))
         threads_each = self._n_threads // max(n_parallel, 1)

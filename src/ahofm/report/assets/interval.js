@@ -14,6 +14,12 @@ async function intervals(band, packed) {
     return low;
   }
 
+  // How far a number lies beyond the range of a main effect that goes on as a line.
+  function beyond(line, value) {
+    const within = (ends) => Math.min(Math.max(value, ends[0]), ends[1]);
+    return value === null || Number.isNaN(value) ? 0 : within(line.ends) - within(line.range);
+  }
+
   // Slopes of the linear predictor by the value of every factor of every column: (columns, factors).
   function slopes(predictor, values) {
     const found = values.map((own) => new Float64Array(own.length));
@@ -35,7 +41,9 @@ async function intervals(band, packed) {
     let at = 1;
     const parts = row.map((value, j) => {
       const column = band.columns[j], code = codeOf(column, columns[j].missing, value);
-      const main = entries(column.mains, column.codes, code), factors = entries(column.factors, column.codes, code);
+      const main = entries(column.mains, column.codes, code).map((v, i) =>
+        v + (own.lines.includes(j) ? beyond(column.line, value) * column.line.slopes[i] : 0));
+      const factors = entries(column.factors, column.codes, code);
       starts.push(at);
       const values = new Float64Array(rank);
       factors.forEach((v, c) => { for (let f = 0; f < rank; f++) values[f] += v * theta(at + main.length + c * rank + f); });

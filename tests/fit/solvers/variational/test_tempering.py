@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, RandomWalk, Spline
-from ahofm.fit.stacking.candidates import Constant, against_noise, with_noise
+from ahofm.fit.stacking.candidates import ConstantTempering, noise_tempering, signal_tempering
 from ahofm.fit.stacking.problem import TrainingProblem
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 1.0, 2.0])
 def test_shares(left):
-    assert Constant(0.7)(left) == 0.7
-    assert 0.25 <= with_noise(left) <= 1.0
-    assert 0.1 <= against_noise(0.5, left) <= 0.5
+    assert ConstantTempering(0.7)(left) == 0.7
+    assert 0.25 <= noise_tempering(left) <= 1.0
+    assert 0.1 <= signal_tempering(0.5, left) <= 0.5
 
 
 def test_shares_follow_the_noise():
-    assert with_noise(0.1) < with_noise(0.3)
-    assert against_noise(0.5, 0.1) > against_noise(0.5, 0.6)
-    np.testing.assert_allclose(against_noise(0.5, 0.4), 0.3)
+    assert noise_tempering(0.1) < noise_tempering(0.3)
+    assert signal_tempering(0.5, 0.1) > signal_tempering(0.5, 0.6)
+    np.testing.assert_allclose(signal_tempering(0.5, 0.4), 0.3)
 
 
 def chosen(monkeypatch, n, **settings):

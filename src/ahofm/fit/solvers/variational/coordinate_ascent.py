@@ -70,8 +70,8 @@ class VariationalState(IrlsState):
         return state
 
     @property
-    def sweeps_alone(self) -> bool:
-        """Whether the backend does whole sweeps by itself."""
+    def has_sweeper(self) -> bool:
+        """Whether a sweeper of the backend makes the sweeps."""
         return self._sweeper is not None
 
     def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:

@@ -62,7 +62,7 @@ class Stage:
     state : VariationalState
     schedule : Schedule
     tempering : Tempering
-    alone : bool
+    backend_sweeps : bool
         Whether the backend can do whole sweeps by itself.
     number : int
         Sweeps so far.
@@ -73,7 +73,7 @@ class Stage:
     state: VariationalState
     schedule: Schedule
     tempering: Tempering
-    alone: bool
+    backend_sweeps: bool
     number: int = 0
     settled: bool = False
 
@@ -165,6 +165,6 @@ class Stage:
 
     def _build(self, tempering: float) -> None:
         """Row states from scratch; the backend's own sweeps begin with them."""
-        if self.alone and not self.state.sweeps_alone:
+        if self.backend_sweeps and not self.state.has_sweeper:
             self.state.begin()
         self.state.build(tempering)

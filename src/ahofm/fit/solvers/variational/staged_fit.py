@@ -133,7 +133,7 @@ class StagedFit:
         return sum(job.cost(factors, job.sweeps(order)) for order, factors in left)
 
     @property
-    def sweeps_alone(self) -> bool:
+    def backend_sweeps(self) -> bool:
         """Whether the backend does whole sweeps by itself, without Python's lock."""
         kinds = [prior_kind(prior) for column in self.columns for prior in (column.main, column.factors)]
         return isinstance(self.backend, SweepingBackend) and self.backend.sweeps(self.response, kinds)
@@ -336,7 +336,7 @@ class StagedFit:
 
     def _new_stage(self) -> Stage:
         first = self.main_tempering if self.main_tempering is not None and not self.fits else self.tempering
-        return Stage(self._state, self.schedule, first, self.sweeps_alone)
+        return Stage(self._state, self.schedule, first, self.backend_sweeps)
 
     def _rows(self) -> Rows:
         return self.backend.load(ArraySource(self.codes), self.executor, self.precision)
