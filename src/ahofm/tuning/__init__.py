@@ -353,8 +353,9 @@ ERROR_LEVELS, FEWEST_BEYOND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995
 
 ALIKE_FRACTION = 2.0 / 3.0
 """Fraction of all rows from which on fits to a part of them have errors as large, relative to their dispersion, as a
-fit to all has. On splits 200 to 205 of eleven sets, with parts of two thirds and four fifths, intervals then cover
-95.6 % on average; 94 % if what is beyond the dispersion were inversely proportional to the number of rows."""
+fit to all has. On some of splits 200 to 205 of eleven sets, with parts of two thirds and four fifths, intervals then
+cover about 95.6 % on average; about 94 % if what is beyond the dispersion were inversely proportional to the number of
+rows."""
 
 CONCORDANCE_ROWS = 3_000
 """Validation rows at most whose pairs are compared."""
