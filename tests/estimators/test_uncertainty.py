@@ -29,7 +29,7 @@ from ahofm.families import (
     Tweedie,
 )
 from ahofm.families.distributions import is_discrete, log_density
-from ahofm.inference import uncertainty
+from ahofm.inference import sample, uncertainty
 from ahofm.inference.uncertainty import band_of
 from ahofm.kernels import Chunk, NativeKernel
 from ahofm.model.jacobian import diagonal, jacobian, pulled_back, tables_at
@@ -98,7 +98,7 @@ def test_a_sample_of_the_rows_does_not_move_the_band(fitted, monkeypatch):
         return band.eta(codes), *band.of(band.term([0], curve))
 
     rows, shift, spread = found()
-    monkeypatch.setattr(uncertainty, "MOST_ROWS", 500)
+    monkeypatch.setattr(sample, "MOST_ROWS", 500)
     wide, moved, _ = found()
     assert np.sqrt(np.mean(((moved - shift)[:-1] / spread[:-1]) ** 2)) < 0.5
     assert np.median(wide / rows) == pytest.approx(1.0, abs=0.15)

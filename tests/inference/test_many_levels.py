@@ -8,7 +8,7 @@ from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.columns.table import read_table
 from ahofm.explain import difference, effect
-from ahofm.inference import many_levels, uncertainty
+from ahofm.inference import many_levels, sample, uncertainty
 from ahofm.inference.many_levels import OtherLevels
 
 
@@ -104,7 +104,7 @@ def test_a_level_that_training_rows_do_not_have_is_as_uncertain_as_any(grouped):
 def test_a_sample_of_levels_gives_the_same_band(grouped, monkeypatch):
     model, X, y, *_ = grouped
     whole = model.with_uncertainty().model_.band
-    monkeypatch.setattr(uncertainty, "MOST_ROWS", 3000)
+    monkeypatch.setattr(sample, "MOST_ROWS", 3000)
     part = uncertainty.band_of(model.model_, read_table(X), y)
     np.testing.assert_allclose(part.random_effects[0][0], whole.random_effects[0][0], rtol=0.05)
     for j, (low, high) in ((1, (0.85, 1.2)), (2, (0.9, 2.5))):  # a slope between groups is known less well from fewer

@@ -109,6 +109,11 @@ class OtherLevels:
         return found
 
 
+def most_others(others: Mapping[int, OtherLevels]) -> OtherLevels:
+    """The column with most levels that have no coordinate: its effects are integrated out of the information."""
+    return max(others.values(), key=lambda one: int(one.others.sum()))
+
+
 def level_edf(
     codes: Codes, curvature: Floats, mains: Sequence[Floats], penalties: Sequence[Floats], levels: Mapping[int, float]
 ) -> dict[int, float]:

@@ -28,7 +28,8 @@ from ahofm.inference.averaged_smoothing import STIFFEST, averaged, fractions
 from ahofm.inference.concurvity import concurvity_of
 from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
 from ahofm.inference.information import Information, root_of, variances
-from ahofm.inference.many_levels import OtherLevels, level_edf
+from ahofm.inference.many_levels import OtherLevels, level_edf, most_others
+from ahofm.inference.sample import rare_rows, sample_of
 from ahofm.inference.tests_of_effects import Statistic, main_statistics, p_value
 from ahofm.kernels import Chunk, Tables
 from ahofm.kernels.blas import one_blas_thread
@@ -40,10 +41,6 @@ from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.training.data import row_counts
 from ahofm.training.settings import ESTIMATING
 from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED, USUAL_LEVEL, USUAL_ROWS
-
-MOST_ROWS = 20_000
-"""Most rows that H is computed from; more are sampled. Slopes are those of all rows: with those of a sample, the shift
-would contain the sample's noise."""
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Most levels of all columns together that have coordinates, the most frequent of each column; main effects of other
@@ -65,15 +62,15 @@ class _Working:
         First and second derivatives of the rows' losses by the linear predictor, divided by the dispersion.
     seen : array of int of shape (m,)
         The sample of rows that H is computed from.
-    scale_up : float
-        Weight of all rows divided by that of the sample.
+    scale_up : array of shape (m,)
+        Number of rows that each row of the sample stands for.
     """
 
     codes: Codes
     slope: Floats
     curvature: Floats
     seen: NDArray[np.intp]
-    scale_up: float
+    scale_up: Floats
 
     @property
     def seen_curvature(self) -> Floats:
@@ -151,9 +148,8 @@ def band_of(
             for j, value in lam.items()
             if len(functions.mains[j]) - 1 > functions.mains[j].shape[1]
         }
-        seen = _sample(codes, others, seed)
-        scale_up = float(unit.sum() / unit[seen].sum())
-        working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], seen, scale_up)
+        sample = sample_of(codes, unit, rare_rows(codes, model.encoder.codebooks), others, seed)
+        working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], *sample)
         one = _linear_predictor(working, tables, functions, others, scale, kappa)
         unseen = {j: scale**2 * _of_neutral(functions.mains[j], value) for j, value in lam.items()}
         found.append(replace(one, random_effects=unseen | one.random_effects))
@@ -206,8 +202,8 @@ def _linear_predictor(
         return jacobian(Chunk(codes), tables, mains, factors, places)
 
     if others:
-        column = _most_others(others)
-        scaled = replace(column, lam=working.scale_up * column.lam)
+        column = most_others(others)
+        scaled = replace(column, lam=float(working.scale_up.max()) * column.lam)
         sums = scaled.sums(working.codes, working.seen, working.seen_curvature, derivatives)
         matrix = scaled.marginal(joint, sums)
         known[kept] = np.diag(matrix)
@@ -357,28 +353,6 @@ def _of_neutral(main: Floats, lam: float) -> Floats:
     found = np.zeros(len(main))
     found[-1] = 1.0 / lam
     return found
-
-
-def _most_others(others: Mapping[int, OtherLevels]) -> OtherLevels:
-    """The column with most levels that have no coordinate: its effects are integrated out of the information."""
-    return max(others.values(), key=lambda one: int(one.others.sum()))
-
-
-def _sample(codes: Codes, others: Mapping[int, OtherLevels], seed: int) -> NDArray[np.intp]:
-    """At most about ``MOST_ROWS`` rows: sampled one by one, those of levels that are integrated out level by level."""
-    n, rng = codes.n_rows, np.random.default_rng(seed)
-    if n <= MOST_ROWS:
-        return np.arange(n)
-    if not others:
-        return np.sort(rng.permutation(n)[:MOST_ROWS])
-    column = _most_others(others)
-    of_rows = codes.columns[column.column]
-    counts = np.bincount(of_rows, minlength=len(column.others)) * column.others
-    levels = rng.permutation(np.flatnonzero(counts))
-    chosen = np.zeros(len(counts), dtype=bool)
-    chosen[levels[np.cumsum(counts[levels]) <= max(MOST_ROWS * counts.sum() // n, 1)]] = True
-    rest = rng.permutation(np.flatnonzero(~column.others[of_rows]))
-    return np.sort(np.concatenate([np.flatnonzero(chosen[of_rows]), rest[: MOST_ROWS * len(rest) // n]]))
 
 
 def _edf(information: Floats, lam: Floats, places: Places, ranks: Orders) -> dict[int, Floats]:
