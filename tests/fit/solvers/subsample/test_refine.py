@@ -1,8 +1,10 @@
 """Coefficients of a sample, refined on all rows by gradient passes."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ahofm import AHOFMRegressor
@@ -221,3 +223,18 @@ def test_the_default_changes_with_the_rows(monkeypatch):
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "variational"
     monkeypatch.setattr(problem, "SUBSAMPLE_ROWS", 2_000)
     assert AHOFMRegressor(**settings).fit(X, truth).trace_.solver == "subsample"
+
+
+def test_refined_fits_that_are_worse_than_constants_are_not_used(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({name: rng.choice(list("abcdef"), 3000) for name in ("town", "tree")})
+    y = rng.poisson(np.exp(0.5 * (X["town"] < "d") * (X["tree"] < "c")))
+
+    def much_larger(posterior, *_):
+        return replace(posterior, mean=100.0 * posterior.mean, per_code=100.0 * posterior.per_code)
+
+    monkeypatch.setattr(refine, "bounded", much_larger)
+    options = {"order": 2, "rank": 2, "family": "poisson", "solver": "subsample", "random_state": 0}
+    model = AHOFMRegressor(**options).fit(X, y)
+    assert model.model_.ranks
+    assert model.score(X, y) > 0.0

@@ -33,6 +33,7 @@ from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
 from ahofm.fit.solvers.variational.schedule import pass_cost
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.stacking.weights import predict
 from ahofm.kernels import BlockSums
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
@@ -226,10 +227,26 @@ def refined_fits(
             continue
         dispersion = staged.fits[at][0].dispersion
         results = [posterior.stage_result(staged.additive, dispersion) for posterior in new]
-        fits.append(tuple(result for result in results if result is not None))
+        refined_fit = tuple(result for result in results if result is not None)
+        fits.append(refined_fit if _beats_constants(refined_fit, staged, sample) else staged.fits[at])
         if saved is not None and runner.reason is None:
             saved.put(stage_name, fits[-1], instead_of=f"{stage_name} on its way")
     return fits
+
+
+def _beats_constants(fit: Fit, staged: StagedFit, sample: TrainingProblem) -> bool:
+    """Whether a fit has a smaller mean loss than constants on the sample's rows.
+
+    Values of factors are bounded after the descent. In a region without events a main effect may have compensated
+    larger ones: what is left has been seen to be off by 20 on a logarithmic scale.
+    """
+    response = replace(sample.response, family=staged.response.family)
+    eta = predict(fit, sample.books, sample.table, sample.backend)
+    losses = [
+        response.mean_of(response.derivatives(each).value)
+        for each in (eta, np.broadcast_to(response.constants, eta.shape))
+    ]
+    return bool(losses[0] <= losses[1])
 
 
 def _refined_stage(
