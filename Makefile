@@ -63,6 +63,7 @@ $(VENV) $(SANITIZE) $(SANITIZE_THREADS):
 	$(new_environment)
 
 $(VENV)/installed: $(NATIVE) | $(VENV)
+	@echo "Installing: packages, and compiling the kernels (half a minute on two cores, once)"
 	$(VENV)/bin/python -m pip install --quiet --editable '.[cli]'
 	@touch $@
 

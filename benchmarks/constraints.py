@@ -1,6 +1,8 @@
-"""Monotone effects: falls of predictions among a million random rows, and errors beside fits without the constraint.
+"""Monotone effects and excluded interactions, beside fits without them.
 
-``make bench-constraints`` prints the table and writes benchmarks/results/constraints.csv.
+``make bench-constraints`` prints the table and writes benchmarks/results/constraints.csv: falls of predictions among a
+million random rows and errors with monotone columns; errors of the other terms where pairs are excluded that are not in
+the truth.
 """
 
 from __future__ import annotations
@@ -8,16 +10,26 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ahofm import AHOFMRegressor
 from ahofm.fit import Candidate
-from benchmarks.table import Row, finish, require, show
+from benchmarks.table import Row, finish, keep, require, show
 
-COLUMNS, ROWS = 8, 1_000_000
+COLUMNS, ROWS, FREE_ROWS = 8, 1_000_000, 100_000
+GRID = 9
 CONSTRAINED: dict[str | int, int] = {0: 1, 1: 1}
+EXCLUDED = {"one excluded pair": [(0, 1)], "four excluded pairs": [(0, 1), (2, 3), (0, 6), (1, 7)]}
+"""Pairs that the truth has not. One leaves two groups of columns that may interact, four leave six."""
+MONOTONE_SEEDS, EXCLUDED_SEEDS = {100: 5, 400: 3, 2_000: 1}, {200: 6, 1_000: 2}
+"""Number of simulations by number of rows."""
+TERMS = ((0,), (1,), (4,), (0, 2), (1, 3), (4, 5))
+"""Those that the truth has, of one column and of two."""
 FITS: dict[str, dict[str, Any]] = {
     "default": {},
     "order 3": {"order": 3, "factor_prior": "spline"},
@@ -62,27 +74,66 @@ def compared(name: str, n: int, seeds: int) -> list[Row]:
         errors.append([float(np.sqrt(np.mean((own.predict(fresh) - truth(fresh)) ** 2))) for own in fits])
         found, low = falls(fits[1], rng, ROWS // (2 * seeds))
         wrong, worst = wrong + found, min(worst, low)
-        free_wrong += falls(fits[0], rng, ROWS // (2 * seeds))[0]
+        free_wrong += falls(fits[0], rng, FREE_ROWS // (2 * seeds))[0]
     mean = np.mean(errors, axis=0)
     what = f"{name}, {n} rows"
     return [
         require(f"{what}: falls with the constraint", wrong, f"of {ROWS}", most=0),
         require(f"{what}: largest fall, rounding", -worst, "", most=1e-12),
-        require(f"{what}: falls without it", free_wrong, f"of {ROWS}"),
+        require(f"{what}: falls without it", free_wrong, f"of {FREE_ROWS}"),
         require(f"{what}: error without", float(mean[0]), ""),
         require(f"{what}: error with, relative", float(mean[1] / mean[0]), "ratio", most=1.03),
         require(f"{what}: processor time, relative", float(np.mean(seconds[1::2]) / np.mean(seconds[::2])), "ratio"),
     ]
 
 
+def term(predict: Callable[[np.ndarray], Any], columns: tuple[int, ...], others: np.ndarray) -> np.ndarray:
+    """A term of the functional analysis of variance at a grid: means over rows, without those of fewer columns."""
+    grid = np.linspace(-0.95, 0.95, GRID)
+    at = np.stack(np.meshgrid(*(grid for _ in columns), indexing="ij"), axis=-1).reshape(-1, len(columns))
+    rows = np.repeat(others[np.newaxis], len(at), axis=0)
+    rows[:, :, list(columns)] = at[:, np.newaxis]
+    means = np.asarray(predict(rows.reshape(-1, COLUMNS))).reshape(len(at), len(others)).mean(axis=1)
+    table = means.reshape((GRID,) * len(columns))
+    for axis in range(len(columns)):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return np.asarray(table)
+
+
+def without_excluded(name: str, n: int, seeds: int) -> list[Row]:
+    """Errors of all other terms where pairs that the truth has not are excluded, relative to those of the free fit."""
+    errors = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        X, fresh = rng.uniform(-1.0, 1.0, (n, COLUMNS)), rng.uniform(-1.0, 1.0, (5_000, COLUMNS))
+        y, others = truth(X) + 0.5 * rng.normal(size=n), rng.uniform(-1.0, 1.0, (200, COLUMNS))
+        found = []
+        for exclude in (None, EXCLUDED[name]):
+            model = AHOFMRegressor(order=2, exclude=exclude, random_state=0, n_jobs=1).fit(X, y)
+            wrong = [np.mean((model.predict(fresh) - truth(fresh)) ** 2)]
+            wrong += [np.mean((term(model.predict, own, others) - term(truth, own, others)) ** 2) for own in TERMS]
+            found.append(wrong)
+        errors.append(found)
+    mean = np.sqrt(np.mean(errors, axis=0))  # (fits, terms)
+    ratio, what = mean[1] / mean[0], f"{name}, {n} rows"
+    terms = {"main effects": ratio[1:4], "pairs": ratio[4:]}
+    rows = [require(f"{what}: error of the mean, relative", float(ratio[0]), "ratio", most=1.01)]
+    for kind, own in terms.items():
+        rows.append(require(f"{what}: errors of {kind}, relative", float(np.mean(own)), "ratio", most=1.01))
+    return rows
+
+
 def main() -> int:
-    """All fits at three numbers of rows."""
+    """Monotone fits at three numbers of rows, and fits with excluded pairs at two; what is known is kept at once."""
     warnings.simplefilter("ignore")
-    table = []
-    for n, seeds in ((100, 5), (400, 4), (2_000, 3)):
-        for name in FITS:
-            table += (rows := compared(name, n, seeds))
-            show(rows)
+    table: list[Row] = []
+    parts: list[tuple[Callable[[int, int], list[Row]], int, int]] = []
+    parts += [(partial(compared, name), n, seeds) for n, seeds in MONOTONE_SEEDS.items() for name in FITS]
+    parts += [(partial(without_excluded, name), n, seeds) for n, seeds in EXCLUDED_SEEDS.items() for name in EXCLUDED]
+    for measured, n, seeds in sorted(parts, key=lambda part: part[1]):
+        table += (rows := measured(n, seeds))
+        show(rows)
+        keep("constraints", [asdict(row) for row in table])
     return finish("constraints", table, written=True)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import bands, coverage, many_rows, new_rows, p_values
+from benchmarks import bands, constraints, coverage, many_rows, new_rows, p_values
 from sklearn.base import clone
 
 
@@ -56,10 +56,25 @@ def test_new_rows_are_counted_by_quarter(tmp_path, monkeypatch):
     table = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=308)])
     header = "a,b,c,d,e,f,Residuary_resistance"
     np.savetxt(tmp_path / "yacht.csv", table, delimiter=",", header=header, comments="")
-    monkeypatch.setattr(new_rows, "N_SPLITS", 2)
+    monkeypatch.setattr(new_rows, "N_SPLITS", {0: 2})
     rows = new_rows.measured("yacht", tmp_path)
     quarters = [f"yacht: quarter {k}" for k in (1, 2, 3, 4)]
     assert [row.measure for row in rows] == ["yacht: all rows", *quarters, "yacht: width"]
     assert np.mean([row.value for row in rows[1:5]]) == pytest.approx(rows[0].value, abs=1.0)  # quarters of 31 rows
     assert rows[0].value > 75.0
     assert 0.5 < rows[5].value < 1.5
+
+
+def test_shares_are_judged_with_their_standard_errors():
+    few, many = ([new_rows.judged("x", share, count).met for share in (90.0, 95.0, 99.0)] for count in (55, 2_000))
+    assert few == ["yes", "yes", "yes"]
+    assert many == ["NO", "yes", "NO"]
+
+
+def test_terms_of_the_analysis_of_variance():
+    others = np.random.default_rng(0).uniform(-1.0, 1.0, (200, constraints.COLUMNS))
+    grid = np.linspace(-0.95, 0.95, constraints.GRID)
+    pair = constraints.term(constraints.truth, (4, 5), others)
+    np.testing.assert_allclose(pair, 0.5 * np.outer(grid, grid), atol=1e-12)
+    main = constraints.term(lambda X: X[:, 0] ** 2, (0,), others)
+    np.testing.assert_allclose(main, grid**2 - np.mean(grid**2), atol=1e-12)

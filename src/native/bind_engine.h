@@ -298,7 +298,7 @@ class BoundEngine {
         within(column.n_codes, 2, kMostCodes, "n_codes");
         const int64_t known_codes = column.n_codes - 1;
         column.mass = copied(entry(given, "mass"), {known_codes}, "mass");
-        column.farthest = copied(entry(given, "farthest"), {known_codes}, "farthest");
+        column.relative_bounds = copied(entry(given, "relative_bounds"), {known_codes}, "relative_bounds");
         column.bounded = cast<bool>(entry(given, "bounded"), "bounded", "a bool");
         if (!entry(given, "left_out").is_none())
             for (const double each : copied(entry(given, "left_out"), {width - 1}, "left_out"))
@@ -509,16 +509,52 @@ PyType_Slot engine_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(engine_tr
                               {Py_tp_clear, reinterpret_cast<void*>(engine_clear)},
                               {0, nullptr}};
 
+// design' diag(weights[s]) design for each s, (count, q, q). Parts of the rows are summed in order: bits do not depend on
+// the number of threads.
+void weighted_grams(const std::string& isa, const Doubles& design, const Doubles& weights, const DoublesOut& out,
+                    const std::shared_ptr<ahofm::ThreadBudget>& budget) {
+    constexpr int64_t kRowsOfPart = 1024, kMostParts = 16;
+    const ahofm::Passes& passes = passes_named(isa);
+    expect_dimensions(design, 2, "design", "(rows, columns)");
+    expect_dimensions(weights, 2, "weights", "(count, rows)");
+    const int64_t n = length(design, 0), q = length(design, 1), count = length(weights, 0);
+    expect_shape(weights, {count, n}, "weights");
+    expect_shape(out, {count, q, q}, "out");
+    const int64_t parts = std::clamp<int64_t>(n / kRowsOfPart, 1, kMostParts), cells = q * q;
+    without_gil([&] {
+        std::vector<double> sums(static_cast<size_t>(parts * count * cells));
+        const std::function<void(int)> part = [&](int task) {
+            const int64_t p = task / count, s = task % count, begin = p * n / parts, end = (p + 1) * n / parts;
+            passes.weighted_gram(design.data() + begin * q, end - begin, q, weights.data() + s * n + begin,
+                                 sums.data() + task * cells);
+        };
+        ahofm::Pool::Team team(budget.get());
+        team.run(static_cast<int>(parts * count), part);
+        for (int64_t s = 0; s < count; s++)
+            for (int64_t a = 0; a < q; a++)
+                for (int64_t b = a; b < q; b++) {
+                    double sum = 0.0;
+                    for (int64_t p = 0; p < parts; p++)
+                        sum += sums[static_cast<size_t>((p * count + s) * cells + a * q + b)];
+                    out.data()[s * cells + a * q + b] = out.data()[s * cells + b * q + a] = sum;
+                }
+    });
+}
+
 void bind_engine(nb::module_& m) {
+    m.def("weighted_grams", &weighted_grams, nb::arg("isa"), nb::arg("design"), nb::arg("weights"), nb::arg("out"),
+          nb::arg("budget").none());
     m.def("solve_prior", &solve_prior, nb::arg("isa"), nb::arg("prior"), nb::arg("gram"), nb::arg("rhs"),
           nb::arg("lam"), nb::arg("outputs"));
     nb::class_<ahofm::ThreadBudget>(m, "ThreadBudget")
         .def(
             "__init__",
-            [](ahofm::ThreadBudget* self, nb::handle count) {
-                new (self) ahofm::ThreadBudget(static_cast<int>(within(integer(count, "count"), 1, 65536, "count")));
+            [](ahofm::ThreadBudget* self, nb::handle count, nb::handle jobs) {
+                new (self) ahofm::ThreadBudget(static_cast<int>(within(integer(count, "count"), 1, 65536, "count")),
+                                               static_cast<int>(within(integer(jobs, "jobs"), 0, INT32_MAX, "jobs")));
             },
-            nb::arg("count"))
+            nb::arg("count"), nb::arg("jobs") = 0)
+        .def("begin_job", &ahofm::ThreadBudget::begin_job)
         .def(
             "occupy",
             [](ahofm::ThreadBudget& self, nb::handle count) {

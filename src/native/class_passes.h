@@ -278,17 +278,5 @@ void run_shared_terms(const SharedRows& rows, double* terms, double* variances) 
     }
 }
 
-void run_product(const Product& product) {
-    add_product({product.a, product.transposed ? 1 : product.lda, product.transposed ? product.lda : 1}, product.rows,
-                product.b, product.ldb, product.columns, product.depth, 1.0, product.c, product.ldc);
-}
-
-// In place: b (n, m) becomes A^-1 b, with A (n, n) positive definite, of which the upper triangle is read.
-bool solve_positive(double* a, int64_t n, double* b, int64_t m) {
-    if (!factorise(a, n, n)) return false;
-    solve_triangles(a, n, n, b, m);
-    return true;
-}
-
 }  // namespace
 }  // namespace ahofm

@@ -18,57 +18,101 @@ using Four = VectorOf<double, 4>::type;
 inline Four load4(const double* from) { return *reinterpret_cast<const Four*>(from); }
 inline void store4(double* to, Four v) { *reinterpret_cast<Four*>(to) = v; }
 
+constexpr int64_t kTasks = 16;       // that the codes of a column are shared out to
+constexpr int64_t kFewestCodes = 8;  // of a task
+
+// Calls visit(task, b) for all codes b; those of one task follow one another.
+template <class Visit>
+inline void over_codes(const Parallel& parallel, int64_t codes, Visit visit) {
+    const int64_t most = codes / kFewestCodes, count = most < 1 ? 1 : most < kTasks ? most : kTasks;
+    const auto some = [&](int task) {
+        for (int64_t b = task * codes / count; b < (task + 1) * codes / count; b++) visit(task, b);
+    };
+    parallel(static_cast<int>(count), some);
+}
+
 // The left factor of a product: element (i, k) is at data[i * row + k * column].
 struct Left {
     const double* data;
     int64_t row, column;
 };
 
-// C (Rows, 4 Vectors) += sign * sum_k a(i, k) b(k, :)
-template <int Rows, int Vectors>
+// Vectors of products of matrices: twice as wide where the processor has them, with the same sums in the same order.
+#if defined(AHOFM_AVX512)
+constexpr int kWide = 8;
+constexpr int kWideRows = 8;  // of a tile: three vectors of each, and three of the other factor, fit the registers
+#else
+constexpr int kWide = 4, kWideRows = 4;
+#endif
+
+template <int Lanes>
+inline typename VectorOf<double, Lanes>::type load(const double* from) {
+    return *reinterpret_cast<const typename VectorOf<double, Lanes>::type*>(from);
+}
+template <int Lanes>
+inline void store(double* to, typename VectorOf<double, Lanes>::type v) {
+    *reinterpret_cast<typename VectorOf<double, Lanes>::type*>(to) = v;
+}
+
+// C (Rows, Lanes * Count) += sign * sum_k a(i, k) b(k, :)
+template <int Lanes, int Rows, int Count>
 inline void product_tile(const Left& a, const double* b, int64_t ldb, int64_t depth, double sign, double* c,
                          int64_t ldc) {
-    Four sum[Rows][Vectors] = {};
+    using Vector = typename VectorOf<double, Lanes>::type;
+    Vector sum[Rows][Count] = {};
     const double* left = a.data;
     for (int64_t k = 0; k < depth; k++, left += a.column, b += ldb) {
-        Four right[Vectors];
+        Vector right[Count];
         AHOFM_UNROLL_ALL
-        for (int v = 0; v < Vectors; v++) right[v] = load4(b + 4 * v);
+        for (int v = 0; v < Count; v++) right[v] = load<Lanes>(b + Lanes * v);
         AHOFM_UNROLL_ALL
         for (int i = 0; i < Rows; i++) {
-            const Four scale = broadcast<Four>(left[i * a.row]);
+            const Vector scale = broadcast<Vector>(left[i * a.row]);
             AHOFM_UNROLL_ALL
-            for (int v = 0; v < Vectors; v++) sum[i][v] += scale * right[v];
+            for (int v = 0; v < Count; v++) sum[i][v] += scale * right[v];
         }
     }
     AHOFM_UNROLL_ALL
     for (int i = 0; i < Rows; i++) {
         AHOFM_UNROLL_ALL
-        for (int v = 0; v < Vectors; v++) store4(c + i * ldc + 4 * v, load4(c + i * ldc + 4 * v) + sign * sum[i][v]);
+        for (int v = 0; v < Count; v++) {
+            double* to = c + i * ldc + Lanes * v;
+            store<Lanes>(to, load<Lanes>(to) + sign * sum[i][v]);
+        }
     }
 }
 
-template <int Vectors>
+template <int Lanes, int Rows, int Count>
 inline void product_columns(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t depth, double sign,
                             double* c, int64_t ldc) {
     int64_t i = 0;
-    for (; i + 4 <= rows; i += 4)
-        product_tile<4, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+    for (; i + Rows <= rows; i += Rows)
+        product_tile<Lanes, Rows, Count>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+    if constexpr (Rows > 4)
+        if (i + 4 <= rows) {
+            product_tile<Lanes, 4, Count>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+            i += 4;
+        }
     for (; i < rows; i++)
-        product_tile<1, Vectors>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
+        product_tile<Lanes, 1, Count>({a.data + i * a.row, a.row, a.column}, b, ldb, depth, sign, c + i * ldc, ldc);
 }
 
 // C (rows, columns) += sign * a (rows, depth) b (depth, columns)
 inline void add_product(const Left& a, int64_t rows, const double* b, int64_t ldb, int64_t columns, int64_t depth,
                         double sign, double* c, int64_t ldc) {
     int64_t j = 0;
-    for (; j + 12 <= columns; j += 12) product_columns<3>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
-    if (j + 8 <= columns) {
-        product_columns<2>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
-        j += 8;
+    for (; j + 3 * kWide <= columns; j += 3 * kWide)
+        product_columns<kWide, kWideRows, 3>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+    if (j + 2 * kWide <= columns) {
+        product_columns<kWide, kWideRows, 2>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+        j += 2 * kWide;
     }
-    if (j + 4 <= columns) {
-        product_columns<1>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+    if (j + kWide <= columns) {
+        product_columns<kWide, kWideRows, 1>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
+        j += kWide;
+    }
+    if (kWide > 4 && j + 4 <= columns) {
+        product_columns<4, 4, 1>(a, rows, b + j, ldb, depth, sign, c + j, ldc);
         j += 4;
     }
     for (; j < columns; j++)
@@ -216,34 +260,44 @@ inline void apply_inverse(const double* w, int64_t n, const double* from, int64_
 }
 
 // Small square matrices of `stride` rows and columns, padded to whole vectors; Vectors is stride / 4 where it is known
-// (1 to 8), else 0. Products of more than four vectors a row do not fit the registers: they go by tiles.
+// (1 to 8), else 0. Products whose tiles do not fit the registers go through `add_product`.
 template <int Vectors>
 struct Small {
     static int64_t columns(int64_t stride) { return Vectors > 0 ? 4 * Vectors : stride; }
 
-    // c = a b, with b and c of `Wide` vectors a row, or `width` numbers when Wide is 0.
-    template <int Wide = Vectors>
+    // Vectors of rows of `count` times four numbers.
+    template <int count>
+    struct Row {
+        static constexpr int lanes = count % (kWide / 4) == 0 ? kWide : 4, vectors = 4 * count / lanes;
+        using Vector = typename VectorOf<double, lanes>::type;
+    };
+
+    // c = a b, with b and c of `Count` times four numbers a row, or `width` numbers when Count is 0.
+    template <int Count = Vectors>
     static void multiply(const double* a, const double* b, double* c, int64_t stride, int64_t width) {
         const int64_t n = columns(stride);
-        if constexpr (Vectors > 0 && Vectors <= 4 && Wide > 0) {
+        using R = Row<Count>;
+        if constexpr (Vectors > 0 && Count > 0 && R::vectors <= 4) {
+            using Vector = typename R::Vector;
             for (int64_t i = 0; i < n; i += 4) {
-                Four sum[4][Wide] = {};
+                Vector sum[4][R::vectors] = {};
                 AHOFM_UNROLL_ALL
                 for (int64_t k = 0; k < 4 * Vectors; k++) {
-                    Four right[Wide];
+                    Vector right[R::vectors];
                     AHOFM_UNROLL_ALL
-                    for (int v = 0; v < Wide; v++) right[v] = load4(b + k * 4 * Wide + 4 * v);
+                    for (int v = 0; v < R::vectors; v++) right[v] = load<R::lanes>(b + k * 4 * Count + R::lanes * v);
                     AHOFM_UNROLL_ALL
                     for (int r = 0; r < 4; r++) {
-                        const Four scale = broadcast<Four>(a[(i + r) * n + k]);
+                        const Vector scale = broadcast<Vector>(a[(i + r) * n + k]);
                         AHOFM_UNROLL_ALL
-                        for (int v = 0; v < Wide; v++) sum[r][v] += scale * right[v];
+                        for (int v = 0; v < R::vectors; v++) sum[r][v] += scale * right[v];
                     }
                 }
                 AHOFM_UNROLL_ALL
                 for (int r = 0; r < 4; r++) {
                     AHOFM_UNROLL_ALL
-                    for (int v = 0; v < Wide; v++) store4(c + (i + r) * 4 * Wide + 4 * v, sum[r][v]);
+                    for (int v = 0; v < R::vectors; v++)
+                        store<R::lanes>(c + (i + r) * 4 * Count + R::lanes * v, sum[r][v]);
                 }
             }
         } else {
@@ -267,24 +321,28 @@ struct Small {
     static bool invert(double* a, int64_t stride) {
         const int64_t n = columns(stride);
         if constexpr (Vectors > 0) {
+            using R = Row<Vectors>;
+            using Vector = typename R::Vector;
             for (int64_t k = 0; k < n; k++) {
                 double* pivot = a + k * n;
                 if (!(pivot[k] > 0.0)) return false;
                 const double inverse = 1.0 / pivot[k];
-                Four row[Vectors];
+                Vector row[R::vectors];
                 AHOFM_UNROLL_ALL
-                for (int v = 0; v < Vectors; v++) row[v] = load4(pivot + 4 * v) * inverse;
+                for (int v = 0; v < R::vectors; v++) row[v] = load<R::lanes>(pivot + R::lanes * v) * inverse;
                 AHOFM_UNROLL_ALL
                 for (int64_t i = 0; i < 4 * Vectors; i++) {
                     const double factor = a[i * n + k];
                     AHOFM_UNROLL_ALL
-                    for (int v = 0; v < Vectors; v++)
-                        store4(a + i * n + 4 * v, load4(a + i * n + 4 * v) - factor * row[v]);
+                    for (int v = 0; v < R::vectors; v++) {
+                        double* to = a + i * n + R::lanes * v;
+                        store<R::lanes>(to, load<R::lanes>(to) - factor * row[v]);
+                    }
                     // The element is inserted after the load: stored before it, the load would wait for the store.
                     a[i * n + k] = -factor * inverse;
                 }
                 AHOFM_UNROLL_ALL
-                for (int v = 0; v < Vectors; v++) store4(pivot + 4 * v, row[v]);
+                for (int v = 0; v < R::vectors; v++) store<R::lanes>(pivot + R::lanes * v, row[v]);
                 pivot[k] = inverse;
             }
             return true;

@@ -27,7 +27,8 @@ void encode(const double* values, int64_t n, int64_t stride, const double* edges
         int64_t length = n_edges;
         while (length > 1) {
             const uint32_t half = static_cast<uint32_t>(length / 2);
-            for (int k = 0; k < Together; k++) below[k] += edges[below[k] + half - 1] < x[k] ? half : 0;
+            for (int k = 0; k < Together; k++)  // a mask: a conditional may be compiled to a branch, 2.4 times slower
+                below[k] += half & (0u - static_cast<uint32_t>(edges[below[k] + half - 1] < x[k]));
             length -= half;
         }
         if (length == 1)

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -18,17 +19,22 @@
 namespace ahofm {
 
 // Memory of solves, as large as the largest may need: not initialised, since pages that are not used cost nothing then.
+// It begins at a line of the cache, so that vectors do not cross two of them.
 class Scratch {
   public:
     void reserve(int64_t count) {
-        data_.reset(new double[static_cast<size_t>(count)]);
+        data_.reset(static_cast<double*>(::operator new(static_cast<size_t>(count) * sizeof(double), kLine)));
         size_ = count;
     }
     double* data() const { return data_.get(); }
     int64_t size() const { return size_; }
 
   private:
-    std::unique_ptr<double[]> data_;
+    static constexpr std::align_val_t kLine{64};
+    struct Free {
+        void operator()(double* data) const { ::operator delete(data, kLine); }
+    };
+    std::unique_ptr<double, Free> data_;
     int64_t size_ = 0;
 };
 
@@ -46,12 +52,12 @@ struct Prior {
 
 // A column: its codes at the rows, and its priors.
 struct EngineColumn {
-    const void* codes = nullptr;   // (n,)
-    int code_width = 1;            // bytes of a code: 1, 2 or 4
-    int64_t n_codes = 0;           // with the neutral one
-    std::vector<double> mass;      // (n_codes - 1,)
-    std::vector<double> farthest;  // (n_codes - 1,): bounds of factors in units of their root mean square
-    bool bounded = false;          // whether factors have these bounds
+    const void* codes = nullptr;          // (n,)
+    int code_width = 1;                   // bytes of a code: 1, 2 or 4
+    int64_t n_codes = 0;                  // with the neutral one
+    std::vector<double> mass;             // (n_codes - 1,)
+    std::vector<double> relative_bounds;  // (n_codes - 1,): bounds of factors in units of their root mean square
+    bool bounded = false;                 // whether factors have these bounds
     std::vector<uint8_t>
         left_out;  // (width - 1,): factors in which the column has no function; empty if there are none
     Prior main, factors;
@@ -187,6 +193,27 @@ class Engine {
         int64_t n_partial = 0;
     };
 
+    struct Hired {  // the threads of all parallel regions of one call
+        explicit Hired(Engine& engine);
+        ~Hired() { engine.team_.reset(); }
+        Hired(const Hired&) = delete;
+        Hired& operator=(const Hired&) = delete;
+        Engine& engine;
+    };
+    // Helpers that the steps of columns are long enough for.
+    int useful_helpers() const;
+    // Calls task(), the step of a column; the first one on one thread, to see how long it takes.
+    template <class Task>
+    void time_step(Task task) {
+        if (step_timed_) return task();
+        team_->limit(0);
+        const auto begun = std::chrono::steady_clock::now();
+        task();
+        step_time_ = std::chrono::steady_clock::now() - begun;
+        step_timed_ = true;
+        team_->limit(useful_helpers());
+    }
+
     void poll();
     BlockTask task_of(size_t k, const Range& range);
     ColumnMoments moments_of(size_t k, size_t j, const Range& range);
@@ -244,8 +271,14 @@ class Engine {
     void restore(size_t k, size_t j);
     void drop_unsolved(size_t k, size_t j);
     void sum_design(const double* weight, const double* rows, std::vector<double>& gram, std::vector<double>& sums);
-    bool solve_main_effects(size_t k, const double* weight, const double* response, bool learn, double& intercept,
-                            std::vector<double>& coef, std::vector<double>& lam, double& trace);
+    struct WeightedDesign {                // of the smooth main effects, at working weights
+        std::vector<double> weight;        // (n,): empty before the first step
+        std::vector<double> gram, middle;  // (q, q): of the design centred at (q,), upper triangle
+        double total = 0.0;
+    };
+    const WeightedDesign& weighted_design(size_t k);
+    bool solve_main_effects(size_t k, const WeightedDesign* weighted, const double* response, bool learn,
+                            double& intercept, std::vector<double>& coef, std::vector<double>& lam, double& trace);
     void step_main_effects(size_t k, bool learn);
     const TensorMargin& margin(size_t k, size_t j);
     void update_tensor_lam(size_t k, double information);
@@ -260,13 +293,17 @@ class Engine {
     MainEffects mains_;
     RowArrays rows_;
     std::vector<StatePanel> panels_;
-    std::vector<Range> ranges_;  // of all rows: those of a task
-    std::vector<Range> parts_;   // of all rows: those whose slopes are in memory at a time
+    std::unique_ptr<Pool::Team> team_;
+    std::chrono::steady_clock::duration step_time_{0};  // of a column, on one thread
+    bool step_timed_ = false;                           // else it is an estimate, or not known
+    std::vector<Range> ranges_;                         // of all rows: those of a task
+    std::vector<Range> parts_;                          // of all rows: those whose slopes are in memory at a time
     double total_ = 0.0, tempering_ = 0.0;
     std::chrono::steady_clock::time_point polled_ = std::chrono::steady_clock::now();
     std::vector<std::vector<char>> states_;                   // one per linear predictor
     std::vector<std::vector<std::vector<double>>> tempered_;  // variances that are in the row states: (eta, column)
     std::vector<std::vector<double>> additive_;               // intercept and smooth main effects of all rows
+    std::vector<WeightedDesign> weighted_designs_;            // one per linear predictor
     std::vector<std::vector<std::unique_ptr<TensorMargin>>> margins_;
     std::vector<double> gram_, rhs_, scaled_gram_, scaled_rhs_, mean_, state_variance_, response_;
     Scratch memory_;

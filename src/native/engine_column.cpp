@@ -274,7 +274,7 @@ void Engine::bound(size_t j, const ColumnArrays& arrays, double* mean) {
             square += column.mass[static_cast<size_t>(b)] * mean[b * K + f] * mean[b * K + f];
         limits[static_cast<size_t>(f)] = std::sqrt(square);
         for (int64_t b = 0; b < codes; b++) {
-            const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
+            const double limit = column.relative_bounds[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
                          value = mean[b * K + f];
             const double excess = value - std::clamp(value, -limit, limit);
             lost[static_cast<size_t>(f)] += column.mass[static_cast<size_t>(b)] * excess;
@@ -285,7 +285,7 @@ void Engine::bound(size_t j, const ColumnArrays& arrays, double* mean) {
     if (!any) return;
     for (int64_t b = 0; b < codes; b++)
         for (int64_t f = 0; f < K; f++) {
-            const double limit = column.farthest[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
+            const double limit = column.relative_bounds[static_cast<size_t>(b)] * limits[static_cast<size_t>(f)],
                          before = mean[b * K + f];
             mean[b * K + f] = std::clamp(before, -limit, limit) +
                               lost[static_cast<size_t>(f)];  // the function's mean does not change

@@ -94,7 +94,7 @@ void Engine::accept_trial() {
 // step^2.
 bool Engine::sufficient_decrease(size_t k) {
     struct Sums {
-        double excess = 0.0, allowed = 0.0, before = 0.0, farthest = 0.0;
+        double excess = 0.0, allowed = 0.0, before = 0.0, largest_change = 0.0;
     };
     const size_t K = etas.size();
     const bool decreases = use_majorant || majorises;  // where losses are finite
@@ -113,7 +113,7 @@ bool Engine::sufficient_decrease(size_t k) {
             sums.excess += weight * (new_value_[i] - rows_.value[i] - rows_.slope[at] * step - 0.5 * bend);
             sums.allowed += tuning::SUFFICIENT_DECREASE * weight * bend;
             sums.before += weight * rows_.value[i];
-            sums.farthest = std::max(sums.farthest, std::fabs(step));
+            sums.largest_change = std::max(sums.largest_change, std::fabs(step));
         }
         of_ranges[static_cast<size_t>(r)] = sums;
     });
@@ -122,10 +122,10 @@ bool Engine::sufficient_decrease(size_t k) {
         all.excess += sums.excess;
         all.allowed += sums.allowed;
         all.before += sums.before;
-        all.farthest = std::max(all.farthest, sums.farthest);
+        all.largest_change = std::max(all.largest_change, sums.largest_change);
     }
     if (decreases) return all.excess == 0.0;
-    if (!std::isfinite(all.excess) || all.farthest > tuning::FARTHEST_STEP) return false;
+    if (!std::isfinite(all.excess) || all.largest_change > tuning::LARGEST_ETA_STEP) return false;
     return all.excess <= all.allowed + tuning::ROUNDING * std::fabs(all.before);
 }
 

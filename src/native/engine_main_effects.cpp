@@ -3,6 +3,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "fellner_schall.h"
@@ -38,16 +39,38 @@ void Engine::sum_design(const double* weight, const double* rows, std::vector<do
     }
 }
 
-// Normal equations of the intercept and the coefficients; weights nullptr: the rows' own weights, under which the
+// Working weights of the main effects of linear predictor k: those that its Gram matrix was computed with, as long as the
+// present ones are nearly the same. The gradient is always that of the present losses; curvatures are a little old.
+const Engine::WeightedDesign& Engine::weighted_design(size_t k) {
+    const size_t Q = static_cast<size_t>(mains_.q), n = static_cast<size_t>(n_);
+    WeightedDesign& found = weighted_designs_[k];
+    if (!found.weight.empty()) {
+        double change = 0.0;
+        for (size_t i = 0; i < n; i++) change += std::fabs(working_weight_[i] - found.weight[i]);
+        if (change <= tuning::MAIN_WEIGHTS_CHANGE * found.total) return found;
+    }
+    found.weight = working_weight_;
+    found.total = 0.0;
+    for (size_t i = 0; i < n; i++) found.total += found.weight[i];
+    found.middle.assign(Q, 0.0);
+    if (Q == 0) return found;
+    sum_design(found.weight.data(), found.weight.data(), found.gram, found.middle);
+    for (double& mean : found.middle) mean /= found.total;
+    for (size_t a = 0; a < Q; a++)
+        for (size_t b = a; b < Q; b++) found.gram[a * Q + b] -= found.total * found.middle[a] * found.middle[b];
+    return found;
+}
+
+// Normal equations of the intercept and the coefficients; weighted nullptr: the rows' own weights, under which the
 // design is centred.
-bool Engine::solve_main_effects(size_t k, const double* weight, const double* response, bool learn, double& intercept,
-                                std::vector<double>& coef, std::vector<double>& lam, double& trace) {
+bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const double* response, bool learn,
+                                double& intercept, std::vector<double>& coef, std::vector<double>& lam, double& trace) {
     const EtaArrays& eta = etas[k];
     const int64_t q = mains_.q;
     const size_t Q = static_cast<size_t>(q), groups = mains_.counts.size();
     double total = 0.0, total_response = 0.0;
     for (size_t i = 0; i < static_cast<size_t>(n_); i++) {
-        total += weight == nullptr ? rows_.weight[i] : weight[i];
+        total += weighted == nullptr ? rows_.weight[i] : weighted->weight[i];
         total_response += response[i];
     }
     coef.assign(eta.coef, eta.coef + q);
@@ -55,18 +78,15 @@ bool Engine::solve_main_effects(size_t k, const double* weight, const double* re
     trace = eta.trace;
     intercept = total_response / total;
     if (q == 0) return true;
-    std::vector<double> gram(Q * Q), middle(Q, 0.0), right(Q);
-    if (weight == nullptr) {
+    std::vector<double> gram, middle(Q, 0.0), right(Q);
+    if (weighted == nullptr) {
         sum_design(mains_.gram.empty() ? rows_.weight : nullptr, response, mains_.gram, right);
         gram = mains_.gram;
     } else {
-        sum_design(weight, response, gram, right);
-        sum_design(nullptr, weight, gram, middle);
-        for (double& mean : middle) mean /= total;
-        for (size_t a = 0; a < Q; a++) {
-            right[a] -= middle[a] * total_response;
-            for (size_t b = a; b < Q; b++) gram[a * Q + b] -= total * middle[a] * middle[b];
-        }
+        sum_design(nullptr, response, gram, right);
+        gram = weighted->gram;
+        middle = weighted->middle;
+        for (size_t a = 0; a < Q; a++) right[a] -= middle[a] * total_response;
     }
     double diagonal = 0.0;
     std::vector<double> added(Q), inverse(Q * Q);
@@ -112,13 +132,17 @@ void Engine::step_main_effects(size_t k, bool learn) {
     for (size_t i = 0; i < n; i++) {
         const size_t at = i * K + k;
         working_weight_[i] = rows_.weight[i] * rows_.curvature[at];
-        response_[i] = working_weight_[i] * (rows_.eta[at] - blocks[i]) - rows_.weight[i] * rows_.slope[at];
         weights += working_weight_[i];
     }
     if (!(weights > std::numeric_limits<double>::min())) return;  // losses are flat far from the targets
+    const WeightedDesign& weighted = weighted_design(k);
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = i * K + k;
+        response_[i] = weighted.weight[i] * (rows_.eta[at] - blocks[i]) - rows_.weight[i] * rows_.slope[at];
+    }
     double intercept = 0.0, trace = 0.0;
     std::vector<double> coef, lam;
-    solve_main_effects(k, working_weight_.data(), response_.data(), learn, intercept, coef, lam, trace);
+    solve_main_effects(k, &weighted, response_.data(), learn, intercept, coef, lam, trace);
     const std::vector<double> old_coef(eta.coef, eta.coef + mains_.q), old_lam(eta.lam, eta.lam + lam.size());
     const double old_intercept = eta.intercept, old_trace = eta.trace;
     double step = 1.0;

@@ -103,13 +103,18 @@ void Engine::set_working(size_t k) {
 }
 
 void Engine::build(double tempering) {
+    const Hired hired(*this);
     tempering_ = tempering;
     for (size_t k = 0; k < etas.size(); k++) {
         clear(k);
         for (size_t j = 0; j < columns_.size(); j++) {
             poll();
             temper_variance(k, j);
+            const auto begun = std::chrono::steady_clock::now();
             swap(k, static_cast<int>(j), -1);
+            if (step_time_.count() > 0) continue;
+            step_time_ = std::chrono::steady_clock::now() - begun;
+            team_->limit(useful_helpers());  // rows alone, without the solve
         }
         if (quadratic_) {
             set_working(k);
@@ -127,16 +132,17 @@ void Engine::build(double tempering) {
 }
 
 void Engine::evaluate() {
+    for (WeightedDesign& weighted : weighted_designs_) weighted.weight.clear();
     if (!losses(rows_.eta, rows_.value, rows_.slope, rows_.curvature)) throw Stopped{};
     majorise_if_far();
 }
 
 // Majorants in place of curvatures, for good once a linear predictor is so large that curvatures are nearly zero.
 void Engine::majorise_if_far() {
-    double farthest = 0.0;
+    double largest_eta = 0.0;
     const size_t both = static_cast<size_t>(n_) * etas.size();
-    for (size_t i = 0; i < both && !use_majorant; i++) farthest = std::max(farthest, std::fabs(rows_.eta[i]));
-    if (use_majorant || farthest > tuning::MAJORANT_ETA)
+    for (size_t i = 0; i < both && !use_majorant; i++) largest_eta = std::max(largest_eta, std::fabs(rows_.eta[i]));
+    if (use_majorant || largest_eta > tuning::MAJORANT_ETA)
         use_majorant = majorant(rows_.eta, rows_.variance, rows_.curvature) || use_majorant;
 }
 

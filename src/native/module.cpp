@@ -22,19 +22,24 @@ void too_large() { throw std::bad_alloc(); }
 
 namespace {
 
-std::vector<const ahofm::Passes*> available_passes() {
-    std::vector<const ahofm::Passes*> found{&ahofm::baseline_passes};
+std::vector<ahofm::Passes> available_passes() {
+    std::vector<ahofm::Passes> found{{ahofm::baseline_passes, ahofm::baseline_solves}};
 #if defined(AHOFM_X86)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&ahofm::avx2_passes);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        found.push_back({ahofm::avx2_passes, ahofm::avx2_solves});
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+            found.push_back({ahofm::avx2_passes, ahofm::avx512_solves});
+    }
 #endif
     return found;
 }
 
 const ahofm::Passes& passes_named(const std::string& name) {
-    static const std::vector<const ahofm::Passes*> found = available_passes();
-    for (const ahofm::Passes* passes : found)
-        if (name == passes->name) return *passes;
+    static const std::vector<ahofm::Passes> found = available_passes();
+    for (const ahofm::Passes& passes : found)
+        if (name == passes.name) return passes;
     refuse("instruction set '" + name + "' is not available on this machine");
 }
 
@@ -92,7 +97,7 @@ NB_MODULE(_native, m) {
         "instruction_sets",
         [] {
             std::vector<std::string> names;
-            for (const ahofm::Passes* passes : available_passes()) names.push_back(passes->name);
+            for (const ahofm::Passes& passes : available_passes()) names.push_back(passes.name);
             return names;
         },
         "Names of the usable instruction sets, narrowest first.");

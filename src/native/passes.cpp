@@ -1,12 +1,12 @@
-// The passes of one instruction set: compiled once for each, with AHOFM_PASSES and AHOFM_NAME set by CMake.
+// The passes over rows of one instruction set: compiled once for each, with AHOFM_PASSES and AHOFM_NAME set by CMake.
 
 #include "chain.h"
 #include "class_passes.h"
 #include "code_sums.h"
 #include "column.h"
+#include "dense.h"
 #include "linear_predictors.h"
 #include "predict.h"
-#include "priors.h"
 #include "row_losses.h"
 #include "row_states.h"
 
@@ -58,24 +58,6 @@ void read_state(const BlockTask& task, double* mean, double* variance) {
     else read_state_of<float>(task, mean, variance);
 }
 
-constexpr int64_t kGramRows = 64;
-
-// X'diag(w)X, rows in pieces that stay in the cache; columns in blocks on and above the diagonal.
-void weighted_gram(const double* design, int64_t n, int64_t q, const double* weight, double* out) {
-    constexpr int64_t side = 48;
-    std::memset(out, 0, static_cast<size_t>(q * q) * sizeof(double));
-    Buffer<double> scaled(kGramRows * q);
-    for (int64_t first = 0; first < n; first += kGramRows) {
-        const int64_t rows = n - first < kGramRows ? n - first : kGramRows;
-        const double* part = design + first * q;
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t j = 0; j < q; j++) scaled[r * q + j] = weight[first + r] * part[r * q + j];
-        for (int64_t a = 0; a < q; a += side)
-            add_product({scaled.get() + a, 1, q}, q - a < side ? q - a : side, part + a, q, q - a, rows, 1.0,
-                        out + a * q + a, q);
-    }
-}
-
 void design_times(const double* design, int64_t n, int64_t q, const double* coef, double* out) {
     for (int64_t i = 0; i < n; i++) out[i] = dot(design + i * q, coef, q);
 }
@@ -83,12 +65,6 @@ void design_times(const double* design, int64_t n, int64_t q, const double* coef
 void design_transposed_times(const double* design, int64_t n, int64_t q, const double* rows, double* out) {
     std::memset(out, 0, static_cast<size_t>(q) * sizeof(double));
     for (int64_t i = 0; i < n; i++) subtract_row(-rows[i], design + i * q, q, out);
-}
-
-bool invert_matrix(double* matrix, int64_t n, double* inverse, const Parallel& parallel) {
-    if (!factorise(matrix, n, n, parallel)) return false;
-    invert_triangle(matrix, n, n, inverse, parallel);
-    return true;
 }
 
 // Independent chains of multiply-adds in registers: the peak of one core with the vectors the passes use.
@@ -109,22 +85,31 @@ double multiply_adds(int64_t repeats) {
 
 }  // namespace
 
-const Passes AHOFM_PASSES = {AHOFM_NAME,        run_predictors,
-                             run_column,        run_curves,
-                             run_block,         table_numbers,
-                             slope_numbers,     fill_tables,
-                             sort_by_code,      move_rows,
-                             sum_codes,         run_inverses,
-                             run_chain,         run_code_sums,
-                             read_state,        solve_prior,
-                             solve_memory,      run_losses,
-                             run_majorants,     weighted_gram,
-                             design_times,      design_transposed_times,
-                             invert_matrix,     run_class_losses,
-                             run_shared_slopes, run_shared_sums,
-                             run_shared_move,   run_shared_add,
-                             run_shared_terms,  run_product,
-                             solve_curves,      solve_positive,
-                             multiply_adds};
+const RowPasses AHOFM_PASSES = {AHOFM_NAME,
+                                run_predictors,
+                                run_column,
+                                run_curves,
+                                run_block,
+                                table_numbers,
+                                slope_numbers,
+                                fill_tables,
+                                sort_by_code,
+                                move_rows,
+                                sum_codes,
+                                run_inverses,
+                                run_chain,
+                                run_code_sums,
+                                read_state,
+                                run_losses,
+                                run_majorants,
+                                design_times,
+                                design_transposed_times,
+                                run_class_losses,
+                                run_shared_slopes,
+                                run_shared_sums,
+                                run_shared_move,
+                                run_shared_add,
+                                run_shared_terms,
+                                multiply_adds};
 
 }  // namespace ahofm

@@ -381,9 +381,23 @@ struct CurvesSolve {
     int64_t memory_size;
 };
 
-// The entry points of one instruction set.
-struct Passes {
+// Solves of one instruction set.
+struct Solves {
     const char* name;
+    bool (*solve_prior)(const SolveTask&);  // false: not positive definite
+    int64_t (*solve_memory)(const PriorTask&, int64_t K);
+    // The upper triangle of (q, q).
+    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);
+    // Of an upper triangle; W with W W' the inverse.
+    bool (*invert)(double* matrix, int64_t n, double* inverse, const Parallel& parallel);
+    void (*product)(const Product&);
+    bool (*solve_curves)(const CurvesSolve&);  // false: not positive definite, as below
+    bool (*solve_positive)(double* matrix, int64_t n, double* right, int64_t m);
+};
+
+// Passes over rows of one instruction set.
+struct RowPasses {
+    const char* rows_name;
     BadCode (*predictors)(const Rows&, Predictor*, int n_eta, Task&, bool float64);
     BadCode (*column)(const Rows&, Predictor&, const ColumnTask&, bool float64);
     BadCode (*curves)(const CurveTask&);
@@ -402,16 +416,11 @@ struct Passes {
     int64_t (*chain)(const ChainTask&);                                   // likewise
     BadCode (*code_sums)(const CodeSumsTask&);
     void (*read_state)(const BlockTask&, double* mean, double* variance);
-    bool (*solve_prior)(const SolveTask&);  // false: not positive definite
-    int64_t (*solve_memory)(const PriorTask&, int64_t K);
     void (*losses)(const LossTask&);
     bool (*majorants)(const LossTask&, const double* variance);  // curvatures alone; false: the family has none
-    // The upper triangle of (q, q), (n,) and (q,).
-    void (*weighted_gram)(const double* design, int64_t n, int64_t q, const double* weight, double* out);
+    // (n,) and (q,).
     void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);
     void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
-    // Of an upper triangle; W with W W' the inverse.
-    bool (*invert)(double* matrix, int64_t n, double* inverse, const Parallel& parallel);
     void (*class_losses)(const ClassLossTask&, ClassLossSums*);
     void (*shared_slopes)(const SharedRows&);
     void (*shared_sums)(const SharedRows&, const uint32_t* sorted, const uint32_t* first_of_code, int64_t codes,
@@ -419,15 +428,17 @@ struct Passes {
     void (*shared_move)(const SharedRows&, const SharedMove&);
     void (*shared_add)(const SharedRows&, bool moments);
     void (*shared_terms)(const SharedRows&, double* terms, double* variances);
-    void (*product)(const Product&);
-    bool (*solve_curves)(const CurvesSolve&);  // false: not positive definite, as below
-    bool (*solve_positive)(double* matrix, int64_t n, double* right, int64_t m);
     double (*multiply_adds)(int64_t repeats);  // probe: floating-point operations done
 };
 
-extern const Passes baseline_passes;
+// What a processor runs: solves may have wider vectors than passes over rows, which wait for the cache.
+struct Passes : RowPasses, Solves {};
+
+extern const RowPasses baseline_passes;
+extern const Solves baseline_solves;
 #if defined(AHOFM_X86)
-extern const Passes avx2_passes;
+extern const RowPasses avx2_passes;
+extern const Solves avx2_solves, avx512_solves;
 #endif
 
 }  // namespace ahofm

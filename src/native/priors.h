@@ -15,19 +15,6 @@
 namespace ahofm {
 namespace {
 
-constexpr int64_t kTasks = 16;       // that the codes of a column are shared out to
-constexpr int64_t kFewestCodes = 8;  // of a task
-
-// Calls visit(task, b) for all codes b; those of one task follow one another.
-template <class Visit>
-inline void over_codes(const Parallel& parallel, int64_t codes, Visit visit) {
-    const int64_t most = codes / kFewestCodes, count = most < 1 ? 1 : most < kTasks ? most : kTasks;
-    const auto some = [&](int task) {
-        for (int64_t b = task * codes / count; b < (task + 1) * codes / count; b++) visit(task, b);
-    };
-    parallel(static_cast<int>(count), some);
-}
-
 // Conditions a Gaussian on functions of weighted mean zero. With U = precision^-1 C at the codes, blocks (codes,
 // stride, stride) of which (K, K) are used, C the means as linear forms, it subtracts U (C'U)^-1 C' mean from the mean
 // and U (C'U)^-1 U' from the covariance. Padding of U must be zero.
@@ -88,18 +75,21 @@ class Centring {
 
     // Decrease by conditioning of the weighted sum of variances of differences of neighbours, by function.
     void condition_differences(const double* edges, double* differences, Arena& arena) const {
-        double* apart = arena.take(stride_ * stride_);
+        double *neighbours = arena.take(kTasks * stride_ * stride_), *sums = arena.zeros(kTasks * stride_);
         with_small(stride_, [&](auto small) {
-            for (int64_t b = 0; b + 1 < codes_; b++) {
-                if (!(edges[b] > 0.0)) continue;
+            over_codes(parallel_, codes_ - 1, [&](int task, int64_t b) {
+                if (!(edges[b] > 0.0)) return;
+                double *apart = neighbours + task * stride_ * stride_, *turned = turned_ + task * stride_ * stride_;
                 const double *here = u_ + b * stride_ * stride_, *next = here + stride_ * stride_;
                 for (int64_t i = 0; i < stride_ * stride_; i++) apart[i] = next[i] - here[i];
-                small.template multiply<>(apart, inverse_, turned_, stride_, stride_);
+                small.template multiply<>(apart, inverse_, turned, stride_, stride_);
                 for (int64_t f = 0; f < K_; f++)
-                    differences[f] -= edges[b] * dot(turned_ + f * stride_, apart + f * stride_, stride_);
-            }
+                    sums[task * stride_ + f] += edges[b] * dot(turned + f * stride_, apart + f * stride_, stride_);
+            });
             return true;
         });
+        for (int64_t task = 0; task < kTasks; task++)
+            for (int64_t f = 0; f < K_; f++) differences[f] -= sums[task * stride_ + f];
     }
 
   private:
@@ -305,105 +295,209 @@ struct ChainSolution {
     double* covariance;   // (codes, stride, stride): covariance with the weighted means, for centred functions
 };
 
-// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it:
-// elimination along the chain, and back. P_b is the inverse of a block after the elimination of those before it.
+// Blocks A_b = gram_b + diag(lam_d (h_{b-1} + h_b) + lam_v) on the diagonal and -S_b = -diag(lam_d h_b) beside it. Both
+// halves of the chain are eliminated from their ends to the middle, side by side, and solved from the middle outwards
+// (van der Vorst's twisted factorisation). P_b is the inverse of a block after the elimination of those outside of it.
 template <int Vectors>
-inline bool solve_chain(Small<Vectors>, const PriorTask& prior, int64_t K, int64_t stride, const double* gram,
-                        const double* rhs, const double* lam, const ChainSolution& out, Arena& arena,
-                        const Parallel& parallel) {
-    using Matrix = Small<Vectors>;
-    const int64_t n = Matrix::columns(stride), codes = prior.codes, block = n * n;
-    const bool centred = prior.mass != nullptr;
-    double *inverse = arena.take(codes * block), *right = arena.zeros(codes * n), *step = arena.zeros(n),
-           *next = arena.zeros(n), *other_step = arena.zeros(n);
-    double *product = arena.take(block), *scaled = arena.take(block), *across = arena.take(block),
-           *now = arena.take(block), *last = arena.take(block);
-    const double *difference = lam, *value = lam + K;
-    for (int64_t b = 0; b < codes; b++) {
-        double *A = inverse + b * block, *r = right + b * n;
-        const double before = b > 0 ? prior.edges[b - 1] : 0.0, after = b + 1 < codes ? prior.edges[b] : 0.0;
-        pad_matrix(gram + b * K * K, K, n, A);
-        for (int64_t f = 0; f < K; f++) {
-            A[f * n + f] += difference[f] * (before + after) + value[f];
-            r[f] = rhs[b * K + f];
+class TwistedChain {
+  public:
+    TwistedChain(const PriorTask& prior, int64_t K, int64_t stride, const double* lam, const ChainSolution& out,
+                 Arena& arena)
+        : prior_(prior), K_(K), n_(Matrix::columns(stride)), block_(n_ * n_), middle_(prior.codes / 2),
+          difference_(lam), value_(lam + K), out_(out), inverse_(arena.take(prior.codes * block_)),
+          right_(arena.zeros(prior.codes * n_)) {
+        for (int side = 0; side < 2; side++) {
+            steps_[side] = arena.zeros(2 * n_);
+            differences_[side] = arena.zeros(n_);
+            memory_[side] = arena.take(5 * block_);
+            solved_[side] = arena.zeros(2 * n_);
         }
-        if (before > 0.0) {
-            const double* P = A - block;
-            for (int64_t f = 0; f < K; f++) step[f] = difference[f] * before;
-            for (int64_t f = 0; f < K; f++)
-                for (int64_t g = 0; g < n; g += 4)
-                    store4(A + f * n + g, load4(A + f * n + g) - step[f] * load4(P + f * n + g) * load4(step + g));
-            Matrix::apply(P, r - n, next, n);
-            for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
-        }
-        if (!Matrix::invert(A, n)) return false;
     }
-    const auto covariance_with_means = [&] {  // there and back, as for the mean
-        for (int64_t b = 0; b < codes; b++) {
-            const double *P = inverse + (b - 1) * block, before = b > 0 ? prior.edges[b - 1] : 0.0;
-            double* C = out.covariance + b * block;
-            if (before > 0.0) {
-                Matrix::template multiply<>(P, C - block, product, n, n);
-                for (int64_t f = 0; f < K; f++) other_step[f] = difference[f] * before;
-                for (int64_t f = 0; f < n; f++)
-                    for (int64_t g = 0; g < n; g += 4)
-                        store4(C + f * n + g, other_step[f] * load4(product + f * n + g));
-            } else {
-                std::memset(C, 0, static_cast<size_t>(block) * sizeof(double));
-            }
-            for (int64_t f = 0; f < K; f++) C[f * n + f] += prior.mass[b];
+
+    bool solve(const double* gram, const double* rhs, const Parallel& parallel) {
+        bool sound[2] = {};
+        const auto inwards = [&](int side) { sound[side] = eliminate(side, gram, rhs); };
+        parallel(2, inwards);
+        if (!sound[0] || !sound[1] || !solve_middle(gram, rhs)) return false;
+        const bool centred = prior_.mass != nullptr;
+        const auto outwards = [&](int task) {
+            if (task < 2) means_and_variances(task);
+            else sum_masses(task - 2);
+        };
+        parallel(centred ? 4 : 2, outwards);
+        for (int64_t f = 0; f < K_; f++) out_.differences[f] = differences_[0][f] + differences_[1][f];
+        if (!centred) return true;
+        double *U = out_.covariance + middle_ * block_, *product = memory_[0];
+        set_mass(middle_);
+        for (int side = 0; side < 2; side++) add_sums(side, middle_, product);
+        multiply(inverse_ + middle_ * block_, U, product);
+        std::memcpy(U, product, bytes());
+        const auto covariances = [&](int side) { covariance_with_means(side); };
+        parallel(2, covariances);
+        return true;
+    }
+
+  private:
+    using Matrix = Small<Vectors>;
+
+    size_t bytes() const { return static_cast<size_t>(block_) * sizeof(double); }
+    // From the end of a side to the middle: its codes are first, first + towards, ..., middle - towards.
+    static int64_t towards(int side) { return side == 0 ? 1 : -1; }
+    int64_t first(int side) const { return side == 0 ? 0 : prior_.codes - 1; }
+    // Weight of the difference of a code and its neighbour, in that direction; 0 beyond the ends.
+    double edge(int64_t b, int64_t direction) const {
+        const int64_t at = direction > 0 ? b : b - 1;
+        return at < 0 || at + 1 >= prior_.codes ? 0.0 : prior_.edges[at];
+    }
+    void multiply(const double* a, const double* b, double* c) const { Matrix::template multiply<>(a, b, c, n_, n_); }
+    void set_step(double* step, double weight) const {
+        for (int64_t f = 0; f < K_; f++) step[f] = difference_[f] * weight;
+    }
+
+    // The block of a code and its right-hand side, before elimination.
+    void set_block(int64_t b, const double* gram, const double* rhs) {
+        double *A = inverse_ + b * block_, *r = right_ + b * n_;
+        const double sum = edge(b, -1) + edge(b, 1);
+        pad_matrix(gram + b * K_ * K_, K_, n_, A);
+        for (int64_t f = 0; f < K_; f++) {
+            A[f * n_ + f] += difference_[f] * sum + value_[f];
+            r[f] = rhs[b * K_ + f];
         }
-        for (int64_t b = codes - 1; b >= 0; b--) {
-            const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
-            double* C = out.covariance + b * block;
-            if (after > 0.0) {
-                for (int64_t f = 0; f < K; f++) other_step[f] = difference[f] * after;
-                for (int64_t f = 0; f < n; f++)
-                    for (int64_t g = 0; g < n; g += 4)
-                        store4(C + f * n + g, load4(C + f * n + g) + other_step[f] * load4(C + block + f * n + g));
-            }
-            Matrix::template multiply<>(P, C, product, n, n);
-            std::memcpy(C, product, static_cast<size_t>(block) * sizeof(double));
+    }
+
+    // Subtracts what is left of the neighbour outside of it.
+    void eliminate_neighbour(int side, int64_t b) {
+        const int64_t outside = b - towards(side);
+        const double weight = edge(b, -towards(side));
+        if (!(weight > 0.0)) return;
+        double *A = inverse_ + b * block_, *r = right_ + b * n_, *step = steps_[side], *solved = solved_[side];
+        const double* P = inverse_ + outside * block_;
+        set_step(step, weight);
+        for (int64_t f = 0; f < K_; f++)
+            for (int64_t g = 0; g < n_; g += 4)
+                store4(A + f * n_ + g, load4(A + f * n_ + g) - step[f] * load4(P + f * n_ + g) * load4(step + g));
+        Matrix::apply(P, right_ + outside * n_, solved, n_);
+        for (int64_t f = 0; f < K_; f++) r[f] += step[f] * solved[f];
+    }
+
+    bool eliminate(int side, const double* gram, const double* rhs) {
+        for (int64_t b = first(side); b != middle_; b += towards(side)) {
+            set_block(b, gram, rhs);
+            if (b != first(side)) eliminate_neighbour(side, b);
+            if (!Matrix::invert(inverse_ + b * block_, n_)) return false;
         }
-    };
-    const auto means_and_variances = [&] {
-        for (int64_t f = 0; f < K; f++) out.differences[f] = 0.0;
-        for (int64_t f = 0; f < n; f++) next[f] = 0.0;
-        for (int64_t b = codes - 1; b >= 0; b--) {
-            const double *P = inverse + b * block, after = b + 1 < codes ? prior.edges[b] : 0.0;
-            double* r = right + b * n;
-            if (after > 0.0) {
-                for (int64_t f = 0; f < K; f++) step[f] = difference[f] * after;
-                for (int64_t f = 0; f < K; f++) r[f] += step[f] * next[f];
-            }
-            Matrix::apply(P, r, next, n);
-            for (int64_t f = 0; f < K; f++) out.mean[b * K + f] = next[f];
-            if (after > 0.0) {
-                // across = P S last, now = P + across S P: covariance of this code with the next one, and its own
-                for (int64_t f = 0; f < n; f++)
-                    for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(last + f * n + g));
-                Matrix::template multiply<>(P, scaled, across, n, n);
-                for (int64_t f = 0; f < n; f++)
-                    for (int64_t g = 0; g < n; g += 4) store4(scaled + f * n + g, step[f] * load4(P + f * n + g));
-                Matrix::template multiply<>(across, scaled, now, n, n);
-                for (int64_t i = 0; i < block; i += 4) store4(now + i, load4(now + i) + load4(P + i));
-                for (int64_t f = 0; f < K; f++)
-                    out.differences[f] += after * (now[f * n + f] + last[f * n + f] - 2.0 * across[f * n + f]);
+        return true;
+    }
+
+    bool solve_middle(const double* gram, const double* rhs) {
+        set_block(middle_, gram, rhs);
+        for (int side = 0; side < 2; side++)
+            if (first(side) != middle_) eliminate_neighbour(side, middle_);
+        double *P = inverse_ + middle_ * block_, *solved = solved_[0];
+        if (!Matrix::invert(P, n_)) return false;
+        Matrix::apply(P, right_ + middle_ * n_, solved, n_);
+        for (int64_t f = 0; f < K_; f++) {
+            out_.mean[middle_ * K_ + f] = solved[f];
+            out_.variance[middle_ * K_ + f] = P[f * n_ + f];
+        }
+        std::memcpy(solved_[1], solved, static_cast<size_t>(n_) * sizeof(double));
+        return true;
+    }
+
+    // From the middle outwards: means, variances, and variances of differences of neighbours.
+    void means_and_variances(int side) {
+        double *scaled = memory_[side], *across = scaled + block_, *now = across + block_, *last = now + block_,
+               *step = steps_[side], *inner = solved_[side], *mean = inner + n_, *differences = differences_[side];
+        std::memcpy(last, inverse_ + middle_ * block_, bytes());
+        for (int64_t b = middle_ - towards(side); b >= 0 && b < prior_.codes; b -= towards(side)) {
+            const double *P = inverse_ + b * block_, weight = edge(b, towards(side));
+            double* r = right_ + b * n_;
+            if (weight > 0.0) {
+                set_step(step, weight);
+                for (int64_t f = 0; f < K_; f++) r[f] += step[f] * inner[f];
+                // across = P S last, now = P + across S P: covariance of this code with the inner one, and its own
+                for (int64_t f = 0; f < n_; f++)
+                    for (int64_t g = 0; g < n_; g += 4) store4(scaled + f * n_ + g, step[f] * load4(last + f * n_ + g));
+                multiply(P, scaled, across);
+                for (int64_t f = 0; f < n_; f++)
+                    for (int64_t g = 0; g < n_; g += 4) store4(scaled + f * n_ + g, step[f] * load4(P + f * n_ + g));
+                multiply(across, scaled, now);
+                for (int64_t i = 0; i < block_; i += 4) store4(now + i, load4(now + i) + load4(P + i));
+                for (int64_t f = 0; f < K_; f++)
+                    differences[f] += weight * (now[f * n_ + f] + last[f * n_ + f] - 2.0 * across[f * n_ + f]);
             } else {
-                std::memcpy(now, P, static_cast<size_t>(block) * sizeof(double));
+                std::memcpy(now, P, bytes());
             }
-            for (int64_t f = 0; f < K; f++) out.variance[b * K + f] = now[f * n + f];
-            double* swap = now;
+            Matrix::apply(P, r, mean, n_);
+            for (int64_t f = 0; f < K_; f++) {
+                out_.mean[b * K_ + f] = mean[f];
+                out_.variance[b * K_ + f] = now[f * n_ + f];
+            }
+            double *swap = now, *other = mean;
             now = last;
             last = swap;
+            mean = inner;
+            inner = other;
         }
-    };
-    const auto either = [&](int task) {
-        if (task == 0) means_and_variances();
-        else covariance_with_means();
-    };
-    parallel(centred ? 2 : 1, either);
-    return true;
+    }
+
+    void set_mass(int64_t b) {
+        double* U = out_.covariance + b * block_;
+        std::memset(U, 0, bytes());
+        for (int64_t f = 0; f < K_; f++) U[f * n_ + f] = prior_.mass[b];
+    }
+
+    // Adds S P of the neighbour outside times its sums.
+    void add_sums(int side, int64_t b, double* product) {
+        const double weight = edge(b, -towards(side));
+        if (first(side) == b || !(weight > 0.0)) return;
+        const int64_t outside = b - towards(side);
+        double *U = out_.covariance + b * block_, *step = steps_[side] + n_;
+        multiply(inverse_ + outside * block_, out_.covariance + outside * block_, product);
+        set_step(step, weight);
+        for (int64_t f = 0; f < n_; f++)
+            for (int64_t g = 0; g < n_; g += 4)
+                store4(U + f * n_ + g, load4(U + f * n_ + g) + step[f] * load4(product + f * n_ + g));
+    }
+
+    // Right-hand sides of the covariance with the weighted means, of a side's codes after elimination.
+    void sum_masses(int side) {
+        double* product = memory_[side] + 4 * block_;
+        for (int64_t b = first(side); b != middle_; b += towards(side)) {
+            set_mass(b);
+            add_sums(side, b, product);
+        }
+    }
+
+    void covariance_with_means(int side) {
+        double *product = memory_[side] + 4 * block_, *step = steps_[side] + n_;
+        for (int64_t b = middle_ - towards(side); b >= 0 && b < prior_.codes; b -= towards(side)) {
+            const double weight = edge(b, towards(side));
+            double* U = out_.covariance + b * block_;
+            if (weight > 0.0) {
+                const double* inner = U + towards(side) * block_;
+                set_step(step, weight);
+                for (int64_t f = 0; f < n_; f++)
+                    for (int64_t g = 0; g < n_; g += 4)
+                        store4(U + f * n_ + g, load4(U + f * n_ + g) + step[f] * load4(inner + f * n_ + g));
+            }
+            multiply(inverse_ + b * block_, U, product);
+            std::memcpy(U, product, bytes());
+        }
+    }
+
+    const PriorTask& prior_;
+    const int64_t K_, n_, block_, middle_;
+    const double *difference_, *value_;
+    const ChainSolution& out_;
+    double *inverse_, *right_;
+    double *steps_[2], *differences_[2], *memory_[2], *solved_[2];  // by side
+};
+
+template <int Vectors>
+inline bool solve_chain(Small<Vectors>, const SolveTask& task, int64_t stride, const ChainSolution& out, Arena& arena) {
+    TwistedChain<Vectors> chain(*task.prior, task.K, stride, task.lam, out, arena);
+    return chain.solve(task.gram, task.rhs, task.parallel);
 }
 
 // The same for one function: scalars in place of matrices, and centring in the same loops.
@@ -465,9 +559,8 @@ inline bool solve_as_random_walk(const SolveTask& task, Arena& arena) {
             return false;
     } else {
         if (prior.mass != nullptr) chain.covariance = arena.take(codes * stride * stride);
-        const bool solved = with_small(stride, [&](auto small) {
-            return solve_chain(small, prior, K, stride, task.gram, task.rhs, task.lam, chain, arena, task.parallel);
-        });
+        const bool solved =
+            with_small(stride, [&](auto small) { return solve_chain(small, task, stride, chain, arena); });
         if (!solved) return false;
         if (prior.mass != nullptr) {
             const Centring centring(prior.mass, chain.covariance, codes, K, stride, arena, task.parallel);

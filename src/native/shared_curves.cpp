@@ -255,7 +255,7 @@ void SharedCurves::bound_curves(const SharedColumn& column) {
     bool any = false;
     for (size_t b = 0; b < codes; b++)
         for (size_t f = 0; f < F; f++) {
-            const double limit = options_.farthest * std::sqrt(square[f]);
+            const double limit = options_.relative_bounds * std::sqrt(square[f]);
             mean_[b * F + f] = clip(mean_[b * F + f], -limit, limit);
             any = any || mean_[b * F + f] != before[b * F + f];
             moved[f] += column.mass[b] * (before[b * F + f] - mean_[b * F + f]);

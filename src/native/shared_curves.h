@@ -20,7 +20,7 @@ struct SharedOptions {
     double jitter;                     // of the mean diagonal, added to it in the joint solve of main effects
     double smallest_lam, largest_lam;  // of smooth main effects
     double loading_lam;                // penalty of squared loadings
-    double farthest;                   // bounds of curves, in units of their root mean square
+    double relative_bounds;            // bounds of curves, in units of their root mean square
 };
 
 // A main effect that is not in the joint design: memory of the caller; mean is nullptr where it is in the design.

@@ -18,7 +18,7 @@
     X(SURFACE_MOST_DF, 0.75)                  \
     X(LEAST_DISPERSION, 1e-9)                 \
     X(LEAST_DISPERSION_RATIO, 0.7)            \
-    X(FARTHEST_STEP, 3.0)                     \
+    X(LARGEST_ETA_STEP, 3.0)                  \
     X(SUFFICIENT_DECREASE, 0.25)              \
     X(ROUNDING, 1e-12)                        \
     X(REBUILD_VALUE_RATIO, 10.0)              \
@@ -26,6 +26,7 @@
     X(MAIN_HALVINGS, 8.0)                     \
     X(SPLINE_JITTER, 1e-8)                    \
     X(MAIN_JITTER, 1e-13)                     \
+    X(MAIN_WEIGHTS_CHANGE, 0.02)              \
     X(CENTRING_JITTER, 1e-12)                 \
     X(LEAST_MASS, 1e-12)                      \
     X(CONSTANT_PRECISION, 1.0)                \

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#if defined(AHOFM_AVX2)
+#if defined(AHOFM_AVX2) || defined(AHOFM_AVX512)
 #define AHOFM_VECTOR_BYTES 32
 #else
 #define AHOFM_VECTOR_BYTES 16

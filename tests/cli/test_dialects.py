@@ -105,6 +105,12 @@ def test_dialects_that_cannot_be_read(folder, options, message, tmp_path, capsys
     assert message in capsys.readouterr().err
 
 
+def test_a_file_with_semicolons_is_told_how_to_be_read(folder, tmp_path, capsys):
+    words = ["fit", str(folder / "commas.csv"), "--target", "price", "--out", str(tmp_path / "m.ahofm")]
+    assert run(words) == 2
+    assert "say --sep ';'" in capsys.readouterr().err
+
+
 def test_options_take_lists_after_commas(folder, capsys):
     options = ["--drop", "note,rain", "--categorical", "zone,month", "--cyclic", "hour=24", "--linear", "wind"]
     once = kinds(fitted(folder / "plain.csv", *options))

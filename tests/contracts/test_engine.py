@@ -165,7 +165,7 @@ def test_sweeps_with_tensor_products(family):
     states = [swept(fit, 4, engine) for fit, engine in zip(fits, (True, False), strict=True)]
     assert_same(*states, 1e-7)
     for one, other in zip(*(state.linear_predictors for state in states), strict=True):
-        own, reference = one.posterior.surfaces, other.posterior.surfaces
+        own, reference = one.posterior.tensor_smoothing, other.posterior.tensor_smoothing
         assert own is not None
         assert own.age == reference.age
         assert own.edf == pytest.approx(reference.edf, rel=1e-7)
@@ -187,7 +187,7 @@ def test_sweeps_of_chosen_interactions_with_tensor_products():
     kinds = {0: Categorical(), 1: Spline(n_basis=5), 2: Spline(n_basis=6), 3: Spline(n_basis=5)}
     fits = [fit_of("gaussian", "spline", 3, kinds=kinds, exclude=[(1, 2)]) for _ in range(2)]
     states = [swept(fit, 4, engine) for fit, engine in zip(fits, (True, False), strict=True)]
-    assert states[0].linear_predictors[0].posterior.surfaces is not None
+    assert states[0].linear_predictors[0].posterior.tensor_smoothing is not None
     assert_same(*states, 1e-7)
 
 

@@ -9,6 +9,7 @@ from sklearn.metrics import log_loss
 
 from ahofm import AHOFMClassifier, AHOFMRegressor, RandomWalk, load
 from ahofm.model import Reason
+from ahofm.model.shared_predictors import SharedPredictors
 
 pytestmark = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter", "ignore:linear predictors are beyond")
 
@@ -58,6 +59,8 @@ def test_curves_are_the_same_in_all_classes_and_loadings_differ(fitted: AHOFMCla
         for mine, theirs in zip(first.coef, other.coef, strict=True):
             np.testing.assert_array_equal(mine[:, 1:], theirs[:, 1:])
         assert not np.allclose(first.loadings[2], other.loadings[2])
+    for model in (fitted.model_, *(fitted.model_.at_order(order) for order in (1, 2))):
+        assert SharedPredictors.of(model.linear_predictors) is not None, "factors are kept once for all classes"
     total = sum(own.loadings[2] for own in fitted.model_.linear_predictors)
     np.testing.assert_allclose(total, 0.0, atol=1e-10)
 

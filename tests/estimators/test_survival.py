@@ -203,6 +203,20 @@ def test_zero_inflated_poisson_as_statsmodels_has_it():
     assert np.mean((low <= counts) & (counts <= high)) > 0.88
 
 
+def test_zero_inflated_poisson_finds_a_pair():
+    """The pair is in the mean of the counts; three tenths of the rows are zeros that say nothing of it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 3))
+    eta = 1.0 + 0.5 * np.sin(3 * X[:, 2]) + 1.2 * X[:, 0] * X[:, 1]
+    counts = np.where(rng.random(1500) < 0.3, 0, rng.poisson(np.exp(eta)))
+    model = AHOFMRegressor(family="zero_inflated_poisson", order=2, random_state=0, n_jobs=1)
+    model.fit(X, counts)
+    pairs = next(gain for gain in model.model_.gains if gain.order == 2)
+    assert pairs.gain > 5.0 * pairs.error
+    assert np.sqrt(np.mean((model.predict_eta(X)[:, 0] - eta) ** 2)) < 0.1  # .4 without the pair
+    assert np.std(model.predict_eta(X)[:, 1]) < 0.3
+
+
 X60 = np.random.default_rng(0).normal(size=(60, 2))
 TIMES = np.column_stack([np.exp(X60[:, 0]), np.ones(60)])
 

@@ -165,7 +165,7 @@ def test_additive_fits_end_at_their_optimum(family, monkeypatch):
     }[family]()
     short = AHOFMRegressor(order=1, family=family, random_state=0).fit(X, y)
     assert short.trace_.reason.name == "CONVERGED"
-    monkeypatch.setattr("ahofm.fit.solvers.variational.stage.SETTLED_CHANGE", 1e-9)
+    monkeypatch.setattr("ahofm.fit.solvers.variational.stage.CONVERGED_CHANGE", 1e-9)
     long = AHOFMRegressor(order=1, family=family, random_state=0, max_iter=1_000).fit(X, y)
     assert long.trace_.reason.name == "CONVERGED"
     assert long.n_iter_ > short.n_iter_

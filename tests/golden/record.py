@@ -5,15 +5,20 @@ order, the tensors of the model's file (coefficients among them), and what the f
 lie in its loading or in its functions: coefficients are kept as they are with loadings of one.
 """
 
+import json
 import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 
 from ahofm.explain import contributions, summary
+from ahofm.model.packed_arrays import unpack
+from ahofm.model.stored_once import restore
+from ahofm.orders import FACTORS, MAIN
 
 FITS_FILE = Path(__file__).with_name("fits.npz")
 
@@ -86,11 +91,20 @@ def _parts(model, X, predictor):
 
 
 def _tensors(model):
-    """Arrays of the model's file, by their names there."""
+    """Arrays of the model's file, by their places in the model; factors that classes share for the first one only."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)
-        return safetensors.numpy.load(path.read_bytes())
+        with safetensors.safe_open(path, "numpy") as file:
+            content = json.loads(file.metadata()["model"])
+        found = unpack(safetensors.numpy.load(path.read_bytes()))
+    restore(content, found, np.inf)
+    first = {j: found[f"model.linear_predictors.0.coef.{j}"] for j in range(len(model.encoder.codebooks))}
+    for k, j in np.ndindex(len(model.linear_predictors), len(first)):
+        own, shared = found[name := f"model.linear_predictors.{k}.coef.{j}"], first[j]
+        if k and own.shape == shared.shape and own.shape[1] > 1 and np.array_equal(own[:, FACTORS], shared[:, FACTORS]):
+            found[name] = own[:, MAIN]
+    return found
 
 
 def _norm(array):

@@ -13,7 +13,7 @@ from ahofm.inference.many_levels import OtherLevels
 
 
 def test_other_levels_are_integrated_out_exactly(monkeypatch):
-    monkeypatch.setattr(many_levels, "_ROWS", 10)  # a few levels at a time
+    monkeypatch.setattr(many_levels, "_ROWS_IN_MEMORY", 10)  # a few levels at a time
     rng = np.random.default_rng(0)
     level = np.r_[np.arange(12), rng.integers(0, 12, size=48)]
     table = pd.DataFrame({"level": [f"{i:02d}" for i in level], "row": np.arange(60.0)})

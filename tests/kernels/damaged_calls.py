@@ -119,7 +119,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
             "codes": rng.integers(0, size, N).astype(kind_of_code),
             "n_codes": size,
             "mass": np.full(size - 1, 1 / (size - 1)),
-            "farthest": np.full(size - 1, 3.0),
+            "relative_bounds": np.full(size - 1, 3.0),
             "bounded": True,
             "left_out": np.arange(width - 1.0) == 1.0 if size > 4 else None,
             "main": prior(kind, size - 1),
@@ -214,7 +214,7 @@ def shared_curves_call(kinds, ranks, n_classes):
     mains = {"design": rng.normal(size=(N, 3)), "group": np.array([-1.0, 0.0, 0.0]), "weight": np.ones(3)}
     mains |= {"coef": np.zeros((3, n_classes)), "lam": np.ones(1)}
     loadings = {"loadings": rng.normal(size=(n_factors, n_classes)), "loading_variance": np.ones(n_factors)}
-    names = ("least_weight", "most_weight", "jitter", "smallest_lam", "largest_lam", "loading_lam", "farthest")
+    names = ("least_weight", "most_weight", "jitter", "smallest_lam", "largest_lam", "loading_lam", "relative_bounds")
     options = dict(zip(names, (1e-6, 0.5, 1e-8, 1e-3, 1e8, 1.0, 10.0), strict=True))
     return [given, columns, list(ranks), mains, loadings, options]
 
@@ -269,6 +269,7 @@ CALLS = {
         np.zeros((SIZES[0], 5)),
     ],
     "chain": lambda isa: [isa, matrices(), np.ones((4, 3, 2)), np.ones(3), np.ones(3), np.ones(3), *outputs()],
+    "weighted_grams": lambda isa: [isa, np.ones((N, 3)), np.ones((2, N)), np.zeros((2, 3, 3)), None],
     "solve_prior": lambda isa: [isa, *solve_call(0)],
     "solve_prior, random walk": lambda isa: [isa, *solve_call(1)],
     "solve_prior, iid": lambda isa: [isa, *solve_call(2)],

@@ -47,6 +47,9 @@ from ahofm.families import (
 )
 from ahofm.fit import Settings, fit_model
 from ahofm.model.files import VERSION, ModelFileError, _digest, load, save
+from ahofm.model.functions_view import FunctionsView
+from ahofm.model.packed_arrays import unpack
+from ahofm.model.stored_once import restore
 from ahofm.model.trace import Reason, Record
 
 N = 80
@@ -162,6 +165,7 @@ def round_trip(model, folder):
 
 def assert_same(a, b):
     """Equal in type and value, however deep."""
+    a, b = (tuple(one) if isinstance(one, FunctionsView) else one for one in (a, b))
     assert type(a) is type(b)
     if isinstance(a, np.ndarray):
         assert a.dtype == b.dtype
@@ -216,20 +220,6 @@ def shared_model():
     return replace(model, linear_predictors=tuple(replace(part, coef=tuple(coef)) for part, coef in parts))
 
 
-def test_factors_that_linear_predictors_share_are_stored_once(tmp_path):
-    model = shared_model()
-    assert_same(round_trip(model, tmp_path), model)
-    tensors, metadata, tree = opened("shared")
-    first, later = (f"model.linear_predictors.{k}.coef.0" for k in (0, 2))
-    assert tree["linear_predictors"][2]["coef"][0] == {"type": "main effect"}
-    assert tensors[later].shape == tensors[first].shape[:1]
-    for damage in ({first: tensors[first][1:]}, {first: tensors[first][:, 0].copy()}, {later: tensors[first]}):
-        changed = tensors | damage
-        (tmp_path / "damaged").write_bytes(save_tensors(changed, sealed(metadata, changed)))
-        with pytest.raises(ModelFileError, match="no main effect beside the factors"):
-            load(tmp_path / "damaged")
-
-
 def std(model, X):
     return model.band_.eta(model.model_.encoder.encode(read_table(X)))
 
@@ -277,9 +267,11 @@ def test_files_of_version_1_are_read(tmp_path):
     model = AHOFMRegressor(order=1, random_state=0).fit(X, X[:, 0] + rng.normal(size=N)).with_uncertainty().model_
     save(model, tmp_path / "new")
     data = (tmp_path / "new").read_bytes()
-    tensors = load_tensors(data)
+    tensors = unpack(load_tensors(data))
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     content = json.loads(metadata["model"])
+    restore(content, tensors, np.inf)
+    content["trace"]["records"] = json.loads(tensors.pop("model.trace.records").tobytes())
     for name in ("gains", "pearson_dispersion"):
         del content[name]
     for name in ("concurvity", "tests", "widths", "loadings"):
@@ -451,11 +443,25 @@ def test_what_no_file_holds(model, error, message, tmp_path):
 # ---- loading what is not as it was saved
 
 
-def opened(model):
-    """Tensors, metadata and the model's JSON of a file."""
+def as_stored(model):
+    """Tensors, metadata and the model's JSON of a file; tensors are unpacked, which files may have too."""
     data = saved_bytes(model)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return load_tensors(data), header["__metadata__"], json.loads(header["__metadata__"]["model"])
+    return unpack(load_tensors(data)), header["__metadata__"], json.loads(header["__metadata__"]["model"])
+
+
+def opened(model):
+    """The same with every tensor at its place, also those that are stored once, which files may have too."""
+    tensors, metadata, tree = as_stored(model)
+    restore(tree, tensors, np.inf)
+    return tensors, {**metadata, "model": json.dumps(tree)}, tree
+
+
+def opened_as_before_8(model):
+    """The same, with records of the trace in the JSON."""
+    tensors, metadata, tree = opened(model)
+    tree["trace"]["records"] = json.loads(tensors.pop("model.trace.records").tobytes())
+    return tensors, metadata, tree
 
 
 @cache
@@ -745,8 +751,8 @@ JSON = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_json_anywhere(data, tmp_path_factory):
-    tensors, metadata, tree = opened("rich")
-    part = tree
+    tensors, metadata, tree = data.draw(st.sampled_from([opened, as_stored]))("rich")
+    part = data.draw(st.sampled_from([tree, tree.get("stored_once", tree)]))
     while True:
         key = data.draw(st.sampled_from(list(part) if isinstance(part, dict) else range(len(part))))
         if not isinstance(part[key], (dict, list)) or not part[key] or data.draw(st.integers(0, 5)) == 0:
@@ -754,12 +760,14 @@ def test_any_json_anywhere(data, tmp_path_factory):
         part = part[key]
     part[key] = data.draw(JSON)
     metadata["model"] = json.dumps(tree)
-    loads_soundly_or_not_at_all(save_tensors(tensors, metadata), tmp_path_factory.getbasetemp() / "replaced")
+    loads_soundly_or_not_at_all(
+        save_tensors(tensors, sealed(metadata, tensors)), tmp_path_factory.getbasetemp() / "replaced"
+    )
 
 
 def test_files_of_the_first_version_are_read(tmp_path):
     """They lack what later versions brought."""
-    tensors, metadata, tree = opened("plain")
+    tensors, metadata, tree = opened_as_before_8("plain")
     without_loadings(tree, tensors)
     assert tree.pop("missing") == []
     metadata |= {"version": "1", "model": json.dumps(tree)}
@@ -787,7 +795,7 @@ def test_files_of_the_first_version_are_read(tmp_path):
     ids=str,
 )
 def test_damaged_ranks_of_version_3(tmp_path, ranks, message):
-    tensors, metadata, tree = opened("plain")
+    tensors, metadata, tree = opened_as_before_8("plain")
     without_loadings(tree, tensors)
     tree["ranks"] = ranks
     metadata |= {"version": "3", "model": json.dumps(tree)}

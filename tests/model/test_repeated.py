@@ -16,7 +16,7 @@ from ahofm.fit.api import prepared
 from ahofm.model.repeated import RepeatedRows, hashed_rows
 from ahofm.report import page
 from ahofm.training.data import counted_rows
-from ahofm.training.repeated import with_repeated_rows
+from ahofm.training.repeated import judged_copies
 from ahofm.training.settings import Settings
 from ahofm.tuning import REPEATED_KAPPAS
 
@@ -83,6 +83,26 @@ def test_probabilities_of_copies():
     np.testing.assert_allclose(model.predict_proba(X[:50])[:, 1], expected, rtol=1e-9)
 
 
+def test_expected_levels_of_copies():
+    y = np.digitize(Y, np.quantile(Y, [0.3, 0.7])) + 1
+    model = AHOFMRegressor(family="ordinal", random_state=0).fit(X, y)
+    kappa = model.model_.repeated.kappa
+    expected = by_hand(X, y, X[:50], kappa, model.forget_rows())
+    np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-6)
+    fresh, new = rows(seed=1)
+    at = np.digitize(new, np.quantile(Y, [0.3, 0.7]))
+    own = [one.predict_proba(fresh)[np.arange(len(at)), at] for one in (model, model.forget_rows())]
+    assert -np.log(own[0]).mean() < 0.9 * -np.log(own[1]).mean()
+
+
+def test_intervals_are_as_wide_as_errors_with_copies(fitted):
+    """They were 5.2 standard deviations of the errors when those of validation rows were taken without copies."""
+    fresh, new = rows(seed=1)
+    low, high = fitted.predict_interval(fresh, kind="new").T
+    assert np.mean(high - low) < 4.3 * np.std(fitted.predict(fresh) - new)
+    assert np.mean((low <= new) & (new <= high)) > 0.93
+
+
 def test_kappa_is_the_best_for_validation_rows(fitted):
     """Against loops over rows and copies, with linear predictors as they might come from cross-validation."""
     table, target = counted_rows(read_table(X), Y, None, None, Gaussian())
@@ -90,7 +110,7 @@ def test_kappa_is_the_best_for_validation_rows(fitted):
     rng = np.random.default_rng(1)
     numbers = rng.permutation(len(data.rows.y))[:80]
     eta = rng.normal(size=(80, 1))
-    found = with_repeated_rows(fitted.forget_rows().model_, data, Settings(), numbers, eta)
+    found = judged_copies(data, Settings(), numbers, eta)
     keys = [tuple(str(column[i]) for column in data.table.columns) for i in range(len(data.rows.y))]
     losses = []
     for kappa in np.geomspace(*REPEATED_KAPPAS):
@@ -103,7 +123,7 @@ def test_kappa_is_the_best_for_validation_rows(fitted):
                 mean = (others + kappa * own) / (count - 1 + kappa)
                 total += data.rows.weight[number] * (data.rows.y[number] - mean) ** 2
         losses.append(total)
-    assert found.repeated.kappa == pytest.approx(np.geomspace(*REPEATED_KAPPAS)[int(np.argmin(losses))])
+    assert found.kappa == pytest.approx(np.geomspace(*REPEATED_KAPPAS)[int(np.argmin(losses))])
 
 
 @pytest.mark.parametrize(

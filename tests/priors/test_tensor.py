@@ -162,7 +162,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
         block.column.factors.values[codes]
         for block, codes in zip(linear_predictor.blocks, staged.codes.columns, strict=True)
     ]
-    margins, surfaces = linear_predictor._margins(), linear_predictor.posterior.surfaces
+    margins, surfaces = linear_predictor._margins(), linear_predictor.posterior.tensor_smoothing
     for j, k in combinations(range(3), 2):
         C = margins[j].coef @ margins[k].coef.T
         data = designs[j].T @ (left[:, np.newaxis] * designs[k]) / state.dispersion
@@ -187,7 +187,7 @@ def test_pairs_are_found_better_than_with_strengths_of_factors(monkeypatch):
         return np.sqrt(np.mean((model.predict(X[3000:]) - mean[3000:]) ** 2))
 
     with_pairs = error()
-    monkeypatch.setattr(LinearPredictor, "begin_surfaces", lambda *_: None)
+    monkeypatch.setattr(LinearPredictor, "begin_tensor_smoothing", lambda *_: None)
     assert with_pairs < 0.9 * error()
 
 
@@ -203,13 +203,13 @@ def test_more_functions_than_rows_do_not_follow_the_noise():
 
 @pytest.mark.parametrize(("levels", "with_pairs"), [(5, True), (30, False)])
 def test_levels_have_surfaces_where_cells_have_rows(monkeypatch, levels, with_pairs):
-    found, begin = [], LinearPredictor.begin_surfaces
+    found, begin = [], LinearPredictor.begin_tensor_smoothing
 
     def listening(self, *given):
         begin(self, *given)
-        found.append(self.posterior.surfaces is not None)
+        found.append(self.posterior.tensor_smoothing is not None)
 
-    monkeypatch.setattr(LinearPredictor, "begin_surfaces", listening)
+    monkeypatch.setattr(LinearPredictor, "begin_tensor_smoothing", listening)
     rng = np.random.default_rng(0)
     codes = rng.integers(levels, size=(400, 2))
     X = pd.DataFrame({"a": [f"l{c}" for c in codes[:, 0]], "b": [f"l{c}" for c in codes[:, 1]]})

@@ -1,6 +1,7 @@
 """The page of every family: what it says of effects, means that it cannot evaluate, censored times, edits."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,3 +164,9 @@ def test_each_linear_predictor_has_scales_of_its_own(opened):  # noqa: F811
     assert one.locator("#scale-choice option").all_text_contents() != mean
     assert one.locator("#scale-choice option").first.text_content() == "factor of the standard deviation"
     assert "× ÷" in one.locator("#column-shares .number").first.text_content()
+
+
+def test_estimated_parameters_are_said_with_four_digits():
+    X, y = times()
+    family = report(AHOFMRegressor(family="weibull", **FAST).fit(X, y)).content["made"]["family"]
+    assert re.fullmatch(r"Weibull\(scale=\d(\.\d{1,4})?\)", family)

@@ -259,7 +259,9 @@ def test_numbers_and_ticks_are_those_that_people_read():
         "show(null)": "–",
         "percent(0.123)": "12 %",
         "shortened('abc', 3)": "abc",
-        "shortened('😀😀😀', 2)": "😀…",
+        "shortened('😀😀😀', 3)": "😀…",
+        "shortened('😀😀😀', 6)": "😀😀😀",
+        "shortened('数据科学', 5)": "数据…",
         "ticks(1, 12, 5, true)": [3, 6, 9, 12],
         "ticks(0, 1, 5)": [0, 0.2, 0.4, 0.6, 0.8, 1],
         "ticks(3, 3)": [3],
@@ -537,6 +539,38 @@ def test_a_notebook_shows_the_page_in_a_shadow_root(browser, fitted):
     assert one.evaluate(f"{inside}.querySelectorAll('#curves figure').length") == 5
     assert not problems
     one.close()
+
+
+@pytest.mark.slow
+def test_factors_of_a_wide_range_are_on_a_logarithmic_axis(opened):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"strong": rng.uniform(-1, 1, 600), "weak": rng.uniform(-1, 1, 600), "town": list("uvwxyz") * 100})
+    eta = 2.5 * X.strong + 0.2 * X.weak + X.town.map(dict(zip("uvwxyz", [-2, -1, 0, 1, 1.5, 2], strict=True)))
+    one = opened(AHOFMRegressor(family="poisson", order=1, **ONE).fit(X, rng.poisson(np.exp(eta))))
+    one.select_option("#scale-choice", "factor")
+
+    def places(name, axis):
+        box = one.locator("#curves figure", has=one.locator("b", has_text=name))
+        script = f"texts => texts.map(t => [+t.textContent, +t.getAttribute('{axis}'), t.getAttribute('text-anchor')])"
+        return box.locator("svg text").evaluate_all(script)
+
+    for name, axis, anchor in (("strong", "y", "end"), ("town", "x", "middle")):
+        marks = [(v, at) for v, at, where in places(name, axis) if where == anchor and v is not None]
+        ratios, gaps = np.diff(np.log([v for v, _ in marks])), np.diff([at for _, at in marks])
+        assert len(marks) >= 3
+        np.testing.assert_allclose(gaps / ratios, gaps[0] / ratios[0], rtol=1e-3)
+    steps = np.diff([v for v, _, where in places("weak", "y") if where == "end"])
+    np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_names_in_tables_are_whole_on_a_phone(opened):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(200, 2)), columns=["free_sulfur_dioxide", "a name " * 29])
+    one = opened(AHOFMRegressor(order=1, **ONE).fit(X, X.sum(axis=1)), viewport={"width": 390, "height": 844})
+    assert one.evaluate("document.documentElement.scrollWidth") <= 390
+    heights = one.locator("#fit-columns td:first-child").evaluate_all("cells => cells.map(c => c.offsetHeight)")
+    assert min(heights) < 30 < max(heights)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ahofm.columns import Categorical, Encoder, RandomWalk, Spline, SplineIID
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.columns import CodedColumn, class_columns
+from ahofm.shared_curves.columns import CodedColumn, class_columns, in_ranks
 from ahofm.shared_curves.problem import ClassProblem
 
 KINDS = {"walk": RandomWalk(), "given": Spline(n_basis=6)}
@@ -41,7 +41,8 @@ def problem(
     eta = np.outer(np.linspace(-1.0, 1.0, n_classes), signal) + rng.gumbel(size=(n_classes, n)) * 0.5
     books = encoder.codebooks
     automatic = [book.name not in KINDS for book in books]
-    columns = class_columns(books, automatic, "spline", center=True, ranked=ranked)
+    columns = class_columns(books, automatic, "spline", center=True)
+    columns = in_ranks(columns, automatic, center=True) if ranked else columns
     coded = [CodedColumn(own, size) for own, size in zip(codes.columns, codes.sizes, strict=True)]
     weight = rng.integers(1, 4, n).astype(float)
     shifts = rng.normal(size=(n_classes, n)) if offset else None

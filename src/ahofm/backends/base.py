@@ -301,8 +301,8 @@ class SweepArrays:
     Attributes
     ----------
     columns : sequence of p dicts
-        ``n_codes`` (with the neutral code), ``mass`` (B - 1,), ``farthest`` (B - 1,), ``bounded``, and the priors
-        ``main`` and ``factors`` as ``ahofm.priors.arrays.prior_arrays`` has them.
+        ``n_codes`` (with the neutral code), ``mass`` (B - 1,), ``relative_bounds`` (B - 1,), ``bounded``, and the
+        priors ``main`` and ``factors`` as ``ahofm.priors.arrays.prior_arrays`` has them.
     ranks : dict of order to rank
     additive : dict
         ``design`` (n, m), ``group`` (m,), ``within`` (m,), ``counts`` (groups,), ``largest_lam``.

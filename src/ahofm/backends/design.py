@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.tuning import GRAM_ROWS
+from ahofm.kernels.native_engine import weighted_grams
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,17 @@ class DesignRows:
         """Main effects of each row: (n,)."""
         return np.asarray(self.values @ coef + intercept)
 
-    def sums(self, weight: Floats, weighted_response: Floats) -> MainSums:
-        """At working weights and weighted working responses, (n,) each."""
+    def sums(self, weight: Floats, weighted_response: Floats, like: MainSums | None = None) -> MainSums:
+        """At working weights and weighted working responses, (n,) each; ``like``: earlier sums at the same weights."""
         total, total_response, size = float(weight.sum()), float(weighted_response.sum()), self.values.shape[1]
         none = np.zeros(size)
         if not size or not total > np.finfo(float).tiny:
             return MainSums(total, total_response, np.zeros((size, size)), none, none)
         if weight is self.weight:  # then the design is centred already
             return MainSums(total, total_response, self.gram, self.values.T @ weighted_response, none)
+        if like is not None:
+            rhs = self.values.T @ weighted_response - like.middle * total_response
+            return MainSums(total, total_response, like.gram, rhs, like.middle)
         middle = np.asarray(weight @ self.values) / total
         gram = weighted_gram(self.values, weight) - total * np.outer(middle, middle)
         rhs = self.values.T @ weighted_response - middle * total_response
@@ -71,16 +74,6 @@ class DesignRows:
 
 
 def weighted_gram(design: Floats, weight: Floats) -> Floats:
-    """``D' W D`` (m, m) of a design (n, m), in pieces: a weighted copy of all rows would double the memory."""
-    total = np.zeros((design.shape[1], design.shape[1]))
-    positive = bool((weight >= 0.0).all())
-    with np.errstate(invalid="ignore"):
-        roots = np.sqrt(weight)
-    for start in range(0, len(design), GRAM_ROWS):
-        rows = slice(start, start + GRAM_ROWS)
-        if positive:  # the product of a matrix with itself takes half the time
-            scaled = design[rows] * roots[rows, np.newaxis]
-            total += scaled.T @ scaled
-        else:
-            total += (design[rows] * weight[rows, np.newaxis]).T @ design[rows]
-    return total
+    """``D' W D`` (m, m) of a design (n, m) at weights (n,)."""
+    (gram,) = weighted_grams(design, weight[np.newaxis])
+    return np.asarray(gram)

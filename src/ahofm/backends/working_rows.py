@@ -17,6 +17,7 @@ from ahofm.kernels import BlockSums, ColumnMoments, RowStateKernel
 from ahofm.kernels.symmetric import terms
 from ahofm.rows import Executor, Source
 from ahofm.tuning import MAJORANT_ETA
+from ahofm.tuning.numerics import MAIN_WEIGHTS_CHANGE
 
 
 class KernelWorkingRows:
@@ -45,6 +46,8 @@ class KernelWorkingRows:
         self._states: list[RowStates | None] = [None] * shape[1]
         self._fits: list[tuple[Floats, Floats] | None] = [None] * shape[1]  # of states, until they change
         self._tried: tuple[LossDerivatives, Floats] | None = None
+        # working weights of main effects with their sums, until the weights have changed too much
+        self._weighted: list[tuple[Floats, MainSums] | None] = [None] * shape[1]
         self.variance = self.uncertain = np.zeros(shape)
         self.derivatives: LossDerivatives
         self._marked = self.variance
@@ -57,6 +60,7 @@ class KernelWorkingRows:
         other.derivatives = LossDerivatives(*derivatives)
         other.variance, other.uncertain = self.variance.copy(), self.uncertain.copy()
         other._states, other._fits = [None] * len(self._main), [None] * len(self._main)
+        other._weighted = [None] * len(self._main)
         return other
 
     def move(self, k: int, intercept: float, coef: Floats) -> None:
@@ -98,16 +102,27 @@ class KernelWorkingRows:
         return True
 
     def main_sums(self, k: int) -> MainSums:
-        """Sums for the main effects given the state."""
+        """Sums for the main effects given the state.
+
+        Working weights, with the Gram matrix at them, are those of an earlier call until they have changed by more than
+        ``MAIN_WEIGHTS_CHANGE``. Slopes are always the present ones: steps lead to the same optimum.
+        """
         weight, weighted = self._working(self.derivatives, k)
         mean = self._fitted(k)[0]
         if self.response.quadratic:
             return self._design.sums(weight, weight * (self.response.target - mean))
+        earlier = self._weighted[k]
         with quiet():
-            return self._design.sums(weight, weighted - weight * mean)
+            if earlier is not None and np.abs(weight - earlier[0]).sum() <= MAIN_WEIGHTS_CHANGE * earlier[1].total:
+                weighted = weighted + (earlier[0] - weight) * self.derivatives.eta[:, k]
+                return self._design.sums(earlier[0], weighted - earlier[0] * mean, earlier[1])
+            found = self._design.sums(weight, weighted - weight * mean)
+        self._weighted[k] = weight, found
+        return found
 
     def evaluate(self, others: Floats | None = None) -> None:
         """Accept the linear predictors of states and main effects."""
+        self._weighted = [None] * len(self._main)
         fits = [self._fitted(k) for k in range(len(self._main))]
         eta = np.stack([mean + main for (mean, _), main in zip(fits, self._main, strict=True)], axis=1)
         self.variance = np.stack([variance for _, variance in fits], axis=1)
@@ -186,6 +201,7 @@ class KernelWorkingRows:
 
     def learn_parameters(self, others: Floats) -> None:
         """The family's own parameters."""
+        self._weighted = [None] * len(self._main)
         self.response = with_learned_family(self.response, self.derivatives.eta)
         self.derivatives = self._at(self.derivatives.eta, None, others)
 

@@ -122,7 +122,10 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CommandError(told(error, path)) from error
+        said = told(error, path)
+        if "Expected 1 columns" in said:  # no separator in the first line, some in others: decimal commas
+            said += "; say --sep ';' if that is between its cells, with --decimal , for numbers such as 3,14"
+        raise CommandError(said) from error
 
 
 def _check_columns(schema: Any, path: Path) -> None:

@@ -131,11 +131,11 @@ class Codebook:
     @cached_property
     def basis(self) -> Sparse:
         """Functions at the codes: sparse, (n_codes, size)."""
-        blocks = [self.functions.evaluate(self.support.values)]
+        known = self.functions.evaluate(self.support.values)
         if self.learns_missing:
-            blocks.append(sp.csr_array([[1.0]]))
-        on_codes = sp.block_diag(blocks, format="csr")
-        return sp.csr_array(sp.vstack([on_codes, sp.csr_array((1, self.size))], format="csr"))
+            known = sp.block_diag([known, sp.csr_array([[1.0]])], format="csr")
+        ends = np.append(known.indptr, known.indptr[-1])  # the neutral code's row is empty
+        return sp.csr_array((known.data, known.indices, ends), shape=(self.n_codes, self.size))
 
     @cached_property
     def penalties(self) -> tuple[Penalty, ...]:

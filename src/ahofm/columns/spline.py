@@ -219,11 +219,11 @@ def roughness_root(knots: Floats, degree: int, order: int) -> Sparse:
     knots are even. A derivative beyond the degree is the difference of neighbouring pieces of the last that there is.
     """
     n_pieces = len(np.unique(knots)) - 1
-    by_coef = sp.eye_array(len(knots) - degree - 1, format="csr")
+    by_coef = np.eye(len(knots) - degree - 1)
     for left in range(degree, max(degree - order, 0), -1):
         wide = (knots[left + 1 : -1] - knots[1 : -left - 1]) * n_pieces
         rate = np.divide(left, wide, out=np.zeros_like(wide), where=wide > 0.0)
-        by_coef = sp.diags_array(rate) @ (by_coef[1:] - by_coef[:-1])
+        by_coef = rate[:, np.newaxis] * np.diff(by_coef, axis=0)
         knots = knots[1:-1]
     left = max(degree - order, 0)
     nodes, weights = np.polynomial.legendre.leggauss(left + 1)
@@ -232,10 +232,8 @@ def roughness_root(knots: Floats, degree: int, order: int) -> Sparse:
     values = BSpline.design_matrix((places[:-1, np.newaxis] + half * (1.0 + nodes)).ravel(), knots, left)
     root = sp.csr_array(values) @ by_coef
     if order <= degree:
-        return sp.csr_array(sp.diags_array(np.sqrt(half * weights * n_pieces).ravel()) @ root)
-    for _ in range(order - degree):
-        root = root[1:] - root[:-1]
-    return sp.csr_array(root)
+        return sp.csr_array(np.sqrt(half * weights * n_pieces).reshape(-1, 1) * root)
+    return sp.csr_array(np.diff(root, n=order - degree, axis=0))
 
 
 def _first_to_reach(units: Floats, low: float, high: float) -> Floats:

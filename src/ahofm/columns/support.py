@@ -95,7 +95,10 @@ def _capped(mass: Floats, max_codes: int) -> Floats:
 
     Otherwise a column that is mostly zeros would spend its bins on the zeros.
     """
-    ordered = np.sort(mass / mass.max())[::-1]
+    relative = mass / mass.max()
+    if 2.0 * relative.sum() >= max_codes:
+        return mass
+    ordered = np.sort(relative)[::-1]
     rest = np.cumsum(ordered[::-1])[::-1]  # without the k heaviest values
     heavy = np.arange(min((max_codes - 1) // 2 + 1, len(mass)))
     caps = 2.0 * rest[heavy] / (max_codes - 2 * heavy)  # of which k are reached: 2 (k cap + rest) / max_codes

@@ -23,7 +23,7 @@ from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.orders import Orders
-from ahofm.tuning import GRAM_ROWS, MOST_DESIGN_CELLS
+from ahofm.tuning import MOST_DESIGN_CELLS
 from ahofm.tuning.forecasts import (
     BASE_COST_FUNCTIONS,
     FIRST_SWEEPS,
@@ -136,8 +136,7 @@ class Memory:
     def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
         """With so many fits side by side and so many done before them, on so many parts of the rows."""
         design = self.design if self.design * n_rows <= 8.0 * MOST_DESIGN_CELLS else 0.0
-        own = max(self.own.at(n_rows), design * min(n_rows, GRAM_ROWS))
-        return parts * design * n_rows + beside * own + before * self.kept.at(n_rows)
+        return parts * design * n_rows + beside * self.own.at(n_rows) + before * self.kept.at(n_rows)
 
 
 def crowding(problem: TrainingProblem, candidate: Candidate, threads: int) -> float:
@@ -245,7 +244,9 @@ def _staged_fit(problem: TrainingProblem, candidate: Candidate, n_rows: int, swe
 
 
 def _short(staged: StagedFit, sweeps: int) -> StagedFit:
-    staged.schedule = Schedule(main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, alone=0, warm=0, judged=False)
+    staged.schedule = Schedule(
+        main=sweeps, inner=sweeps, last=sweeps, learning=sweeps, coefficients=0, warm=0, fails_on_increase=False
+    )
     return staged
 
 

@@ -20,6 +20,8 @@ from ahofm.model.scores import pit
 
 _ROWS = 50_000
 _BINS = 20
+_WHOLE = 31
+"""Up to so many whole numbers, such as the hours of a day or the days of a month, are a group each."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,8 @@ def column_places(rows: Assessment, j: int) -> tuple[NDArray[np.intp], tuple[Any
     if len(axis.points):
         cuts = 0.5 * (axis.points[1:] + axis.points[:-1])
     else:
-        ends = axis.even(_BINS + 1)
+        each = axis.whole and axis.scale == "linear" and axis.high - axis.low < _WHOLE
+        ends = np.arange(axis.low, axis.high + 2.0) if each else axis.even(_BINS + 1)
         cuts = (ends[1:] - 0.5 * axis.whole)[:-1] if len(ends) > 2 else np.empty(0)
     places = np.where(missing, len(cuts) + 1, np.searchsorted(cuts, numbers, side="right"))
     present, places = np.unique(places, return_inverse=True)

@@ -80,7 +80,9 @@ def checks(fitted: Fitted) -> tuple[Check, ...]:
     """
     model = model_of(fitted, band=True)
     training = training_of(fitted)
-    found = [_converged(model), _dispersion(model), _concurvity(model), _extrapolation(model), _thin(model)]
+    found = [_converged(model), _concurvity(model), _extrapolation(model), _thin(model)]
+    if model.pearson_dispersion is not None:  # of a family that fixes how much targets vary
+        found.append(_dispersion(model))
     if training is not None:
         found += [_dependent(model, training.table), _identifiers(model, training.table)]
         found += [_degrees(model, training.n_rows)] if model.band is not None else []
@@ -163,7 +165,8 @@ def _thin(model: Model) -> Check:
         if book.edges is None and book.size:
             few = int((book.support.mass < _THIN).sum())
             if few:
-                found.append(f"column '{book.name}': {few:,} of {book.support.size:,} levels have fewer than 5 rows")
+                have = "has" if few == 1 else "have"
+                found.append(f"column '{book.name}': {few:,} of {book.support.size:,} levels {have} fewer than 5 rows")
     return Check(
         "thin_data",
         "Every level has rows to learn from",

@@ -24,6 +24,7 @@ from ahofm.explain.html import effect_html
 from ahofm.explain.pure import Pure, purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
+from ahofm.model.beyond import Beyond
 from ahofm.model.lines import beyond_range
 from ahofm.threads import obeys_n_jobs
 
@@ -255,17 +256,59 @@ def _band(
     books = model.encoder.codebooks
     codes = {j: books[j].encode(in_first_turn(books[j], values)) for j, values in zip(columns, raw, strict=True)}
     lines = beyond_range(model, model.band.mains, dict(zip(columns, raw, strict=True)), k)
+    if len(columns) == 1 and not lines:  # known at codes: in between it goes from one to the next, as the curve does
+        below, above, share = between_codes(books[columns[0]], codes[columns[0]], raw[0])
+        present, at = np.unique(np.stack([below, above, codes[columns[0]]]), return_inverse=True)
+        at = at.reshape(3, -1)
+        std, derivatives, of_levels = _std(model, k, terms, {columns[0]: present}, lines, with_intercept)
+        reach = model.band.reach(derivatives[at[2]], level, k, of_levels[at[2]])
+        std = (1.0 - share) * std[at[0]] + share * std[at[1]]
+    else:
+        std, derivatives, of_levels = _std(model, k, terms, codes, lines, with_intercept)
+        reach = model.band.reach(derivatives, level, k, of_levels)
+    return std, reach * std
+
+
+def _std(
+    model: Model,
+    k: int,
+    terms: Sequence[Sequence[int]],
+    codes: Mapping[int, NDArray[Any]],
+    lines: Mapping[int, Beyond],
+    with_intercept: bool,
+) -> tuple[Floats, Floats, Floats]:
+    """Standard errors at codes, derivatives by the coordinates, variances by levels without one."""
+    assert model.band is not None
+    n = len(next(iter(codes.values())))
     derivatives = sum(
         (model.band.term(term, [codes[j] for j in term], k, lines) for term in terms),
-        np.zeros((len(raw[0]), len(model.band.shifts[k]))),
+        np.zeros((n, len(model.band.shifts[k]))),
     )
     if with_intercept:
         derivatives[:, 0] = 1.0
     places = [(term, [codes[j] for j in term]) for term in terms]
-    of_levels = sum((model.band.random_effect_variance(*place, k) for place in places), np.zeros(len(raw[0])))
+    of_levels = sum((model.band.random_effect_variance(*place, k) for place in places), np.zeros(n))
     others = sum((model.band.uncorrelated_variance(*place, k) for place in places), of_levels)
-    std = np.hypot(model.band.std(derivatives, k), np.sqrt(others))
-    return std, model.band.reach(derivatives, level, k, of_levels) * std
+    return np.hypot(model.band.std(derivatives, k), np.sqrt(others)), derivatives, of_levels
+
+
+def between_codes(
+    book: Codebook, codes: NDArray[Any], values: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], Floats]:
+    """Codes on both sides of each value, and how far it is from the first to the second; no distance for levels."""
+    centres = np.asarray(book.support.values)
+    if book.edges is None or len(centres) < 2 or not is_numeric(values):
+        return codes, codes, np.zeros(len(codes))
+    numbers = np.asarray(in_first_turn(book, values), dtype=np.float64)
+    ends = centres
+    if isinstance(book.functions, CyclicBasis):  # the last code is followed by the first, a turn later
+        ends = np.append(centres, centres[0] + book.functions.period)
+        numbers = np.where(numbers < centres[0], numbers + book.functions.period, numbers)
+    below = np.clip(np.searchsorted(ends, numbers, side="right") - 1, 0, len(ends) - 2)
+    share = np.clip((numbers - ends[below]) / np.diff(ends)[below], 0.0, 1.0)
+    missing = np.isnan(numbers)
+    above = np.where(missing, codes, (below + 1) % len(centres))
+    return np.where(missing, codes, below), above, np.where(missing, 0.0, share)
 
 
 def in_first_turn(book: Codebook, values: NDArray[Any]) -> NDArray[Any]:

@@ -30,6 +30,8 @@ _DEPENDENT = 0.5
 """Rank correlations from here on are worth a warning."""
 
 _ROWS = 20_000
+_ROUNDING = 1e-14
+"""Standard deviation of a linear predictor relative to its size, up to which it is a constant."""
 
 
 @dataclass(frozen=True)
@@ -298,8 +300,12 @@ def dependence(model: Model, table: Table) -> list[str]:
                 f"columns are dependent, most of all '{names[at[0]]}' and '{names[at[1]]}' (rank correlation "
                 f"{correlation[at]:.2f}); shares of variance and Shapley values average over columns as if independent"
             )
-    actual = float(model.without_repeated.eta(some).var(axis=0).sum())
-    if independent > 0.0 and not 0.67 < actual / independent < 1.5:
+    eta = model.without_repeated.eta(some)
+    actual = float(eta.var(axis=0).sum())
+    if (
+        min(actual, independent) > _ROUNDING**2 * float(np.square(eta).mean(axis=0).sum())
+        and not 0.67 < actual / independent < 1.5
+    ):
         found.append(
             f"the linear predictor's variance in training is {actual:.3g}; "
             f"with independent columns it would be {independent:.3g}"

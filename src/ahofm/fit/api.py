@@ -26,7 +26,9 @@ from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Choice, Model, Reason, Trace
 from ahofm.model.lines import with_lines
+from ahofm.model.rounding import rounded
 from ahofm.model.shapes import constrained
+from ahofm.model.shared_predictors import together
 from ahofm.rows import Dataset
 from ahofm.shared_curves.ensemble import fit_classes
 from ahofm.training.checkpoint import Checkpoint, fingerprint_of
@@ -133,7 +135,7 @@ def fit_model(
     model = _within_constraints(model, data, shapes, settings)
     if settings.prune:
         model = model.without(model.negligible())
-    model = with_lines(model)
+    model = with_lines(rounded(model))
     _warn_unless_finished(model.trace, settings)
     return replace(
         model, trace=replace(model.trace, seconds={"learn": learned - deadline.begun, **model.trace.seconds})
@@ -298,7 +300,7 @@ def _default(settings: Settings, n_rows: int, family: Family) -> ColumnKind | No
 
 def _refuse_infinite(model: Model) -> None:
     """Raise ValueError where coefficients leave double precision: tiny values of a column, large targets."""
-    for terms in model.linear_predictors:
+    for terms in together(model.linear_predictors):
         for book, coef in zip(model.encoder.codebooks, terms.coef, strict=True):
             if not np.isfinite(coef).all():
                 largest = max(abs(book.support.low), abs(book.support.high))

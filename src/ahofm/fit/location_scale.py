@@ -1,9 +1,9 @@
-"""Location and scale of Gaussian targets, one after the other: the mean is the Gaussian's, by its whole default fit.
+"""Location and scale of Gaussian targets in two steps: the mean by least squares, then the standard deviation.
 
-Fitted jointly by their likelihood, noisy rows hardly count for the mean, its errors are largest where they matter most
-for a squared loss, and a standard deviation that is too small somewhere makes the mean follow single rows. Instead the
-mean is that of least squares, and the scale is fitted to the absolute errors on validation rows: a gamma model with
-logarithmic link and interactions of its own.
+In a joint maximum likelihood fit, rows with large variances have little weight in the mean, whose errors are then
+largest where they matter most for a squared loss; and where the standard deviation is underestimated, the mean
+interpolates single rows. Instead the mean is the default Gaussian fit, and the scale is fitted to the absolute errors
+on validation rows: a gamma model with logarithmic link, with its main effects and interactions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fit_location_scale(
 ) -> Model:
     """A Gaussian fit of the mean, and a fit of the standard deviation to its errors on validation rows.
 
-    Both jointly, as for any family, where there is no cross-validation or too few validation rows.
+    Without cross-validation, or with too few validation rows, a joint maximum likelihood fit as for other families.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def fit_location_scale(
     if scores is None or not enough or mean.trace.reason in (Reason.INTERRUPTED, Reason.TIME, Reason.CALLBACK):
         return fit_variational(data, ranks, settings, classes, saved, deadline)
     scale = _scale(data, scores, ranks, settings, deadline)
-    return _together(data, mean, scale)
+    return _combined(data, mean, scale)
 
 
 def _location(data: Data) -> Data:
@@ -103,20 +103,20 @@ def _scale(
         return None
     log_std = model.eta(errors_data.table)[:, 0]
     level = 0.5 * float(np.log(response.mean_of((errors * np.exp(-log_std)) ** 2)))
-    return _moved(model, level)
+    return _shifted(model, level)
 
 
-def _moved(model: Model, shift: float) -> Model:
+def _shifted(model: Model, shift: float) -> Model:
     """With a number added to the linear predictor, at every order."""
 
-    def moved(linear_predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+    def shifted(linear_predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
         return tuple(predictor.scaled(shift) for predictor in linear_predictors)
 
-    lower = tuple(Lower(model_d.order, moved(model_d.linear_predictors)) for model_d in model.lower)
-    return replace(model, linear_predictors=moved(model.linear_predictors), lower=lower)
+    lower = tuple(Lower(model_d.order, shifted(model_d.linear_predictors)) for model_d in model.lower)
+    return replace(model, linear_predictors=shifted(model.linear_predictors), lower=lower)
 
 
-def _together(data: Data, mean: Model, scale: Model | None) -> Model:
+def _combined(data: Data, mean: Model, scale: Model | None) -> Model:
     """One model with two linear predictors; each has the other's factors with loadings of zero."""
     shift = data.units.shift[1]
 
@@ -133,8 +133,8 @@ def _together(data: Data, mean: Model, scale: Model | None) -> Model:
     smoothing: dict[int, Floats] = {}
     for order in linear_predictors[0].orders.all:
         smoothing[order] = mean.smoothing_parameters.get(order, np.zeros(len(data.encoder.codebooks)))
-    said = "constant" if scale is None else scale.choices[0].value
-    choice = Choice("scale", said, "fitted to errors of the mean on validation rows")
+    scale_text = "constant" if scale is None else scale.choices[0].value
+    choice = Choice("scale", scale_text, "fitted to errors of the mean on validation rows")
     return replace(
         mean,
         family=data.family,

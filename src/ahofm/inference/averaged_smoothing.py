@@ -30,29 +30,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.inference.implied_smoothing import SOFTEST, Group
+from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information
-from ahofm.tuning.bands import CENTRE, DETERMINED_TOLERANCE, FACTOR_CENTRE, LINE_CENTRE, SHAPES
+from ahofm.tuning.bands import (
+    CENTRE,
+    DETERMINED_TOLERANCE,
+    FACTOR_CENTRE,
+    LARGEST_BAND_LAM,
+    LINE_CENTRE,
+    SHAPES,
+    SMALLEST_BAND_LAM,
+)
 
-STIFFEST = 1e10
-"""Upper bound of smoothing parameters, in the units that fits are made in."""
-
-_SEEN = 1e-9
+_NEGLIGIBLE_INFORMATION = 1e-9
 """Fraction of the largest information about a group's coordinates below which a coordinate is left out of the group."""
 
-_ROUNDS = 3
+_UPDATE_ROUNDS = 3
 """Rounds of updates, each of all groups given the others. 2 and 4 gave the same coverage on benchmarks.bands."""
 
-_LEAST_FRACTION = 1e-3
+_LEAST_EDF = 1e-3
 """Lower bound of the effective degrees of freedom of a function."""
 
-_RIDGE = 1e-3
+_CORRELATION_RIDGE = 1e-3
 """Added to the diagonal of the correlation matrix of coordinates, which is singular where columns repeat each other."""
 
-_GRID = np.arange(-18.0, 18.5, 0.75)
-"""Grid of log lambda, relative to the centre of its prior."""
+_LOG_LAM_GRID = np.arange(-18.0, 18.5, 0.75)
+"""Grid of log lambda, relative to the median of its prior."""
 
-_WIDEST, _BISECTIONS = 60.0, 48
+_LOG_LAM_HALF_WIDTH, _BISECTIONS = 60.0, 48
 """Half-width of the bisection in log lambda around the mean log ratio of information to penalty; number of halvings."""
 
 
@@ -68,8 +73,10 @@ class Penalties:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The constants of one group of m coordinates. Groups of equal length are stacked along a leading axis.
+class _GroupConstants:
+    """Constants of a group of m coordinates with one smoothing parameter.
+
+    Groups of equal length are stacked along a leading axis.
 
     Attributes
     ----------
@@ -77,30 +84,30 @@ class _Part:
         Coordinates.
     weight : array of shape (m,)
         Penalties, divided by the smallest of the group.
-    size : float
+    quadratic_form : float
         Quadratic form of the penalty at the fit, ``sum_i weight_i theta_i^2``.
-    centre : float
-        Effective degrees of freedom at the scale of the prior.
-    own : float
-        Tolerance of the group's function, between 0 (a function of other columns) and 1 (see ``_tolerance``).
-    between : float
+    prior_edf : float
+        Effective degrees of freedom at the scale of the half-Cauchy prior.
+    tolerance : float
+        Tolerance of the group's function, between 0 (collinear with other columns) and 1 (see ``_tolerance``).
+    between_weight : float
         1 if the variance of the means is added (main effects), else 0. Smoothing parameters of factors are uncertain
         mostly in how a term is divided among its factors, which does not change the term.
-    shaped : bool
+    averages_power : bool
         Whether the power of the penalty is averaged over: for main effects with penalties that differ.
     """
 
     at: NDArray[np.intp]
     weight: Floats
-    size: Floats
-    centre: Floats
-    own: Floats
-    between: Floats
-    shaped: NDArray[np.bool_]
+    quadratic_form: Floats
+    prior_edf: Floats
+    tolerance: Floats
+    between_weight: Floats
+    averages_power: NDArray[np.bool_]
 
 
 def averaged(
-    information: Information, slope: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]
+    information: Information, slope: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group]
 ) -> Penalties:
     """Penalties (P,) of the coordinates.
 
@@ -112,16 +119,16 @@ def averaged(
         Of the quadratic log-likelihood at zero: information times the fit, plus the score.
     theta : array of shape (P,)
         Coordinates of the fit.
-    stiffness : array of shape (P,)
+    penalty : array of shape (P,)
         Penalties of the coordinates, of which only ratios within a group matter.
     groups : sequence of Group
         Groups of coordinates with one smoothing parameter each. Coordinates in no group keep their penalty.
     """
-    known, tolerance = information.diagonal, _tolerance(information, groups)
-    batches = _batches(known, theta, stiffness, groups, tolerance)
-    mean = _first(known, stiffness, batches)
+    diagonal, tolerance = information.diagonal, _tolerance(information, groups)
+    batches = _stacked_groups(diagonal, theta, penalty, groups, tolerance)
+    mean = _initial_penalties(diagonal, penalty, batches)  # penalties (P,) under which a Gaussian has that mean
     variance = mean.copy()
-    for _ in range(_ROUNDS):
+    for _ in range(_UPDATE_ROUNDS):
         variances, estimate = information.posterior(mean, slope)
         for batch in batches:
             mean[batch.at], variance[batch.at] = _updated(batch, variances, estimate, mean)
@@ -130,92 +137,96 @@ def averaged(
     return Penalties(mean, variance)
 
 
-def fractions(known: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group]) -> Floats:
-    """Effective degrees of freedom (P,) of each coordinate, from the diagonal of the information alone.
+def edf_of_coordinates(diagonal: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group]) -> Floats:
+    """Effective degrees of freedom (P,) of each coordinate, from the diagonal (P,) of the information alone.
 
-    ``known`` (P,) is that diagonal; the other arguments are those of :func:`averaged`.
+    The other arguments are those of :func:`averaged`.
     """
-    lam = _first(known, stiffness, _batches(known, theta, stiffness, groups, np.ones_like(known)))
-    return np.asarray(known / np.maximum(known + lam, np.finfo(float).tiny))
+    lam = _initial_penalties(
+        diagonal, penalty, _stacked_groups(diagonal, theta, penalty, groups, np.ones_like(diagonal))
+    )
+    return np.asarray(diagonal / np.maximum(diagonal + lam, np.finfo(float).tiny))
 
 
-def _first(known: Floats, stiffness: Floats, batches: Sequence[_Part]) -> Floats:
-    """Penalties (P,) to start from: those that the functions' sizes imply, at most those at the priors' centres."""
-    found = stiffness.copy()
+def _initial_penalties(diagonal: Floats, penalty: Floats, batches: Sequence[_GroupConstants]) -> Floats:
+    """Initial penalties (P,): lambda = m / (theta' W theta) of each group, at most that at the scale of the prior."""
+    found = penalty.copy()
     for batch in batches:
-        most = smoothing_parameters(batch.weight / known[batch.at], batch.centre)
-        lam = np.clip(np.minimum(batch.at.shape[1] / batch.size, most), SOFTEST, STIFFEST)
+        at_prior = smoothing_parameters(batch.weight / diagonal[batch.at], batch.prior_edf)
+        lam = np.clip(
+            np.minimum(batch.at.shape[1] / batch.quadratic_form, at_prior), SMALLEST_BAND_LAM, LARGEST_BAND_LAM
+        )
         found[batch.at] = batch.weight * lam[:, np.newaxis]
     return found
 
 
-def _batches(
-    known: Floats, theta: Floats, stiffness: Floats, groups: Sequence[Group], tolerance: Floats
-) -> list[_Part]:
+def _stacked_groups(
+    diagonal: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group], tolerance: Floats
+) -> list[_GroupConstants]:
     """Groups with the same number of coordinates, stacked: each array has a leading axis."""
-    found = defaultdict[tuple[int, bool], list[_Part]](list)
+    found = defaultdict[tuple[int, bool], list[_GroupConstants]](list)
     for group in groups:
-        at = group.at[known[group.at] > _SEEN * known[group.at].max()]
+        at = group.at[diagonal[group.at] > _NEGLIGIBLE_INFORMATION * diagonal[group.at].max()]
         if not len(at):
             continue
         square = np.maximum(theta[at] ** 2, np.finfo(float).tiny)
-        weight = stiffness[at] / stiffness[at].min()
-        own = np.average(tolerance[at], weights=square * known[at]) if group.main and not group.line else 1.0
-        shaped = group.main and bool(np.ptp(weight) > 0.0)
-        centre = (
+        weight = penalty[at] / penalty[at].min()
+        weighted_mean = group.main and not group.line
+        of_group = np.average(tolerance[at], weights=square * diagonal[at]) if weighted_mean else 1.0
+        averages_power = group.main and bool(np.ptp(weight) > 0.0)
+        prior_edf = (
             LINE_CENTRE if group.line else group.portion * min(CENTRE if group.main else FACTOR_CENTRE, 0.5 * len(at))
         )
-        part = _Part(at, weight, *map(np.asarray, (weight @ square, centre, own, float(group.main), shaped)))
-        found[len(at), shaped].append(part)
+        constants = (weight @ square, prior_edf, of_group, float(group.main), averages_power)
+        found[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))
     return [_stacked(parts) for parts in found.values()]
 
 
-def _stacked(parts: Iterable[_Part]) -> _Part:
-    return _Part(*(np.stack(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
+def _stacked(parts: Iterable[_GroupConstants]) -> _GroupConstants:
+    return _GroupConstants(*(np.stack(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
 
 
-def _updated(batch: _Part, variances: Floats, estimate: Floats, mean: Floats) -> tuple[Floats, Floats]:
+def _updated(batch: _GroupConstants, variances: Floats, estimate: Floats, mean: Floats) -> tuple[Floats, Floats]:
     """Penalties (groups, m) of mean and variance, from the posterior under the present ones of the mean."""
     present, precision = mean[batch.at], 1.0 / variances[batch.at]
-    c = np.maximum(precision - present, _SEEN * precision)
-    inner, between = _mixture(c, precision * estimate[batch.at], batch)
-    edf = np.maximum((1.0 - present / precision).sum(axis=1), _LEAST_FRACTION)
-    # Where columns are nearly collinear (own near 0), the penalty is that of a Fellner-Schall step from the fit
-    largest = batch.weight * (edf / batch.size)[:, np.newaxis]
-    own = batch.own[:, np.newaxis]
+    c = np.maximum(precision - present, _NEGLIGIBLE_INFORMATION * precision)
+    within, between = _mixture(c, precision * estimate[batch.at], batch)
+    edf = np.maximum((1.0 - present / precision).sum(axis=1), _LEAST_EDF)
+    # Where columns are nearly collinear (tolerance near 0), the penalty is that of a Fellner-Schall step from the fit
+    largest = batch.weight * (edf / batch.quadratic_form)[:, np.newaxis]
+    tolerance = batch.tolerance[:, np.newaxis]
 
     def penalty(variance: Floats) -> Floats:
-        found = np.clip(1.0 / variance - c, SOFTEST, STIFFEST * batch.weight)
-        return np.asarray(found**own * np.minimum(found, largest) ** (1.0 - own))
+        found = np.clip(1.0 / variance - c, SMALLEST_BAND_LAM, LARGEST_BAND_LAM * batch.weight)
+        return np.asarray(found**tolerance * np.minimum(found, largest) ** (1.0 - tolerance))
 
-    return penalty(inner), penalty(inner + own * batch.between[:, np.newaxis] * between)
+    return penalty(within), penalty(within + tolerance * batch.between_weight[:, np.newaxis] * between)
 
 
-def _mixture(c: Floats, q: Floats, batch: _Part) -> tuple[Floats, Floats]:
+def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floats]:
     """Mean of the variances and variance of the means, (groups, m) each, over smoothing parameters and powers r.
 
     Parameters
     ----------
     c, q : arrays of shape (groups, m)
         Information about each coordinate, and slope at zero.
-    batch : _Part
+    batch : _GroupConstants
     """
-    shapes = SHAPES if batch.shaped.all() else (1.0,)
     inverses, log_posteriors = [], []
-    for shape in shapes:
-        weight = batch.weight**shape
-        centre = smoothing_parameters(weight / c, batch.centre)
-        lam = (centre[:, np.newaxis] * np.exp(_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]
+    for power in SHAPES if batch.averages_power.all() else (1.0,):
+        weight = batch.weight**power
+        median = smoothing_parameters(weight / c, batch.prior_edf)
+        lam = (median[:, np.newaxis] * np.exp(_LOG_LAM_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]
         inverse = 1.0 / (c[:, np.newaxis] + lam)
         fit = (q**2)[:, np.newaxis] * inverse + np.log(lam * inverse)
-        log_posteriors.append(0.5 * fit.sum(axis=2) - np.log(np.cosh(0.5 * _GRID)))
+        log_posteriors.append(0.5 * fit.sum(axis=2) - np.log(np.cosh(0.5 * _LOG_LAM_GRID)))
         inverses.append(inverse)
     log_posterior, inverse = np.concatenate(log_posteriors, axis=1), np.concatenate(inverses, axis=1)
     posterior = np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
     posterior /= posterior.sum(axis=1, keepdims=True)
-    inner = np.einsum("gt,gtm->gm", posterior, inverse)
-    off = np.einsum("gt,gtm->gm", posterior, (inverse - inner[:, np.newaxis]) ** 2)
-    return inner, q**2 * off
+    within = np.einsum("gt,gtm->gm", posterior, inverse)
+    between = np.einsum("gt,gtm->gm", posterior, (inverse - within[:, np.newaxis]) ** 2)
+    return within, q**2 * between
 
 
 def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
@@ -228,12 +239,12 @@ def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
     edf : array of shape (groups,)
         Between 0 and m.
     """
-    low = -np.log(ratios).mean(axis=1) - _WIDEST
-    high = low + 2.0 * _WIDEST
+    low = -np.log(ratios).mean(axis=1) - _LOG_LAM_HALF_WIDTH
+    high = low + 2.0 * _LOG_LAM_HALF_WIDTH
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        beyond = (1.0 / (1.0 + np.exp(middle)[:, np.newaxis] * ratios)).sum(axis=1) > edf
-        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+        too_flexible = (1.0 / (1.0 + np.exp(middle)[:, np.newaxis] * ratios)).sum(axis=1) > edf
+        low, high = np.where(too_flexible, middle, low), np.where(too_flexible, high, middle)
     return np.asarray(np.exp(0.5 * (low + high)))
 
 
@@ -245,8 +256,10 @@ def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:
     out = np.ones(len(information.diagonal))
     at = np.concatenate([group.at for group in groups if group.main] or [np.zeros(0, dtype=np.intp)])
     if len(at):
-        own = np.searchsorted(information.at, at)
+        places = np.searchsorted(information.at, at)
         scale = np.sqrt(np.maximum(information.diagonal[at], np.finfo(float).tiny))
-        correlation = information.matrix[np.ix_(own, own)] / np.outer(scale, scale) + _RIDGE * np.eye(len(at))
+        correlation = information.matrix[np.ix_(places, places)] / np.outer(scale, scale) + _CORRELATION_RIDGE * np.eye(
+            len(at)
+        )
         out[at] = 1.0 / np.sqrt(np.diag(np.linalg.inv(correlation)))
     return np.clip(out / DETERMINED_TOLERANCE, 0.0, 1.0)

@@ -17,7 +17,7 @@ from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.training.data import Rows
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import COLUMN_DF, DISPERSION_STANDARD_ERRORS, OVERDISPERSED, UNDERDISPERSED
+from ahofm.tuning import COLUMN_DF, DISPERSION_STANDARD_ERRORS, LEAST_RESIDUAL_FRACTION, OVERDISPERSED, UNDERDISPERSED
 
 
 class DispersionWarning(UserWarning):
@@ -47,22 +47,23 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
         return model
     weight = np.ones_like(rows.weight) if trials else rows.weight
     found, error = mean_and_error(rows.weight * fitted[0] if trials else fitted[0], weight)
-    closest, its_error = mean_and_error(rows.weight * fitted[1] if trials else fitted[1], weight)
-    left = _residual_fraction(_most_edf(model), float(weight.sum()))
+    of_fit, error_of_fit = mean_and_error(rows.weight * fitted[1] if trials else fitted[1], weight)
+    residual = _residual_fraction(_largest_edf(model), float(weight.sum()))
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
-    closest, its_error = np.array([closest, its_error]) / _residual_fraction(codes, float(weight.sum()))
-    said = f"{family.name}: targets vary {{:.3g}} times as much as the family says (Pearson dispersion; 1 is right)"
-    least, its_least = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * its_error
-    if found > OVERDISPERSED and found - 1.0 > least and closest - 1.0 > its_least:
-        return _told(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
-    if found / left < UNDERDISPERSED and 1.0 - found / left > least:
+    of_fit, error_of_fit = np.array([of_fit, error_of_fit]) / _residual_fraction(codes, float(weight.sum()))
+    said = f"{family.name}: targets vary {{:.3g}} times as much as the family says"
+    said += " (Pearson's statistic by row; 1 is right)"
+    margin, margin_of_fit = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * error_of_fit
+    if found > OVERDISPERSED and found - 1.0 > margin and of_fit - 1.0 > margin_of_fit:
+        return _warned(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
+    if found / residual < UNDERDISPERSED and 1.0 - found / residual > margin:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
-        return _told(model, found, said.format(found / left), f"intervals are too wide: use {remedy}")
+        return _warned(model, found, said.format(found / residual), f"intervals are too wide: use {remedy}")
     return replace(model, pearson_dispersion=found)
 
 
-def _told(model: Model, found: float, said: str, remedy: str) -> Model:
+def _warned(model: Model, found: float, said: str, remedy: str) -> Model:
     """The model with the statistic and a choice that summaries print; emits the warning."""
     warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=4)
     choice = Choice("dispersion", said, remedy)
@@ -89,11 +90,13 @@ def smooth_tables(model: Model) -> list[Tables]:
 
 
 def _residual_fraction(used: float, rows: float) -> float:
-    """Residual degrees of freedom divided by the number of rows, ``1 - used / rows``, at least 0.2."""
-    return max(1.0 - used / rows, 0.2)
+    """Residual degrees of freedom divided by the number of rows, ``1 - used / rows``, at least
+    ``LEAST_RESIDUAL_FRACTION``.
+    """
+    return max(1.0 - used / rows, LEAST_RESIDUAL_FRACTION)
 
 
-def _most_edf(model: Model) -> float:
+def _largest_edf(model: Model) -> float:
     """Upper bound of the effective degrees of freedom of the fit, computed without a band."""
     sizes = np.array([min(book.n_codes, COLUMN_DF) for book in model.encoder.codebooks if book.size])
     return float(sizes.sum() * model.ranks.width)

@@ -9,18 +9,16 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.columns import known_codes
+from ahofm.columns import Categorical, Codebook, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.kernels import Tables
 from ahofm.priors.column import ColumnPriors
-
-SOFTEST = 1e-3
-"""Lower bound of smoothing parameters, in the units that fits are made in."""
+from ahofm.tuning.bands import MOST_COORDINATES, SMALLEST_BAND_LAM, UNUSED_VARIANCE
 
 
 def smoothest(column: ColumnPriors) -> NDArray[np.intp]:
     """Permutation of a column's coordinates by increasing penalty."""
-    return np.argsort(column.stiffness, kind="stable")
+    return np.argsort(column.penalty_eigenvalues, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -62,26 +60,61 @@ def at_fit(
         if column is None:
             continue
         at, order = slice(starts[j], starts[j + 1]), smoothest(column)
-        stiffness = column.stiffness[order]
+        eigenvalues = column.penalty_eigenvalues[order]
         functions_of = [(mains[j], tables.main[at, np.newaxis])]
         if ranks:
             functions_of += [(factors[j], table[at]) for table in tables.factors.values()]
-        found = [_projected(values, functions, column.mass, stiffness, most) for values, functions in functions_of]
+        found = [_projected(values, functions, column.mass, eigenvalues, most) for values, functions in functions_of]
         for group in (found[:1], found[1:]):
             theta.append(np.hstack([part for part, _ in group] or [np.zeros(0)]).ravel())
             lam.append(np.hstack([part for _, part in group] or [np.zeros(0)]).ravel())
         size, shape = mains[j].shape[1], (factors[j].shape[1], sum(ranks.values()))
-        groups += _groups(np.arange(place, place + size)[:, np.newaxis], stiffness, main=True)
+        groups += _groups(np.arange(place, place + size)[:, np.newaxis], eigenvalues, main=True)
         numbers = place + size + np.arange(shape[0] * shape[1]).reshape(shape)
         for rank, end in zip(ranks.values(), accumulate(ranks.values()), strict=True):
-            groups += _groups(numbers[:, end - rank : end], stiffness, main=False)
+            groups += _groups(numbers[:, end - rank : end], eigenvalues, main=False)
         place += size + numbers.size
     return np.concatenate(theta), np.concatenate(lam), groups
 
 
-def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list[Group]:
+def main_sizes(
+    columns: Sequence[ColumnPriors | None], books: Sequence[Codebook], at_codes: Sequence[Tables]
+) -> list[int]:
+    """Numbers of coordinates of the main effects of all columns: all, or together at most ``MOST_COORDINATES``.
+
+    A covariance is cubic in its coordinates. With too many columns a main effect keeps its smoothest coordinates: as
+    many as the fit (tables of each linear predictor) uses, and all columns at least the same number, as large as there
+    is room for. Levels keep theirs.
+    """
+    sizes = np.array([0 if one is None else one.start.shape[1] for one in columns], dtype=np.intp)
+    if sizes.sum() <= MOST_COORDINATES:
+        return [int(size) for size in sizes]
+    levels = np.array([isinstance(book.kind, Categorical) for book in books])
+    used = np.max([_used_sizes(columns, books, tables) for tables in at_codes], axis=0)
+    needed, fewest = np.where(levels, sizes, used), int(sizes.max())
+    while fewest > 1 and np.minimum(sizes, np.maximum(needed, fewest)).sum() > MOST_COORDINATES:
+        fewest -= 1
+    return [int(size) for size in np.minimum(sizes, np.maximum(needed, fewest))]
+
+
+def _used_sizes(columns: Sequence[ColumnPriors | None], books: Sequence[Codebook], tables: Tables) -> NDArray[np.intp]:
+    """How many of the smoothest coordinates of each column have its main effect, but for ``UNUSED_VARIANCE``."""
+    starts = accumulate((book.n_codes for book in books), initial=0)
+    squares = []
+    for start, column in zip(starts, columns, strict=False):
+        if column is None:
+            squares.append(np.zeros(0))
+            continue
+        main = tables.main[start : start + len(column.mass)]
+        coef = column.start[:, smoothest(column)].T @ (column.mass * main)  # functions are orthonormal
+        squares.append(coef**2)
+    most = UNUSED_VARIANCE * sum(float(square.sum()) for square in squares)
+    return np.array([int((np.cumsum(square[::-1]) > most).sum()) for square in squares], dtype=np.intp)
+
+
+def _groups(numbers: NDArray[np.intp], eigenvalues: Floats, *, main: bool) -> list[Group]:
     """Groups of K functions whose coordinates have indices ``numbers`` (m, K)."""
-    bends = stiffness[: len(numbers)] > 0.0
+    bends = eigenvalues[: len(numbers)] > 0.0
     line = main and (bool(bends.any()) or len(numbers) == 1)
     return [
         Group(indices[chosen], main, line and not bent, 1.0 / numbers.shape[1])
@@ -92,7 +125,7 @@ def _groups(numbers: NDArray[np.intp], stiffness: Floats, *, main: bool) -> list
 
 
 def _projected(
-    values: Floats, functions: Floats, mass: Floats, stiffness: Floats, most: float
+    values: Floats, functions: Floats, mass: Floats, eigenvalues: Floats, most: float
 ) -> tuple[Floats, Floats]:
     """Coordinates (m, K) of K functions, and their penalties (m, K): one smoothing parameter for all penalised
     coordinates, one for the others.
@@ -101,11 +134,14 @@ def _projected(
     coef: Floats = np.linalg.lstsq(roots * known_codes(values), roots * known_codes(functions), rcond=None)[0].astype(
         np.float64
     )
-    stiff = stiffness[: len(coef)]
+    eigenvalues = eigenvalues[: len(coef)]
     lam = np.ones_like(coef)
-    for group in (stiff > 0.0, stiff == 0.0):
+    for group in (eigenvalues > 0.0, eigenvalues == 0.0):
         if group.any():
-            weight = (stiff[group] / stiff[group].mean() if stiff[group].any() else np.ones(group.sum()))[:, np.newaxis]
+            relative = (
+                eigenvalues[group] / eigenvalues[group].mean() if eigenvalues[group].any() else np.ones(group.sum())
+            )
+            weight = relative[:, np.newaxis]
             size = max(float((weight * coef[group] ** 2).mean()), np.finfo(float).tiny)
-            lam[group] = weight * np.clip(1.0 / size, SOFTEST, most)
+            lam[group] = weight * np.clip(1.0 / size, SMALLEST_BAND_LAM, most)
     return coef, lam

@@ -14,6 +14,9 @@ from ahofm.columns.basis import Floats
 _LEAST_PENALTY = 1e-6
 """Fraction of the information: penalty of unpenalised coordinates in Woodbury's formula, which needs proper priors."""
 
+_JITTERS = (1e-10, 1e-7, 1e-4)
+"""Fractions of the mean diagonal, added to it: the next one where the Cholesky factorisation fails."""
+
 
 @dataclass(frozen=True)
 class Information:
@@ -53,8 +56,9 @@ class Information:
     def posterior(self, penalty: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Variances (P,) and means (P,) of the coordinates under penalties (P,), with slopes (P,) at zero."""
         if self.rows is not None:
-            prior, known = self._by_rows(penalty)
-            return prior - np.einsum("ij,ij->j", known, known), prior * slope - known.T @ (known @ slope)
+            prior, reduction = self._by_rows(penalty)
+            variance = prior - np.einsum("ij,ij->j", reduction, reduction)
+            return variance, prior * slope - reduction.T @ (reduction @ slope)
         variance = 1.0 / np.maximum(self.diagonal + penalty, np.finfo(float).tiny)
         mean = variance * slope
         root = root_of(self.matrix, penalty[self.at])
@@ -66,8 +70,8 @@ class Information:
         """Lower triangle L (Q, Q): ``(L L')^-1`` is the covariance of the coordinates of the matrix."""
         if self.rows is None:
             return root_of(self.matrix, penalty[self.at])
-        prior, known = self._by_rows(penalty)
-        covariance = np.diag(prior[self.at]) - known[:, self.at].T @ known[:, self.at]
+        prior, reduction = self._by_rows(penalty)
+        covariance = np.diag(prior[self.at]) - reduction[:, self.at].T @ reduction[:, self.at]
         scale = np.sqrt(np.diag(covariance))
         inverse = np.linalg.inv(covariance / np.outer(scale, scale))
         return root_of(0.5 * (inverse + inverse.T), np.zeros(len(scale))) / scale[:, np.newaxis]
@@ -85,7 +89,7 @@ class Information:
 def root_of(information: Floats, penalty: Floats) -> Floats:
     """Lower Cholesky factor of the information plus a diagonal of penalties."""
     mean = (np.trace(information) + penalty.sum()) / len(penalty)
-    for jitter in (1e-10, 1e-7, 1e-4):
+    for jitter in _JITTERS:
         try:
             lifted = information.copy()
             np.einsum("ii->i", lifted)[:] += penalty + jitter * mean

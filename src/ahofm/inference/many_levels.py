@@ -31,10 +31,10 @@ from scipy.sparse.linalg import LinearOperator, cg
 from ahofm.columns import Codes, known_codes
 from ahofm.columns.basis import Floats
 
-_ROWS = 2_000
+_ROWS_IN_MEMORY = 2_000
 """Rows, at least, whose derivatives (rows, Q) are in memory at a time."""
 
-_PROBES, _TOLERANCE, _STEPS = 8, 1e-4, 200
+_TRACE_PROBES, _CG_TOLERANCE, _CG_STEPS = 8, 1e-4, 200
 """Number of vectors z; relative tolerance and largest number of steps of conjugate gradients."""
 
 
@@ -77,7 +77,7 @@ class OtherLevels:
         ends = np.append(starts[1:], len(order))
         first = 0
         while first < len(levels):
-            last = max(int(np.searchsorted(ends, starts[first] + _ROWS)), first + 1)
+            last = max(int(np.searchsorted(ends, starts[first] + _ROWS_IN_MEMORY)), first + 1)
             at = order[starts[first] : ends[last - 1]]
             weighted = curvature[at, np.newaxis] * derivatives(codes.take(rows[at]))
             inner = starts[first:last] - starts[first]
@@ -136,32 +136,33 @@ def level_edf(
     place = {}
     start = 1
     for j, (values, penalty) in enumerate(zip(mains, penalties, strict=True)):
-        own = codes.columns[j].astype(np.intp)
+        of_rows = codes.columns[j].astype(np.intp)
         if j in levels:
             size = len(values)
-            part = sparse.csr_matrix((np.ones(len(own)), (np.arange(len(own)), own)), shape=(len(own), size))
+            indicators = np.ones(codes.n_rows), (np.arange(codes.n_rows), of_rows)
+            part = sparse.csr_matrix(indicators, shape=(codes.n_rows, size))
             diagonal.append(np.full(size, levels[j]))
             place[j] = slice(start, start + size)
         else:
-            part = sparse.csr_matrix(values[own])
+            part = sparse.csr_matrix(values[of_rows])
             diagonal.append(penalty)
         parts.append(part)
         start += part.shape[1]
     design, ridge = sparse.hstack(parts).tocsr(), np.concatenate(diagonal)
-    turned = design.T.tocsr()
-    squares = np.asarray(turned.multiply(turned) @ curvature).ravel()
+    transposed = design.T.tocsr()
+    squares = np.asarray(transposed.multiply(transposed) @ curvature).ravel()
     scale = 1.0 / np.maximum(squares + ridge, np.finfo(float).tiny)
 
-    def seen(z: Floats) -> Floats:
-        return np.asarray(turned @ (curvature * (design @ z)))
+    def information_times(z: Floats) -> Floats:
+        return np.asarray(transposed @ (curvature * (design @ z)))
 
     size = len(ridge)
-    system = LinearOperator((size, size), matvec=lambda z: seen(z) + ridge * z, dtype=np.float64)
+    system = LinearOperator((size, size), matvec=lambda z: information_times(z) + ridge * z, dtype=np.float64)
     precondition = LinearOperator((size, size), matvec=lambda z: scale * z, dtype=np.float64)
     rng, found = np.random.default_rng(0), dict.fromkeys(place, 0.0)
-    for _ in range(_PROBES):
+    for _ in range(_TRACE_PROBES):
         z = rng.choice([-1.0, 1.0], size=size)
-        u, _ = cg(system, seen(z), rtol=_TOLERANCE, maxiter=_STEPS, M=precondition)
+        u, _ = cg(system, information_times(z), rtol=_CG_TOLERANCE, maxiter=_CG_STEPS, M=precondition)
         for j, at in place.items():
-            found[j] += float(z[at] @ u[at]) / _PROBES
+            found[j] += float(z[at] @ u[at]) / _TRACE_PROBES
     return found

@@ -23,15 +23,26 @@ from scipy import optimize, stats
 
 from ahofm.columns.basis import Floats
 from ahofm.inference.averaged_smoothing import smoothing_parameters
+from ahofm.priors.column import relative_eigenvalues
 
-_LEAST_WIGGLY = 0.5
-"""Least degrees of freedom of the penalised part: without them a curve that was shrunk to zero could not be tested."""
+_LEAST_WIGGLY_DF, _MOST_WIGGLY_FRACTION = 0.5, 0.999
+"""Least degrees of freedom of the penalised part: without them a curve that was shrunk to zero could not be tested; and
+their largest fraction of the number of penalised directions, so that the smoothing parameter is positive."""
 
-_SEEN = 1e-6
+_RANK_TOLERANCE = 1e-6
 """Fraction of the largest eigenvalue of a column's information below which a direction is dropped."""
 
-_RIDGE = 1e-7
+_INFORMATION_RIDGE = 1e-7
 """Fraction of the mean information, added to the diagonal: columns that repeat each other get large variances."""
+
+_EQUAL_WEIGHTS, _UNPENALISED_RATIO = 1e-9, 1e-9
+"""Relative range of weights that count as equal; fraction of the largest ratio of penalty to information up to which a
+direction counts as unpenalised."""
+
+_OPEN_INTERVAL, _SADDLEPOINT_TOL, _NEAR_MEAN = 1e-12, 1e-15, 1e-4
+"""Of the saddlepoint approximation: relative distance from the ends of the interval on which the cumulant generating
+function is finite, absolute tolerance of the saddlepoint, and the signed root w below which the limit at the mean is
+used, where the formula is 0/0."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ def main_statistics(
     theta: Floats,
     penalty: Floats,
     at: Sequence[slice],
-    stiffness: Sequence[Floats],
+    eigenvalues: Sequence[Floats],
     edf: Floats,
 ) -> dict[int, Statistic]:
     """One statistic per column that has a main effect.
@@ -64,39 +75,40 @@ def main_statistics(
         Penalties of the coordinates. Those of smooth main effects are set to zero; factors and levels keep theirs.
     at : sequence of slices
         Coordinates of each column's main effect.
-    stiffness : sequence of arrays
+    eigenvalues : sequence of arrays
         Relative penalties of the coordinates of each main effect; all zero for levels and lines.
     edf : array of shape (columns,)
         Effective degrees of freedom of the fitted main effects.
     """
     penalty = penalty.copy()
-    for block, stiff in zip(at, stiffness, strict=True):
-        if stiff.any() or len(stiff) == 1:
+    for block, of_column in zip(at, eigenvalues, strict=True):
+        if of_column.any() or len(of_column) == 1:
             penalty[block] = 0.0
-    seen = information.copy()
-    np.einsum("ii->i", seen)[:] += _RIDGE * np.trace(information) / len(information)
-    penalised_seen = seen.copy()
-    np.einsum("ii->i", penalised_seen)[:] += penalty
-    root = scipy.linalg.cho_factor(penalised_seen, lower=True, overwrite_a=True, check_finite=False)
+    lifted = information.copy()
+    np.einsum("ii->i", lifted)[:] += _INFORMATION_RIDGE * np.trace(information) / len(information)
+    penalised = lifted.copy()
+    np.einsum("ii->i", penalised)[:] += penalty
+    root = scipy.linalg.cho_factor(penalised, lower=True, overwrite_a=True, check_finite=False)
     estimate = theta + scipy.linalg.cho_solve(root, score - penalty * theta)
     mains = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(block.start, block.stop) for block in at)])
-    units = np.zeros((len(seen), len(mains)))
+    units = np.zeros((len(lifted), len(mains)))
     units[mains, np.arange(len(mains))] = 1.0
     half = scipy.linalg.cho_solve(root, units, check_finite=False)
-    covariance = half.T @ (seen @ half)
+    covariance = half.T @ (lifted @ half)
     found, start = {}, 0
-    for j, (block, stiff) in enumerate(zip(at, stiffness, strict=True)):
-        local = slice(start, start + len(stiff))
+    for j, (block, of_column) in enumerate(zip(at, eigenvalues, strict=True)):
+        local = slice(start, start + len(of_column))
         start = local.stop
-        if len(stiff):
+        if len(of_column):
             sizes, directions = np.linalg.eigh(information[block, block])
-            functions = directions[:, sizes > _SEEN * sizes.max()]  # indicators of all levels are dependent
-            weight = stiff / stiff[stiff > 0.0].mean() if stiff.any() else np.full(len(stiff), float(len(stiff) > 1))
-            penalised = functions.T @ (weight[:, np.newaxis] * functions)
+            functions = directions[:, sizes > _RANK_TOLERANCE * sizes.max()]  # indicators of all levels are dependent
+            levels = np.full(len(of_column), float(len(of_column) > 1))
+            weight = relative_eigenvalues(of_column) if of_column.any() else levels
+            of_directions = functions.T @ (weight[:, np.newaxis] * functions)
             found[j] = _statistic(
                 functions.T @ estimate[block],
                 functions.T @ covariance[local, local] @ functions,
-                penalised,
+                of_directions,
                 float(edf[j]),
             )
     return found
@@ -110,11 +122,11 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
     back = vectors * std
     ratios, turned = np.linalg.eigh(back.T @ penalty @ back)  # of penalty to information
     ratios = np.maximum(ratios, 0.0)
-    lines = int((ratios <= 1e-9 * max(ratios.max(), np.finfo(float).tiny)).sum())
+    lines = int((ratios <= _UNPENALISED_RATIO * max(ratios.max(), np.finfo(float).tiny)).sum())
     wiggly = len(ratios) - lines
     weights = np.ones(len(ratios))
     if wiggly:
-        wanted = float(np.clip(edf - lines, min(_LEAST_WIGGLY, 0.5 * wiggly), 0.999 * wiggly))
+        wanted = float(np.clip(edf - lines, min(_LEAST_WIGGLY_DF, 0.5 * wiggly), _MOST_WIGGLY_FRACTION * wiggly))
         penalised = ratios[lines:]
         (lam,) = smoothing_parameters(penalised[np.newaxis], np.array([wanted]))
         weights[lines:] = 1.0 / (1.0 + lam * penalised)
@@ -137,7 +149,7 @@ def weighted_chi2_tail(weights: Floats, dfs: Floats, value: float) -> float:
 
     If all weights are equal and positive, the chi-square distribution is exact and used instead.
     """
-    if np.ptp(weights) <= 1e-9 * np.abs(weights).max() and weights[0] > 0.0:
+    if np.ptp(weights) <= _EQUAL_WEIGHTS * np.abs(weights).max() and weights[0] > 0.0:
         return float(stats.chi2.sf(value / weights[0], dfs.sum()))
     scale = float(np.abs(weights).max())
     weights, value = weights / scale, value / scale
@@ -147,18 +159,18 @@ def weighted_chi2_tail(weights: Floats, dfs: Floats, value: float) -> float:
 
     top = 0.5 / weights.max() if weights.max() > 0.0 else np.inf
     low = 0.5 / weights.min() if weights.min() < 0.0 else -np.inf
-    high = top * (1.0 - 1e-12)
-    low = low * (1.0 - 1e-12) if np.isfinite(low) else -1.0
+    high = top * (1.0 - _OPEN_INTERVAL)
+    low = low * (1.0 - _OPEN_INTERVAL) if np.isfinite(low) else -1.0
     while slope(low) > 0.0 and low > -1e12:
         low *= 4.0
     if slope(low) > 0.0:
         return 1.0
-    s = float(optimize.brentq(slope, low, high, xtol=1e-15))
+    s = float(optimize.brentq(slope, low, high, xtol=_SADDLEPOINT_TOL))
     cumulant = -0.5 * float((dfs * np.log1p(-2.0 * weights * s)).sum())
     second = 2.0 * float((dfs * (weights / (1.0 - 2.0 * weights * s)) ** 2).sum())
     w = float(np.sign(s) * np.sqrt(max(2.0 * (s * value - cumulant), 0.0)))
     v = s * np.sqrt(second)
-    if abs(w) < 1e-4 or not v / w > 0.0:  # at the mean
+    if abs(w) < _NEAR_MEAN or not v / w > 0.0:  # at the mean
         third = 8.0 * float((dfs * weights**3).sum())
         variance = 2.0 * float((dfs * weights**2).sum())
         return float(np.clip(0.5 - third / (6.0 * np.sqrt(2.0 * np.pi) * variance**1.5), 0.0, 1.0))

@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.inference.averaged_smoothing import STIFFEST, averaged, fractions
+from ahofm.inference.averaged_smoothing import averaged, edf_of_coordinates
 from ahofm.inference.concurvity import concurvity_of
-from ahofm.inference.implied_smoothing import SOFTEST, at_fit, smoothest
+from ahofm.inference.implied_smoothing import at_fit, main_sizes, smoothest
 from ahofm.inference.information import Information, root_of, variances
 from ahofm.inference.many_levels import OtherLevels, level_edf, most_others
 from ahofm.inference.sample import rare_rows, sample_of
@@ -40,7 +40,15 @@ from ahofm.orders import PRODUCT, Orders, factors_of
 from ahofm.priors.column import ColumnPriors, column_priors, level_functions
 from ahofm.training.data import row_counts
 from ahofm.training.settings import ESTIMATING
-from ahofm.tuning.bands import FEW_ROWS, MOST_COORDINATES, MOST_CORRELATED, USUAL_LEVEL, USUAL_ROWS
+from ahofm.tuning.bands import (
+    LARGEST_BAND_LAM,
+    MOST_COORDINATES,
+    MOST_CORRELATED,
+    MOST_WOODBURY_ROWS,
+    SMALLEST_BAND_LAM,
+    USUAL_LEVEL,
+    USUAL_ROWS,
+)
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
 """Most levels of all columns together that have coordinates, the most frequent of each column; main effects of other
@@ -89,9 +97,12 @@ class _Functions:
     most: int
 
     @property
-    def stiffness(self) -> list[Floats]:
-        """Penalties of each column's coordinates, the smoothest first."""
-        return [np.zeros(0) if one is None else one.stiffness[smoothest(one)] for one in self.columns]
+    def penalty_eigenvalues(self) -> list[Floats]:
+        """Penalties of the coordinates of each column's main effect, the smoothest first."""
+        return [
+            np.zeros(0) if one is None else one.penalty_eigenvalues[smoothest(one)][: main.shape[1]]
+            for one, main in zip(self.columns, self.mains, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,6 @@ def band_of(
     _, g, h = model.family.loss(target[kept], eta)
     unit = weights[kept] / _dispersion(model, target[kept], eta, weights[kept])
     scales = model.family.standardised(target[kept], weights[kept])[1].factor
-    functions = _coordinates(_columns(model.encoder.codebooks), model)
     linear_predictors = [
         replace(
             predictor.scaled(0.0, 1.0 / scale).balanced().functions(model.encoder.codebooks),
@@ -140,6 +150,7 @@ def band_of(
         )
         for predictor, scale in zip(model.linear_predictors, scales, strict=True)
     ]
+    functions = _coordinates(_columns(model.encoder.codebooks), model, linear_predictors)
     found = []
     for k, (tables, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         lam = _level_penalties(model, scale**2 * float(unit.sum() / weights.sum()))
@@ -166,7 +177,7 @@ def band_of(
         tuple(one.concurvity for one in found),
         {j: p_value([one.statistics[j] for one in found], residual) for j in found[0].statistics},
         loadings=tuple(
-            {d: scale * own if d == PRODUCT else own for d, own in (tables.loadings or {}).items()}
+            {d: scale * loading if d == PRODUCT else loading for d, loading in (tables.loadings or {}).items()}
             for tables, scale in zip(linear_predictors, scales, strict=True)
         ),
         correlated=tuple(one.correlated for one in found),
@@ -177,7 +188,7 @@ def band_of(
     )
     some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_ROWS))
     usual = np.quantile(band.eta(codes.take(some)), USUAL_LEVEL, axis=0)
-    return replace(band, usual_std=tuple(float(own) for own in usual))
+    return replace(band, usual_std=tuple(float(std) for std in usual))
 
 
 def _linear_predictor(
@@ -189,14 +200,14 @@ def _linear_predictor(
     kappa: float,
 ) -> _Found:
     mains, factors, ranks = functions.mains, functions.factors, functions.ranks
-    theta, firm, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, STIFFEST)
+    theta, implied_penalty, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, LARGEST_BAND_LAM)
     tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, at_codes.means)
     seen = Chunk(working.codes.take(working.seen))
-    known = diagonal(seen, tables, mains, factors, working.seen_curvature)
-    kept = _correlated(fractions(known, theta, firm, groups), functions)
+    information_diagonal = diagonal(seen, tables, mains, factors, working.seen_curvature)
+    kept = _correlated(edf_of_coordinates(information_diagonal, theta, implied_penalty, groups), functions)
     places = places_of(mains, factors, ranks, kept.tolist())
     at = [places.main(j) for j in range(len(mains))]
-    joint = matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
+    rows_information = matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
 
     def derivatives(codes: Codes) -> Floats:
         return jacobian(Chunk(codes), tables, mains, factors, places)
@@ -205,26 +216,26 @@ def _linear_predictor(
         column = most_others(others)
         scaled = replace(column, lam=float(working.scale_up.max()) * column.lam)
         sums = scaled.sums(working.codes, working.seen, working.seen_curvature, derivatives)
-        matrix = scaled.marginal(joint, sums)
-        known[kept] = np.diag(matrix)
-    few = len(working.seen) <= FEW_ROWS and len(kept) < len(theta) and not others
-    few = few and bool((working.seen_curvature >= 0.0).all())
-    rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * jacobian(seen, tables, mains, factors) if few else None
-    information = Information(matrix, kept, known, rows)
+        matrix = scaled.marginal(rows_information, sums)
+        information_diagonal[kept] = np.diag(matrix)
+    by_rows = len(working.seen) <= MOST_WOODBURY_ROWS and len(kept) < len(theta) and not others
+    by_rows = by_rows and bool((working.seen_curvature >= 0.0).all())  # Woodbury's formula, by the rows' Jacobian
+    rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * jacobian(seen, tables, mains, factors) if by_rows else None
+    information = Information(matrix, kept, information_diagonal, rows)
     score = -pulled_back(Chunk(working.codes), tables, mains, factors, working.slope)
-    edf = _edf(matrix, firm[kept], places, ranks)
+    edf = _edf(matrix, implied_penalty[kept], places, ranks)
     if others:
         lam = {j: one.lam for j, one in others.items()}
-        found = level_edf(working.codes, working.curvature, mains, [firm[kept][part] for part in at], lam)
+        found = level_edf(working.codes, working.curvature, mains, [implied_penalty[kept][part] for part in at], lam)
         for j, value in found.items():
             edf[1][j] = value
-    penalties = averaged(information, information.times(theta) + score, theta, firm, groups)
-    softened, own = kappa * penalties.mean[kept], theta[kept]
-    slope = score[kept] - softened * own
+    penalties = averaged(information, information.times(theta) + score, theta, implied_penalty, groups)
+    penalty, theta_kept = kappa * penalties.mean[kept], theta[kept]
+    slope = score[kept] - penalty * theta_kept
     mains_at = np.concatenate([[0], *(np.arange(part.start, part.stop) for part in at)]).astype(np.intp)
-    row_shift = _step(matrix, slope, softened, np.arange(len(kept)))
+    row_shift = _step(matrix, slope, penalty, np.arange(len(kept)))
     shift = row_shift.copy()
-    shift[mains_at] = _step(matrix, slope, softened, mains_at)[mains_at]
+    shift[mains_at] = _step(matrix, slope, penalty, mains_at)[mains_at]
     units = _units(scale, mains, factors, ranks)
     uncorrelated = units**2 * information.posterior(kappa * penalties.variance, score)[0]
     uncorrelated[kept] = 0.0
@@ -239,8 +250,8 @@ def _linear_predictor(
         units[kept] * shift,
         units[kept] * row_shift,
         edf,
-        concurvity_of(joint, own, at),
-        main_statistics(matrix, score[kept], own, softened, at, functions.stiffness, edf[1]),
+        concurvity_of(rows_information, theta_kept, at),
+        main_statistics(matrix, score[kept], theta_kept, penalty, at, functions.penalty_eigenvalues, edf[1]),
         tuple(kept.tolist()),
         uncorrelated if len(kept) < len(uncorrelated) else np.zeros(0),
         levels,
@@ -312,24 +323,25 @@ def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
         column = column_priors(book, "spline", center=True) if book.size else None
         if column is not None and isinstance(book.kind, Categorical):
             levels = level_functions(column.mass, min(most, max(_MOST_VALUES // book.n_codes, _FEWEST_LEVELS)))
-            column = replace(column, start=levels, stiffness=np.zeros(levels.shape[1]))
+            column = replace(column, start=levels, penalty_eigenvalues=np.zeros(levels.shape[1]))
         found.append(column)
     return found
 
 
-def _coordinates(columns: Sequence[ColumnPriors | None], model: Model) -> _Functions:
-    """Values at the codes: all coordinates for main effects; for factors the smoothest, within ``MOST_COORDINATES``."""
-    sizes, rank, n_eta = [0 if one is None else one.start.shape[1] for one in columns], model.ranks.n_factors, 1
+def _coordinates(columns: list[ColumnPriors | None], model: Model, at_codes: Sequence[Tables]) -> _Functions:
+    """Values at the codes: for main effects all coordinates, or those that many columns leave room for; for factors the
+    smoothest, within ``MOST_COORDINATES``."""
+    sizes, rank, n_eta = main_sizes(columns, model.encoder.codebooks, at_codes), model.ranks.n_factors, 1
     if model.family.n_eta > 2:
         n_eta = model.family.n_eta  # with shared curves factors are many, and every class has a covariance
     spare = int(MOST_COORDINATES / np.sqrt(n_eta)) - 1 - sum(sizes)
     # Without room for coordinates, the curves of several classes count as known
     most = max(sizes, default=0) if rank == 0 else max(spare // (rank * max(len(columns), 1)), 0 if n_eta > 1 else 2)
     mains, factors = [], []
-    for book, column in zip(model.encoder.codebooks, columns, strict=True):
-        values = np.zeros((book.n_codes, 0 if column is None else column.start.shape[1]))
+    for book, column, size in zip(model.encoder.codebooks, columns, sizes, strict=True):
+        values = np.zeros((book.n_codes, size))
         if column is not None:
-            known_codes(values)[:] = column.start[:, smoothest(column)]
+            known_codes(values)[:] = column.start[:, smoothest(column)[:size]]
         mains.append(values)
         factors.append(values[:, :most] if rank else values[:, :0])
     return _Functions(mains, factors, columns, model.ranks, int(MOST_CORRELATED / np.sqrt(n_eta)))
@@ -342,7 +354,7 @@ def _level_penalties(model: Model, unit: float) -> dict[int, float]:
     """
     unit = 1.0 if model.trace.solver in ESTIMATING else unit
     return {
-        j: max(float(model.smoothing_parameters[1][j]) * unit, SOFTEST)
+        j: max(float(model.smoothing_parameters[1][j]) * unit, SMALLEST_BAND_LAM)
         for j, book in enumerate(model.encoder.codebooks)
         if isinstance(book.kind, Categorical)
     }

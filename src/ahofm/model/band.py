@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,13 @@ class Band:
 
     def _places(self, k: int) -> Places:
         """Positions of the coordinates with correlations."""
-        return places_of(self.mains, self.factors, self.ranks, self.correlated[k] if self.correlated else None)
+        return self._all_places[k]
+
+    @cached_property
+    def _all_places(self) -> list[Places]:
+        """The same for all linear predictors: they take as long as a term of one column, of which figures have many."""
+        correlated = self.correlated or [None] * len(self.thetas)
+        return [places_of(self.mains, self.factors, self.ranks, one) for one in correlated]
 
     def _uncorrelated(self, k: int) -> list[Floats]:
         """Variances (codes, factors) of each column's factors by the coordinates without correlations, if any."""
@@ -239,8 +246,11 @@ class Band:
 
     def uncorrelated_variance(self, columns: Sequence[int], codes: Sequence[NDArray[Any]], k: int = 0) -> Floats:
         """Variances (n,) of the term of some columns by the coordinates without correlations."""
-        total, variances = np.zeros(len(codes[0])), self._uncorrelated(k)
-        if variances and self._interacts(len(columns)):
+        total = np.zeros(len(codes[0]))
+        if not self._interacts(len(columns)):  # before variances of all columns are worked out
+            return total
+        variances = self._uncorrelated(k)
+        if variances:
             for j, at, others in self._others(columns, codes, k):
                 total += (variances[j][at] * others**2).sum(axis=1)
         return total
@@ -267,7 +277,7 @@ class Band:
             self.factors[j][at] @ self._block(self.thetas[k], j, starts) for j, at in zip(columns, codes, strict=True)
         ]
         for place, (j, at) in enumerate(zip(columns, codes, strict=True)):
-            yield j, at, weights * np.prod([own for other, own in enumerate(values) if other != place], axis=0)
+            yield j, at, weights * np.prod(values[:place] + values[place + 1 :], axis=0)
 
     def _block(self, theta: Floats, column: int, starts: Sequence[int]) -> Floats:
         """Coordinates of a column's factors: (coordinates, factors)."""

@@ -24,11 +24,11 @@ def regression_on_column(book: Codebook, values: Floats) -> tuple[Floats, Floats
     slopes, r2 : arrays of shape (m,)
         r2 is zero for a function that is constant.
     """
-    x, own = np.asarray(book.support.values, dtype=np.float64), values[: book.support.size]
+    x, at_values = np.asarray(book.support.values, dtype=np.float64), values[: book.support.size]
     mass = book.support.mass / book.support.mass.sum()
     width = x[-1] - x[0]
     unit = x / width - mass @ (x / width)
-    centred = own - mass @ own
+    centred = at_values - mass @ at_values
     slopes = (mass * unit) @ centred / (mass @ unit**2)
     total = mass @ centred**2
     rest = mass @ (centred - np.outer(unit, slopes)) ** 2

@@ -1,4 +1,4 @@
-"""How far factors can take a linear predictor down along one column, over all values of the others.
+"""Lower bounds of what factors add to a linear predictor as one column increases, over all values of the others.
 
 Between two neighbouring codes of a column, functions ``phi_f`` change by ``d_f``, and factors by
 
@@ -70,7 +70,9 @@ class Falls:
     def __init__(self, curves: Curves, column: int) -> None:
         """Control points of all other columns."""
         self._orders, self._loadings = Orders(curves.orders), curves.loadings
-        self._partners = [control_points(own) for j, own in enumerate(curves.columns) if j != column]
+        self._partners = [
+            control_points(column_curves) for j, column_curves in enumerate(curves.columns) if j != column
+        ]
 
     def of(self, steps: Floats) -> Floats:
         """Least change (steps,) by all factors, at most 0, from changes of the column's functions (steps, width)."""
@@ -103,7 +105,7 @@ def _triples(change: Floats, partners: Sequence[Floats]) -> Floats:
     """Sum over pairs of partners of the minimum over both."""
     found = np.zeros(len(change))
     for first, second in combinations(partners, 2):
-        found += [float(((first * own) @ second.T).min()) for own in change]
+        found += [float(((first * step) @ second.T).min()) for step in change]
     return found
 
 
@@ -115,8 +117,8 @@ def _times(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> tuple[Floats, 
 
 def _product(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     found = np.ones(low.shape[1]), np.ones(low.shape[1])
-    for own in zip(low, high, strict=True):
-        found = _times(found, own)
+    for interval in zip(low, high, strict=True):
+        found = _times(found, interval)
     return found
 
 
@@ -124,8 +126,8 @@ def _symmetric(low: Floats, high: Floats, order: int) -> tuple[Floats, Floats]:
     """Interval of the elementary symmetric polynomial of an order: the recursion over columns, in intervals."""
     zero = np.zeros(low.shape[1])
     found = [(zero + 1.0, zero + 1.0), *((zero, zero) for _ in range(order))]
-    for own in zip(low, high, strict=True):
+    for interval in zip(low, high, strict=True):
         for d in range(order, 0, -1):
-            more = _times(found[d - 1], own)
+            more = _times(found[d - 1], interval)
             found[d] = found[d][0] + more[0], found[d][1] + more[1]
     return found[order]

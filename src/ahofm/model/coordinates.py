@@ -159,9 +159,9 @@ def _reinsch(data: Floats, root: Floats) -> tuple[Floats, Floats]:
     cosine, turn = cosine[seen], turn[: len(seen)][seen]
     sine = np.linalg.norm(left[len(data) :] @ turn.T, axis=0)  # accurate where 1 - cosine^2 is not
     sine[sine < 1e-9] = 0.0  # free directions
-    stiffness = np.minimum(sine / cosine / scale, _LARGEST_ROOT) ** 2
+    eigenvalues = np.minimum(sine / cosine / scale, _LARGEST_ROOT) ** 2
     functions = whiten @ turn.T / cosine
-    return functions @ canonical_rotation(data @ functions, stiffness) / unit, stiffness
+    return functions @ canonical_rotation(data @ functions, eigenvalues) / unit, eigenvalues
 
 
 def canonical_rotation(vectors: Floats, values: Floats) -> Floats:

@@ -26,6 +26,7 @@ from ahofm.model.predictor import Predictor
 from ahofm.model.trace import Edit
 from ahofm.model.truncation import truncated
 from ahofm.orders import FACTORS, MAIN
+from ahofm.tuning.numerics import BALANCE_STEPS, BALANCE_TOL, LARGEST_BALANCE_SHIFT
 
 Change = Callable[[NDArray[Any], Floats], Floats]
 """From values (m,) of a column and its main effect (m,) there to a new main effect."""
@@ -40,21 +41,23 @@ def changed_main(model: Model, column: str | int, change: Change, edit: Edit, *,
             f"column '{book.name}' is {kind}, whose effect cannot be changed value by value; remove or rescale it, or "
             "fit it as RandomWalk() or SplineIID()"
         )
-    own = model.linear_predictors[_place(model, k)]
-    effect = own.at_codes(j, book)[:, MAIN]
+    predictor = model.linear_predictors[_checked_index(model, k)]
+    effect = predictor.at_codes(j, book)[:, MAIN]
     count = book.support.size
     new = np.asarray(change(book.support.values, effect[:count].copy()), dtype=np.float64)
-    coef = own.coef[j].copy()
+    coef = predictor.coef[j].copy()
     first = book.functions.smooth.size if isinstance(book.functions, SplineIIDBasis) else 0
     coef[:first, MAIN] = 0.0  # lines between codes: a smooth part would leave the bounds between them
     coef[first : first + count, MAIN] = new
     if book.learns_missing:
         absent = effect[count : count + 1].copy()
         coef[first + count, MAIN] = float(change(np.array([np.nan]), absent)[0] if missing else absent[0])
-    centring = own.centring[j].copy()
+    centring = predictor.centring[j].copy()
     centring[MAIN] = 0.0
-    changed = replace(_replaced(own, j, coef, centring), end_slopes=_scaled_end(own, j, 0.0))  # no line any more
-    return _with(model, changed, k, edit)
+    changed = replace(
+        _with_functions(predictor, j, coef, centring), end_slopes=_scaled_end_slope(predictor, j, 0.0)
+    )  # no line any more
+    return _edited(model, changed, k, edit)
 
 
 def clipped(low: float | None, high: float | None) -> Change:
@@ -83,8 +86,8 @@ def set_to(book: Codebook, value: float, low: Any, high: Any, levels: Sequence[A
         wanted = [level if is_numeric(values) else str(level) for level in levels]
         unknown = [level for level in wanted if level not in set(values.tolist())]
         if unknown:
-            known = ", ".join(map(repr, values.tolist()[:10]))
-            raise ValueError(f"column '{book.name}' has no level {unknown[0]!r}; there are {known}")
+            present = ", ".join(map(repr, values.tolist()[:10]))
+            raise ValueError(f"column '{book.name}' has no level {unknown[0]!r}; there are {present}")
         return np.where(np.isin(values, np.array(wanted, dtype=values.dtype)), value, effect)
 
     return change
@@ -106,30 +109,37 @@ def within(book: Codebook, values: NDArray[Any], low: Any, high: Any) -> NDArray
 
 def rescaled(model: Model, column: str | int | None, order: int | None, factor: float, edit: Edit, k: int) -> Model:
     """With the main effect of a column, or all interactions of an order, multiplied by a number."""
-    own = model.linear_predictors[_place(model, k)]
+    predictor = model.linear_predictors[_checked_index(model, k)]
     if (column is None) == (order is None):
         raise ValueError("give a column, for its main effect, or an order from 2 on, for all of its interactions")
     if order is not None:
-        if order not in own.loadings:
-            raise ValueError(f"the model has no factors of order {order}; it has {', '.join(map(str, own.loadings))}")
-        return _with(model, replace(own, loadings={**own.loadings, order: factor * own.loadings[order]}), k, edit)
+        if order not in predictor.loadings:
+            raise ValueError(
+                f"the model has no factors of order {order}; it has {', '.join(map(str, predictor.loadings))}"
+            )
+        return _edited(
+            model,
+            replace(predictor, loadings={**predictor.loadings, order: factor * predictor.loadings[order]}),
+            k,
+            edit,
+        )
     assert column is not None
     j, _ = book_of(model, column)
-    coef, centring = own.coef[j].copy(), own.centring[j].copy()
+    coef, centring = predictor.coef[j].copy(), predictor.centring[j].copy()
     coef[:, MAIN] *= factor
     centring[MAIN] *= factor
-    changed = replace(_replaced(own, j, coef, centring), end_slopes=_scaled_end(own, j, factor))
-    return _with(model, changed, k, edit)
+    changed = replace(_with_functions(predictor, j, coef, centring), end_slopes=_scaled_end_slope(predictor, j, factor))
+    return _edited(model, changed, k, edit)
 
 
 def without_interactions(model: Model, column: str | int, edit: Edit, k: int) -> Model:
     """Without any interaction of a column; its main effect stays."""
     j, _ = book_of(model, column)
-    own = model.linear_predictors[_place(model, k)]
-    coef, centring = own.coef[j].copy(), own.centring[j].copy()
+    predictor = model.linear_predictors[_checked_index(model, k)]
+    coef, centring = predictor.coef[j].copy(), predictor.centring[j].copy()
     coef[:, FACTORS] = 0.0
     centring[FACTORS] = 0.0
-    return _with(model, _replaced(own, j, coef, centring), k, edit)
+    return _edited(model, _with_functions(predictor, j, coef, centring), k, edit)
 
 
 def without_pair(model: Model, columns: Sequence[str | int], edit: Edit, k: int) -> Model:
@@ -137,11 +147,11 @@ def without_pair(model: Model, columns: Sequence[str | int], edit: Edit, k: int)
 
     The same factors, restricted to the two columns and to pure terms of order 2, are subtracted.
     """
-    books, own = model.encoder.codebooks, model.linear_predictors[_place(model, k)]
+    books, predictor = model.encoder.codebooks, model.linear_predictors[_checked_index(model, k)]
     chosen = {book_of(model, column)[0] for column in columns}
-    pure = truncated(own.pure(books), 2)
+    pure = truncated(predictor.pure(books), 2)
     pair = replace(pure.without([j not in chosen for j in range(len(books))], main_effects=False), intercept=0.0)
-    return _with(model, own.plus(pair, -1.0) if pair.loadings else own, k, edit)
+    return _edited(model, predictor.plus(pair, -1.0) if pair.loadings else predictor, k, edit)
 
 
 def balanced(model: Model, eta: Floats, y: Floats, weight: Floats, edit: Edit) -> Model:
@@ -160,25 +170,25 @@ def balanced(model: Model, eta: Floats, y: Floats, weight: Floats, edit: Edit) -
         raise ValueError(f"{family.name} has no means that add up to its targets")
     total = float(weight @ y)
 
-    def missing(shift: float) -> float:
+    def deficit(shift: float) -> float:
         moved = eta.copy()
         moved[:, 0] += shift
         return float(weight @ family.mean(moved)) - total
 
     size = 1.0 if family.logarithmic else max(float(np.abs(y).max()), 1.0)
-    reach = size
-    while missing(-reach) * missing(reach) > 0.0:
+    reach = size  # the intercept is sought in [-reach, reach]
+    while deficit(-reach) * deficit(reach) > 0.0:
         reach *= 2.0
-        if reach > 1e3 * size:
+        if reach > LARGEST_BALANCE_SHIFT * size:
             raise ValueError(f"no intercept makes predictions add up to the targets, whose weighted sum is {total:g}")
-    shift = brentq(missing, -reach, reach, xtol=1e-14 * size, rtol=8.9e-16, maxiter=500)
+    shift = brentq(deficit, -reach, reach, xtol=BALANCE_TOL[0] * size, rtol=BALANCE_TOL[1], maxiter=BALANCE_STEPS)
     first, *rest = model.linear_predictors
     moved = (first.scaled(float(shift)), *rest)
     return replace(model, linear_predictors=moved, lower=(), band=None, edits=(*model.edits, edit))
 
 
 def book_of(model: Model, column: str | int) -> tuple[int, Codebook]:
-    """Place and codebook of a column; raises ValueError where there is none."""
+    """Index and codebook of a column; raises ValueError where there is none."""
     names = model.encoder.names
     if isinstance(column, str) and column not in names:
         raise ValueError(f"no column '{column}' in the model; there are {', '.join(names[:20])}")
@@ -188,29 +198,30 @@ def book_of(model: Model, column: str | int) -> tuple[int, Codebook]:
     return j, model.encoder.codebooks[j]
 
 
-def _place(model: Model, k: int) -> int:
+def _checked_index(model: Model, k: int) -> int:
     if not 0 <= k < len(model.linear_predictors):
         raise ValueError(f"linear_predictor must be from 0 to {len(model.linear_predictors) - 1}, got {k!r}")
     return k
 
 
-def _scaled_end(own: Predictor, j: int, factor: float) -> dict[int, float]:
+def _scaled_end_slope(predictor: Predictor, j: int, factor: float) -> dict[int, float]:
     """Slopes beyond the training range, that of a column multiplied by a number."""
-    return {at: slope * (factor if at == j else 1.0) for at, slope in own.end_slopes.items()}
+    return {at: slope * (factor if at == j else 1.0) for at, slope in predictor.end_slopes.items()}
 
 
-def _replaced(own: Predictor, j: int, coef: Floats, centring: Floats) -> Predictor:
-    coefs, centrings = list(own.coef), list(own.centring)
+def _with_functions(predictor: Predictor, j: int, coef: Floats, centring: Floats) -> Predictor:
+    """With other functions of a column."""
+    coefs, centrings = list(predictor.coef), list(predictor.centring)
     coefs[j], centrings[j] = coef, centring
-    return replace(own, coef=tuple(coefs), centring=tuple(centrings))
+    return replace(predictor, coef=tuple(coefs), centring=tuple(centrings))
 
 
-def _with(model: Model, own: Predictor, k: int, edit: Edit) -> Model:
+def _edited(model: Model, predictor: Predictor, k: int, edit: Edit) -> Model:
     """With one linear predictor changed, main effects centred, and one more record; without band and lower fits.
 
     Also without effects of copies of training rows, which would bring back what was changed.
     """
     parts = list(model.linear_predictors)
-    parts[k] = own.centred(model.encoder.codebooks)
+    parts[k] = predictor.centred(model.encoder.codebooks)
     changed = replace(model.without_repeated, linear_predictors=tuple(parts), lower=(), band=None)
     return replace(changed, edits=(*model.edits, edit))

@@ -1,11 +1,12 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "7", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
+The metadata are ``{"format": "ahofm", "version": "9", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
 a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
 tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
 tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
-precision, which changes standard errors by a millionth. Factors that linear predictors share are stored once. What was
-learned is stored, not how to learn it again: every later version predicts the same.
+precision, which changes standard errors by a millionth. What a model has several times is stored once, and the records
+of the trace are a tensor of JSON; then tensors are packed without loss. What was learned is stored, not how to learn it
+again: every later version predicts the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from math import isfinite, isqrt
 from numbers import Integral, Real
@@ -39,15 +40,18 @@ from ahofm.families import FAMILIES, Family
 from ahofm.model.band import Band
 from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.error_quantiles import ErrorQuantiles
+from ahofm.model.functions_view import FunctionsView
 from ahofm.model.model import Model
+from ahofm.model.packed_arrays import pack, unpack
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
-from ahofm.model.shared_factors import restore, share
+from ahofm.model.shared_factors import restore as restore_factors
+from ahofm.model.stored_once import MOST_RESTORED, restore, share
 from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 7
+FORMAT, VERSION = "ahofm", 9
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -100,6 +104,9 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
 _TRIANGLES = "model.band.roots."
 """Tensors that are packed; in files of version 3 and before they may be square arrays of numbers."""
 
+_RECORDS = "model.trace.records"
+"""A tensor of JSON: a fit has hundreds, and bytes are packed."""
+
 _WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 _LABELS = {f"numpy.{name}": np.dtype(name).type for name in ("str", "bool", *_WIDTHS)}  # Python's are those of JSON
 
@@ -115,7 +122,9 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     """
     tensors = dict[str, NDArray[Any]]()
     parts = _pack(model, "model", tensors)
+    tensors[_RECORDS] = _as_bytes(parts["trace"].pop("records"))
     share(parts, tensors)
+    tensors = pack(tensors)
     text = json.dumps(parts, allow_nan=False)
     _check(model)
     metadata = {"format": FORMAT, "version": str(VERSION), "model": text, "sha256": _digest(text, tensors)}
@@ -151,7 +160,11 @@ def load(path: str | os.PathLike[str]) -> Model:
             parts, tensors = renamed(parts, tensors)
         if int(version) < 4:
             add_loadings(parts, "model", tensors)
-        restore(parts, tensors)
+        if int(version) >= 8:
+            tensors = unpack(tensors)
+            restore(parts, tensors, MOST_RESTORED * len(data), shared=True)
+            parts = _with_records(parts, tensors)
+        restore_factors(parts, tensors)
         model: Model = _unpack(_completed(parts, int(version)), Model, "model", tensors)
         if tensors:
             raise ValueError(f"tensors that belong to nothing: {', '.join(sorted(tensors)[:5])}")
@@ -160,6 +173,17 @@ def load(path: str | os.PathLike[str]) -> Model:
         what = f"invalid JSON, {error}" if isinstance(error, json.JSONDecodeError) else error
         raise ModelFileError(f"{path} is not an intact model file: {what}; copy or save it again") from error
     return model
+
+
+def _with_records(parts: Any, tensors: Tensors) -> Any:
+    """JSON of a model with the records of its trace, which are a tensor from version 8 on."""
+    trace = parts.get("trace") if isinstance(parts, dict) else None
+    if not isinstance(trace, dict):
+        return parts  # and refused with its other fields
+    records = tensors.pop(_RECORDS, None)
+    if "records" in trace or records is None or records.dtype != np.uint8:
+        raise ValueError(f"tensor {_RECORDS} is missing or of the wrong type, or the trace has other records")
+    return {**parts, "trace": {**trace, "records": json.loads(records.tobytes())}}
 
 
 def _completed(value: Any, version: int) -> Any:
@@ -206,9 +230,9 @@ def _pack(value: Any, where: str, tensors: Tensors) -> Any:  # noqa: PLR0911 - o
         tensors[where] = _finite(np.ascontiguousarray(value, dtype=np.float64), where)
         return {"type": "numbers"}
     if isinstance(value, np.ndarray):
-        tensors[where] = np.frombuffer(json.dumps(value.tolist()).encode(), dtype=np.uint8)
+        tensors[where] = _as_bytes(value.tolist())
         return {"type": "levels"}
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, FunctionsView)):
         return [_pack(item, f"{where}.{k}", tensors) for k, item in enumerate(value)]
     if isinstance(value, Mapping):
         return {str(key): _pack(item, f"{where}.{key}", tensors) for key, item in value.items()}
@@ -216,6 +240,10 @@ def _pack(value: Any, where: str, tensors: Tensors) -> Any:  # noqa: PLR0911 - o
         parts = {name: _pack(getattr(value, name), f"{where}.{name}", tensors) for name in _SCHEMAS[type(value)]}
         return {"type": type(value).__name__, **parts}
     return value.name if isinstance(value, Reason) else _pack_scalar(value, where)
+
+
+def _as_bytes(value: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(value, allow_nan=False).encode(), dtype=np.uint8)
 
 
 def _pack_scalar(value: Any, where: str) -> Any:
@@ -240,8 +268,12 @@ def _unpack(value: Any, hint: Any, where: str, tensors: Tensors) -> Any:  # noqa
         wanted = NoneType if value is None else tuple if isinstance(value, list) else Literal
         hint = next((option for option in args if wanted in (option, get_origin(option))), args[0])
         return None if hint is NoneType else _unpack(value, hint, where, tensors)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_unpack(item, args[0], f"{where}.{k}", tensors) for k, item in enumerate(value))
+    if origin in (tuple, Sequence) and isinstance(value, (list, FunctionsView)):  # the latter from :func:`restore`
+        return (
+            value
+            if isinstance(value, FunctionsView)
+            else tuple(_unpack(item, args[0], f"{where}.{k}", tensors) for k, item in enumerate(value))
+        )
     if origin is Mapping and isinstance(value, dict):
         if any(str(args[0](key)) != key for key in value):
             raise ValueError(f"{where} has keys that are not integers")

@@ -59,12 +59,12 @@ def places_of(
     rank, ends = Orders(ranks).n_factors, starts_of(mains, factors, ranks)
     sizes = tuple(main.shape[1] for main in mains)
     numbers = np.arange(ends[-1]) if correlated is None else np.asarray(correlated, dtype=np.intp)
-    own = [
+    of_factors = [
         numbers[slice(*np.searchsorted(numbers, (start + size, end)))] - start - size
         for start, size, end in zip(ends[:-1], sizes, ends[1:], strict=True)
     ]
-    starts = accumulate((size + len(part) for size, part in zip(sizes, own, strict=True)), initial=1)
-    return Places(tuple(starts), sizes, *zip(*(np.divmod(part, max(rank, 1)) for part in own), strict=True))
+    starts = accumulate((size + len(part) for size, part in zip(sizes, of_factors, strict=True)), initial=1)
+    return Places(tuple(starts), sizes, *zip(*(np.divmod(part, max(rank, 1)) for part in of_factors), strict=True))
 
 
 def starts_of(mains: Sequence[Floats], factors: Sequence[Floats], ranks: Mapping[int, int]) -> list[int]:
@@ -93,9 +93,9 @@ def tables_at(
     if means is not None and loadings is not None:  # whole products; their constant and main effects are subtracted
         part, loading = orders.slices[PRODUCT], loadings[PRODUCT]
         intercept -= float(means.prod(axis=0) @ loading)
-        for own, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
-            main_of(own)[:] -= own[:, part] @ weight
-            own[:, part] += mean
+        for functions, mean, weight in zip(found, means, of_one_column(means, loading), strict=True):
+            main_of(functions)[:] -= functions[:, part] @ weight
+            functions[:, part] += mean
     return Tables(intercept, *orders.split(np.vstack(found)), loadings, means)
 
 
@@ -142,17 +142,19 @@ def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: 
     for j, (main, factor, a, b) in enumerate(zip(mains, factors, starts[:-1], starts[1:], strict=True)):
         parts.append(main.T @ sums.main[a:b])
         if tables.factors:
-            own = tables.orders.joined_factors({order: part[a:b] for order, part in sums.factors.items()})
-            parts.append((factor.T @ (own - np.outer(sums.main[a:b], _alone(tables, j)))).ravel())
+            sums_of_factors = tables.orders.joined_factors({order: part[a:b] for order, part in sums.factors.items()})
+            parts.append(
+                (factor.T @ (sums_of_factors - np.outer(sums.main[a:b], _main_effect_weights(tables, j)))).ravel()
+            )
     return np.concatenate(parts)
 
 
 def slopes(rows: Rows, tables: Tables, j: int) -> Floats:
     """Derivatives (n, factors) by the values of a column's factors."""
-    return np.asarray(factors_of(rows.leave_one_out(tables, j)) - _alone(tables, j))
+    return np.asarray(factors_of(rows.leave_one_out(tables, j)) - _main_effect_weights(tables, j))
 
 
-def _alone(tables: Tables, j: int) -> Floats:
+def _main_effect_weights(tables: Tables, j: int) -> Floats:
     """Weights (factors,) of a column's factors in the main effects of whole products; zero for other factors."""
     found = np.zeros(tables.orders.n_factors)
     if tables.means is not None:

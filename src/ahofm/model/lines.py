@@ -1,7 +1,8 @@
 """Main effects that are lines in training go on as lines beyond the training range; all else stays at the border.
 
-A line is one by its r^2 at the codes, weighted by the training rows. Its slope is that of the same regression: a linear
-functional of the main effect, so that its standard error, and those of all values beyond, follow from the band.
+A main effect is a line by its r^2 at the codes, weighted by the training rows. Its slope is that of the same
+regression: a linear functional of the main effect, so that its standard error, and those of all values beyond, follow
+from the band.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ahofm.columns.shaped import Shaped
 from ahofm.columns.table import Table
 from ahofm.model.beyond import Beyond, regression_on_column
 from ahofm.model.model import Model
-from ahofm.model.predictor import Lower, Predictor
+from ahofm.model.predictor import Predictor
+from ahofm.model.shared_predictors import SharedPredictors
 from ahofm.model.trace import Choice
 from ahofm.orders import MAIN
 from ahofm.tuning.extrapolation import LEAST_LINE_CODES, LEAST_LINE_SHARE, LINE_FIT
@@ -27,47 +29,59 @@ from ahofm.tuning.extrapolation import LEAST_LINE_CODES, LEAST_LINE_SHARE, LINE_
 
 def with_lines(model: Model) -> Model:
     """The model whose main effects that are lines go on beyond the training range, with a record of them."""
-    books = model.encoder.codebooks
-    last = _continued(model, model.linear_predictors)
-    lower = tuple(Lower(own.order, _continued(model, own.linear_predictors)) for own in model.lower)
-    names = [books[j].name for j in last[0].end_slopes]
-    choices = model.choices
-    if names:
-        why = f"their main effects are lines in training (r² above {LINE_FIT:g}); all others stay at the border"
-        choices = (*choices, Choice("lines beyond the training range", ", ".join(names), why))
-    return replace(model, linear_predictors=last, lower=lower, choices=choices)
+    continued = model.with_each(lambda linear_predictors: _continued(model, linear_predictors))
+    names = [model.encoder.codebooks[j].name for j in continued.linear_predictors[0].end_slopes]
+    if not names:
+        return continued
+    why = f"their main effects are lines in training (r² above {LINE_FIT:g}); all others stay at the border"
+    choice = Choice("lines beyond the training range", ", ".join(names), why)
+    return replace(continued, choices=(*model.choices, choice))
 
 
 def _continued(model: Model, linear_predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
     """Linear predictors with the slopes of their lines; a column that is a line in one has an entry in all."""
     books = model.encoder.codebooks
     of_mean = linear_predictors if model.classes is not None else linear_predictors[:1]  # others are of variances
-    slopes = [_slopes(own.pure(books), books) for own in of_mean]
-    found = sorted({j for own in slopes for j in own})
+    slopes = _slopes(_pure_main_effects(of_mean, books), books)
+    found = sorted({j for by_column in slopes for j in by_column})
     slopes += [{} for _ in linear_predictors[len(of_mean) :]]
     return tuple(
-        replace(own, end_slopes={j: mine.get(j, 0.0) for j in found})
-        for own, mine in zip(linear_predictors, slopes, strict=True)
+        replace(predictor, end_slopes={j: by_column.get(j, 0.0) for j in found})
+        for predictor, by_column in zip(linear_predictors, slopes, strict=True)
     )
 
 
-def _slopes(pure: Predictor, books: Sequence[Codebook]) -> dict[int, float]:
-    """Slopes of main effects that are lines and not negligible, by column."""
-    mains = [pure.at_codes(j, book)[:, [MAIN]] for j, book in enumerate(books)]
-    sizes = [float(book.distribution @ main[:, 0] ** 2) for book, main in zip(books, mains, strict=True)]
-    found = {}
-    for j, (book, main, size) in enumerate(zip(books, mains, sizes, strict=True)):
-        if size <= LEAST_LINE_SHARE * sum(sizes) or not _may_go_on(book):
+def _pure_main_effects(linear_predictors: Sequence[Predictor], books: Sequence[Codebook]) -> list[Floats]:
+    """Main effects of the same linear predictors as sums of pure terms, at the codes of each column: (codes, K)."""
+    shared = SharedPredictors.of(linear_predictors)
+    found = None if shared is None else shared.pure_main_effects(books)
+    if found is not None:
+        return found
+    pure = [predictor.pure(books) for predictor in linear_predictors]
+    return [
+        np.column_stack([predictor.at_codes(j, book)[:, MAIN] for predictor in pure]) for j, book in enumerate(books)
+    ]
+
+
+def _slopes(mains: Sequence[Floats], books: Sequence[Codebook]) -> list[dict[int, float]]:
+    """Slopes of main effects that are lines and not negligible, by column, for each linear predictor."""
+    sizes = np.array([book.distribution @ main**2 for book, main in zip(books, mains, strict=True)])
+    found: list[dict[int, float]] = [{} for _ in range(sizes.shape[1])]
+    large = sizes > LEAST_LINE_SHARE * sizes.sum(axis=0)
+    for j, (book, main) in enumerate(zip(books, mains, strict=True)):
+        if not large[j].any() or not _is_automatic(book):
             continue
-        (slope,), (r2,) = regression_on_column(book, main)
-        if r2 > LINE_FIT and np.isfinite(slope):
-            found[j] = _with_shape(book, float(slope))
+        slopes, r2 = regression_on_column(book, main)
+        lines = np.flatnonzero(large[j] & (r2 > LINE_FIT) & np.isfinite(slopes))
+        if len(lines) and book.clamped_range is not None:  # asked last: it takes the pieces of the column's functions
+            for k in lines:
+                found[k][j] = _with_shape(book, float(slopes[k]))
     return found
 
 
-def _may_go_on(book: Codebook) -> bool:
-    automatic = getattr(book.kind, "outside", "clamp") == "auto"
-    return automatic and book.support.size >= LEAST_LINE_CODES and book.clamped_range is not None
+def _is_automatic(book: Codebook) -> bool:
+    """Whether a column of numbers may go on as a line, as far as its kind says."""
+    return getattr(book.kind, "outside", "clamp") == "auto" and book.support.size >= LEAST_LINE_CODES
 
 
 def _with_shape(book: Codebook, slope: float) -> float:

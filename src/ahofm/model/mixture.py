@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.families import Units
 from ahofm.model.predictor import Predictor
+from ahofm.model.shared_predictors import SharedPredictors
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,21 @@ def mixture(
         Linear predictors of a fit without columns, whose weight is what ``weight`` lacks to 1.
     units : Units
         From the parts' linear predictors to those of the family.
+
+    Returns
+    -------
+    tuple of Predictor
+        They share their factors where those of every part do.
     """
     left, sizes = 1.0 - sum(part.weight for part in parts), [book.size for book in books]
+    shared = [(part, all_of_them) for part in parts if (all_of_them := SharedPredictors.of(part.linear_predictors))]
+    if len(shared) == len(parts):
+        merged = SharedPredictors.weighted_sum(
+            [(part.weight, together.keeping(part.kept).among(columns, sizes)) for part, together in shared]
+        )
+        shifts = np.asarray(units.shift) + left * np.multiply(units.factor, constants)
+        scaled = merged.scaled(shifts, units.factor)
+        return scaled.centred(books).separate()
     found = []
     for k, (shift, factor, constant) in enumerate(zip(units.shift, units.factor, constants, strict=True)):
         members = [(part.weight, part.linear_predictors[k].keeping(part.kept).among(columns, sizes)) for part in parts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
+from ahofm.model.shared_predictors import SharedPredictors
 from ahofm.model.shares import all_variances
 from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
 from ahofm.model.truncation import truncated
@@ -193,8 +194,8 @@ class Model:
         """Without terms of more columns than that."""
         books = self.encoder.codebooks
         linear_predictors = tuple(truncated(one.pure(books), order) for one in self.linear_predictors)
-        known = self.smoothing_parameters
-        kept = {d: known.get(d, known[PRODUCT]) for d in linear_predictors[0].orders.all}
+        lam = self.smoothing_parameters
+        kept = {d: lam.get(d, lam[PRODUCT]) for d in linear_predictors[0].orders.all}
         return replace(
             self.without_repeated,
             linear_predictors=linear_predictors,
@@ -287,8 +288,8 @@ class Model:
     def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:
         """Columns and orders that carry less than a fraction of the linear predictors' variance.
 
-        The variance is that under the product of the columns' own distributions. A column counts with its main effect
-        and with every interaction it is in.
+        The variance is that under the product of the columns' marginal distributions. A column counts with its main
+        effect and with every interaction it is in.
         """
         parts = all_variances(self.tables(), self.encoder.codebooks)
         total = sum(part.total for part in parts)
@@ -320,12 +321,24 @@ class Model:
     @one_blas_thread()
     def tables(self) -> tuple[Tables, ...]:
         """Each linear predictor at the codes of training."""
+        shared = SharedPredictors.of(self.linear_predictors)
+        if shared is not None:
+            return shared.tables(self.encoder.codebooks)
         return tuple(predictor.tables(self.encoder.codebooks) for predictor in self.linear_predictors)
 
     @property
     def without_repeated(self) -> Model:
         """The model without effects of repeated rows: its linear predictors are functions of the columns alone."""
         return self if self.repeated is None else replace(self, repeated=None)
+
+    def with_each(self, change: Callable[[tuple[Predictor, ...]], tuple[Predictor, ...]]) -> Model:
+        """The model with a change of its linear predictors, and of those of lower orders: the same are changed once."""
+        found: dict[int, tuple[Predictor, ...]] = {}
+        for linear_predictors in (self.linear_predictors, *(part.linear_predictors for part in self.lower)):
+            if id(linear_predictors) not in found:
+                found[id(linear_predictors)] = change(linear_predictors)
+        lower = tuple(replace(part, linear_predictors=found[id(part.linear_predictors)]) for part in self.lower)
+        return replace(self, linear_predictors=found[id(self.linear_predictors)], lower=lower)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that ``ahofm.load`` reads."""

@@ -24,10 +24,10 @@ def scores_of_classes(y: Floats, mean: Floats, weight: Floats) -> dict[str, floa
     The expected calibration error of several classes is the mean of that of each class; the area is for two.
     """
     p = np.column_stack([1.0 - mean, mean]) if mean.ndim == 1 else mean
-    own = np.clip(p[np.arange(len(y)), y.astype(int)], np.finfo(float).eps, 1.0)
+    observed = np.clip(p[np.arange(len(y)), y.astype(int)], np.finfo(float).eps, 1.0)
     found = {
         "accuracy": float(np.average(p.argmax(axis=1) == y, weights=weight)),
-        "log-loss": float(np.average(-np.log(own), weights=weight)),
+        "log-loss": float(np.average(-np.log(observed), weights=weight)),
     }
     judged = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
     found["ECE"] = float(np.mean([calibration_error(y == k, p[:, k], weight) for k in judged]))

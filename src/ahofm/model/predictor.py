@@ -13,8 +13,8 @@ T_f is a product factor, with constants m_jf beside its functions: all terms of 
 
 The constant of the product and its terms of single columns are in the intercept and in the main effects.
 
-**Pure terms.** Functions have mean zero over the columns' own distributions in training, so that no term contains a
-part of another. A model fitted with ``center=True`` has this form; ``pure`` brings others into it (``terms.py``).
+**Pure terms.** Functions have mean zero over the columns' marginal distributions in training, so that no term contains
+a part of another. A model fitted with ``center=True`` has this form; ``pure`` brings others into it (``terms.py``).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.kernels import Curves, LevelCurves, NumberCurves, Tables, column_curves
 from ahofm.kernels.symmetric import symmetric
+from ahofm.model.functions_view import shape_of
 from ahofm.model.terms import moved_down, of_one_column
 from ahofm.orders import MAIN, PRODUCT, Orders
 
@@ -46,9 +47,10 @@ class Predictor:
     Attributes
     ----------
     intercept : float
-    coef : tuple of arrays of shape (functions of the column's basis, width)
-        One per column: its main effect and its factors, in the layout of :class:`~ahofm.orders.Orders`.
-    centring : tuple of arrays of shape (width,)
+    coef : sequence of arrays of shape (functions of the column's basis, width)
+        One per column: its main effect and its factors, in the layout of :class:`~ahofm.orders.Orders`. A tuple, or
+        ``FunctionsView`` where linear predictors share their factors.
+    centring : sequence of arrays of shape (width,)
         Added at every value but unseen ones: the centring of functions that lack the constant.
     loadings : dict of order (>= 2) to array of shape (rank,)
         Weight of each factor's term; their lengths are the ranks.
@@ -61,8 +63,8 @@ class Predictor:
     """
 
     intercept: float
-    coef: tuple[Floats, ...]
-    centring: tuple[Floats, ...]
+    coef: Sequence[Floats]
+    centring: Sequence[Floats]
     loadings: Mapping[int, Floats]
     neutral: tuple[Floats, ...] | None = None
     product_means: Floats | None = None
@@ -118,7 +120,8 @@ class Predictor:
             if len(part) != len(books):
                 raise ValueError(f"coefficients for {len(part)} columns, but there are {len(books)}")
         for j, book in enumerate(books):
-            shapes = np.shape(self.coef[j]), np.shape(self.centring[j]), np.shape(self.at_neutral(j))
+            neutral = (width,) if self.neutral is None else np.shape(self.neutral[j])
+            shapes = shape_of(self.coef, j), shape_of(self.centring, j), neutral
             if shapes != ((book.size, width), (width,), (width,)):
                 raise ValueError(
                     f"column '{book.name}': coefficients of shape {shapes[0]} and {shapes[1]}, "
@@ -266,10 +269,8 @@ class Predictor:
     def pure(self, books: Sequence[Codebook]) -> Predictor:
         """The same as a sum of pure terms: all functions have mean zero over the codes' weights of their column."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
-        masses = [book.distribution for book in books]
-        means = np.array([mass @ at_codes for mass, at_codes in zip(masses, values, strict=True)])
-        squares = np.array([mass @ at_codes**2 for mass, at_codes in zip(masses, values, strict=True)])
-        if (np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all():
+        means, zero = means_of(values, books)
+        if zero:
             return self
         main_means, factor_means = self.orders.split(means)
         intercept = self.intercept + float(main_means.sum())
@@ -381,6 +382,14 @@ class Predictor:
         coef, centring = tuple(map(change, self.coef)), tuple(map(change, self.centring))
         neutral = None if self.neutral is None else tuple(map(change, self.neutral))
         return replace(self, coef=coef, centring=centring, neutral=neutral)
+
+
+def means_of(values: Sequence[Floats], books: Sequence[Codebook]) -> tuple[Floats, bool]:
+    """Means (columns, width) of functions (codes, width) over the codes' weights, and whether all are only rounding."""
+    masses = [book.distribution for book in books]
+    means = np.array([mass @ at_codes for mass, at_codes in zip(masses, values, strict=True)])
+    squares = np.array([mass @ at_codes**2 for mass, at_codes in zip(masses, values, strict=True)])
+    return means, bool((np.abs(means) <= _CENTRED * np.sqrt(squares.max(axis=0, initial=0.0))).all())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ the main effect must be at least what factors can take away (``ahofm.model.bound
 2. The main effect given them: isotonic regression, less the sum of what is required.
 
 Constrained columns that interact are taken in turn. The last pass shrinks all functions of a column towards their mean
-by one fraction: values then stay in their convex hull, so that it takes nothing from the guarantee of the others.
+by one fraction: values then stay in their convex hull, so that monotonicity in the other columns is preserved.
 """
 
 from __future__ import annotations
@@ -34,14 +34,27 @@ from ahofm.model.model import Model
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.trace import Choice
 from ahofm.orders import FACTORS, MAIN, PRODUCT
-from ahofm.tuning.constraints import FEWEST_SHAPE_BLOCKS, MOST_SHAPE_GROUPS, SHAPE_BLOCKS, SHAPE_PASSES, SHAPE_ROWS
+from ahofm.tuning.constraints import (
+    FEWEST_SHAPE_BLOCKS,
+    LEAST_SHAPE_MASS,
+    LEAST_SHAPE_RANGE,
+    LEAST_SHAPE_WEIGHT,
+    MOST_SHAPE_GROUPS,
+    SHAPE_BLOCKS,
+    SHAPE_HINGE_STEPS,
+    SHAPE_PASSES,
+    SHAPE_RIDGE,
+    SHAPE_ROWS,
+    SHAPE_STEP_ROOM,
+)
 
 _TOLERANCE = 1e-12
+"""Fraction of a main effect's range by which steps may fall short of monotonicity, by rounding."""
 
 
 @dataclass(frozen=True)
 class ShapeRows:
-    """Rows that weigh changes: codes of all columns, and weights (n,)."""
+    """Rows over which changes are measured: codes of all columns, and weights (n,)."""
 
     codes: Codes
     weight: Floats
@@ -126,9 +139,9 @@ def _curved(predictor: Predictor, j: int, book: Codebook, shape: Shape, rows: Sh
     values, knots = sign * predictor.coef[j][: book.support.size, MAIN], np.asarray(book.support.values, dtype=float)
     x = (knots - knots[0]) / (knots[-1] - knots[0])
     hinges = np.maximum(x[:, np.newaxis] - x[1:-1], 0.0)
-    root = np.sqrt(np.maximum(book.support.mass / book.support.mass.sum(), 1e-12))[:, np.newaxis]
+    root = np.sqrt(np.maximum(book.support.mass / book.support.mass.sum(), LEAST_SHAPE_MASS))[:, np.newaxis]
     lines = np.column_stack([np.ones_like(x), -np.ones_like(x), x, -x])
-    found, _ = nnls(root * np.hstack([lines, hinges]), root[:, 0] * values, maxiter=50 * len(x))
+    found, _ = nnls(root * np.hstack([lines, hinges]), root[:, 0] * values, maxiter=SHAPE_HINGE_STEPS * len(x))
     coef = [column_coef.copy() for column_coef in predictor.coef]
     coef[j][: book.support.size, MAIN] = sign * (np.hstack([lines, hinges]) @ found)
     return replace(predictor, coef=tuple(coef))
@@ -136,13 +149,13 @@ def _curved(predictor: Predictor, j: int, book: Codebook, shape: Shape, rows: Sh
 
 @dataclass(frozen=True)
 class _Column:
-    """A constrained column: its functions at its codes in ascending order of what is to increase."""
+    """A monotone column: its functions at its codes, in the order in which the linear predictor is to increase."""
 
     predictor: Predictor
     books: Sequence[Codebook]
     j: int
     codes: NDArray[np.intp]  # of the support, in that order
-    values: Floats  # (codes, width): as products see them
+    values: Floats  # (codes, width), with the constants of product factors
     falls: Falls
 
     @classmethod
@@ -155,20 +168,20 @@ class _Column:
     def holds(self) -> bool:
         """Whether the linear predictor is monotone already."""
         steps = np.diff(self.values[:, MAIN])
-        size = max(float(np.ptp(self.values[:, MAIN])), 1e-300)
+        size = max(float(np.ptp(self.values[:, MAIN])), LEAST_SHAPE_RANGE)
         return bool((steps >= -self.falls.of(np.diff(self.values, axis=0)) - _TOLERANCE * size).all())
 
     @cached_property
     def mass(self) -> Floats:
         """Fraction of the weight at each code, positive."""
         given = self.books[self.j].support.mass[self.codes]
-        positive = np.maximum(given, 1e-12 * given.sum())
+        positive = np.maximum(given, LEAST_SHAPE_MASS * given.sum())
         return np.asarray(positive / positive.sum())
 
     def projected(self, rows: ShapeRows, *, whole: bool) -> Predictor:
         """The nearest linear predictor that is monotone; ``whole``: factors shrink by one fraction for all codes.
 
-        Factors shrink order by order, or those of one loading by themselves; what changes less is taken.
+        Factors are shrunk by a fraction per order, or per loading; the alternative with the smaller change is taken.
         """
         moments = self._moments(_slopes(self.predictor, self.books, self.j, rows), rows)
         best, least = self.values, np.inf
@@ -201,7 +214,7 @@ class _Column:
             cumulated = _cumulated(fraction[:, np.newaxis] * steps[:, group])
             new[:, group] = mass @ self.values[:, group] + cumulated - mass @ cumulated
         required = np.append(0.0, np.cumsum(-self.falls.of(np.diff(new, axis=0))))
-        weight = np.maximum(moments[:, 0, 0], 1e-9 * moments[:, 0, 0].sum())
+        weight = np.maximum(moments[:, 0, 0], LEAST_SHAPE_WEIGHT * moments[:, 0, 0].sum())
         change = new[:, FACTORS] - self.values[:, FACTORS]
         lost = np.einsum("cf,cf->c", moments[:, 0, FACTORS], change) / weight
         wanted = self.values[:, MAIN] - lost - required
@@ -225,15 +238,15 @@ class _Column:
     ) -> list[Floats]:
         """Fractions (codes - 1,) of the steps of groups of factors that stay: least squares with bounds, by blocks.
 
-        What groups of factors require of the main effect counts separately, which is at least what they require
-        together. The main effect may have any steps beyond, in proportion to its own within a block.
+        The sum of the bounds of the groups is at least the bound of all factors together. Additional steps of the main
+        effect are proportional to its present steps within a block.
         """
         if not groups:
             return []
         count, mass, main = int(blocks[-1]) + 1, self.mass, self.values[:, MAIN]
         member = (blocks[:, np.newaxis] == np.arange(count)).astype(float)
         steps = np.diff(self.values, axis=0)
-        room = np.maximum(steps[:, MAIN], 0.0) + 1e-6 * np.ptp(main) / len(blocks)
+        room = np.maximum(steps[:, MAIN], 0.0) + SHAPE_STEP_ROOM * np.ptp(main) / len(blocks)
         design = np.zeros((len(mass), steps.shape[1], (1 + len(groups)) * count))
         design[:, MAIN, :count] = _centred(member * room[:, np.newaxis], mass)
         for g, group in enumerate(groups):
@@ -246,8 +259,8 @@ class _Column:
         flat = design.reshape(-1, design.shape[2])
         right = weighted.T @ (self.values - mass @ self.values).ravel()
         gram = flat.T @ weighted
-        scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-        root = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-8 * np.eye(len(scale)))
+        scale = np.sqrt(np.maximum(np.diag(gram), LEAST_SHAPE_RANGE))
+        root = np.linalg.cholesky(gram / np.outer(scale, scale) + SHAPE_RIDGE * np.eye(len(scale)))
         high = np.concatenate([np.full(count, np.inf), scale[count:]])
         found = lsq_linear(root.T, np.linalg.solve(root, right / scale), (0.0, high), method="bvls").x / scale
         return [np.clip(fraction, 0.0, 1.0)[blocks] for fraction in found[count:].reshape(-1, count)]
@@ -301,7 +314,7 @@ def _slopes(predictor: Predictor, books: Sequence[Codebook], j: int, rows: Shape
 
 
 def _with_column(predictor: Predictor, j: int, codes: NDArray[np.intp], values: Floats) -> Predictor:
-    """With other values (codes, width) of a column, as products see them, at codes of its support."""
+    """With other values (codes, width) of a column, constants of product factors included, at codes of its support."""
     values = values.copy()
     if predictor.product_means is not None:
         part, means = predictor.orders.slices[PRODUCT], predictor.product_means

@@ -1,4 +1,4 @@
-"""Model files: factors that all linear predictors have in common are stored once.
+"""Model files of version 8: factors that all linear predictors have in common are stored once.
 
 The classes of a model share their curves: coefficients of a column, (functions, 1 + factors), then differ between
 linear predictors in their first column, the main effect. A file holds the others for the first linear predictor only.
@@ -12,39 +12,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.orders import FACTORS, MAIN
+from ahofm.orders import FACTORS
 
 _KIND = {"type": "main effect"}
 """JSON entry of coefficients whose factors are those of the first linear predictor."""
 
 
-def share(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
-    """Remove factors equal to those of the first linear predictor from the tensors of a packed model."""
-    for parts, j, place, first in _later(model, "model"):
-        own, other = tensors[place], tensors[first]
-        if own.shape == other.shape and own.shape[1] > 1 and np.array_equal(own[:, FACTORS], other[:, FACTORS]):
-            tensors[place] = np.ascontiguousarray(own[:, MAIN])
-            parts[j] = dict(_KIND)
-
-
 def restore(model: Any, tensors: dict[str, NDArray[Any]]) -> None:
-    """Undo :func:`share` before a model is unpacked. Raises ValueError where tensors do not match."""
-    for parts, j, place, first in _later(model, "model"):
+    """Put the factors back before a model is unpacked. Raises ValueError where tensors do not match."""
+    for parts, j, place, first in _coefficients_after_first(model, "model"):
         if parts[j] == _KIND:
-            own, other = tensors.get(place), tensors.get(first)
+            main, of_first = tensors.get(place), tensors.get(first)
             if (
-                own is None
-                or other is None
-                or other.ndim != 2
-                or own.shape != other.shape[:1]
-                or own.dtype != other.dtype
+                main is None
+                or of_first is None
+                or of_first.ndim != 2
+                or main.shape != of_first.shape[:1]
+                or main.dtype != of_first.dtype
             ):
                 raise ValueError(f"tensor {place} is missing, or is no main effect beside the factors of {first}")
-            tensors[place] = np.column_stack([own, other[:, FACTORS]])
+            tensors[place] = np.column_stack([main, of_first[:, FACTORS]])
             parts[j] = {"type": "numbers"}
 
 
-def _later(model: Any, where: str) -> Iterator[tuple[list[Any], int, str, str]]:
+def _coefficients_after_first(model: Any, where: str) -> Iterator[tuple[list[Any], int, str, str]]:
     """Coefficients of all linear predictors but the first, also of models of lower orders.
 
     Yields the JSON list of a linear predictor's coefficients, the index of the column, the name of its tensor, and the
@@ -59,4 +50,4 @@ def _later(model: Any, where: str) -> Iterator[tuple[list[Any], int, str, str]]:
             yield coef, j, f"{where}.linear_predictors.{k}.coef.{j}", f"{where}.linear_predictors.0.coef.{j}"
     lower = model.get("lower") if isinstance(model, dict) else None
     for i, one in enumerate(lower if isinstance(lower, list) else []):
-        yield from _later(one, f"{where}.lower.{i}")
+        yield from _coefficients_after_first(one, f"{where}.lower.{i}")

@@ -6,6 +6,9 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 
+_LEAST_UNCENSORED = 1e-12
+"""Least probability of not being censored, by whose inverse squared errors are weighted."""
+
 
 def concordance(y: Floats, predicted: Floats, weight: Floats | None = None) -> float:
     """Harrell's index of concordance.
@@ -52,11 +55,11 @@ def censoring_survival(y: Floats, at: Floats, *, before: bool = False) -> Floats
 def brier_score(y: Floats, survival: Floats, times: Floats) -> Floats:
     """Mean squared errors (m,) of survival probabilities (n, m) at times (m,), weighted for censoring."""
     time, event = np.abs(y), y > 0.0
-    own = np.maximum(censoring_survival(y, time, before=True), 1e-12)
-    there = np.maximum(censoring_survival(y, times), 1e-12)
+    at_row = np.maximum(censoring_survival(y, time, before=True), _LEAST_UNCENSORED)
+    at_time = np.maximum(censoring_survival(y, times), _LEAST_UNCENSORED)
     found = []
     for k, t in enumerate(times):
         happened, lasted = (time <= t) & event, time > t
-        parts = np.where(happened, survival[:, k] ** 2 / own, 0.0)
-        found.append(float(np.mean(parts + np.where(lasted, (1.0 - survival[:, k]) ** 2 / there[k], 0.0))))
+        parts = np.where(happened, survival[:, k] ** 2 / at_row, 0.0)
+        found.append(float(np.mean(parts + np.where(lasted, (1.0 - survival[:, k]) ** 2 / at_time[k], 0.0))))
     return np.array(found)

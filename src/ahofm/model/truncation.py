@@ -31,8 +31,8 @@ def truncated(predictor: Predictor, highest: int) -> Predictor:
 
     def repeated(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
         return tuple(
-            np.concatenate([0.0 * own[..., :1], np.tile(own[..., 1:] / mean, times)], axis=-1)
-            for own, mean in zip(arrays, means, strict=True)
+            np.concatenate([0.0 * functions[..., :1], np.tile(functions[..., 1:] / mean, times)], axis=-1)
+            for functions, mean in zip(arrays, means, strict=True)
         )
 
     neutral = None if products.neutral is None else repeated(products.neutral)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.priors.bounds import Bounds
 from ahofm.tuning.numerics import CENTRING_JITTER
 
 
@@ -52,7 +53,7 @@ class FunctionPosterior:
     per_code : array of shape (codes, K) or None
         One coefficient per code (random walks, independent effects), for priors that have them.
     edf : array of shape (groups, K)
-        Effective degrees of freedom per group of coefficients with a smoothing parameter of its own.
+        Effective degrees of freedom per group of coefficients with one smoothing parameter.
     quadratic_form : array of shape (groups, K)
         Quadratic form that each group's smoothing parameter multiplies.
     """
@@ -73,27 +74,27 @@ class FunctionPosterior:
         return FunctionPosterior(mean, variance, smooth, per_code, edf, quadratic_form)
 
     def rescaled(self, scale: Floats) -> FunctionPosterior:
-        """Posterior of the functions divided by so much: (K,)."""
+        """Posterior of the functions divided by ``scale`` (K,)."""
         smooth, per_code = (None if coef is None else coef / scale for coef in (self.smooth, self.per_code))
         mean, variance = self.mean / scale, self.variance / scale**2
         return replace(self, mean=mean, variance=variance, smooth=smooth, per_code=per_code)
 
 
-def absent(prior: Prior, codes: int, width: int) -> FunctionPosterior:
-    """Posterior of so many functions that are zero, with variance zero."""
+def zero_posterior(prior: Prior, codes: int, width: int) -> FunctionPosterior:
+    """Posterior of ``width`` functions that are zero, with variance zero."""
     coef, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
     return FunctionPosterior(values, values, coef.smooth, coef.per_code, none, none)
 
 
 def decoupled(gram: Floats, rhs: Floats, left_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Sums (codes, K, K) and (codes, K) in which some of the K functions have no part in those of the others."""
+    """Sums (codes, K, K) and (codes, K) without the products of left out functions with the others."""
     kept = ~left_out
     both = np.outer(kept, kept) | np.eye(len(kept), dtype=bool)
     return gram * both, rhs * kept
 
 
-def vanished(posterior: FunctionPosterior, left_out: NDArray[np.bool_]) -> FunctionPosterior:
-    """The posterior with some functions zero, of variance and degrees of freedom zero."""
+def with_zeros(posterior: FunctionPosterior, left_out: NDArray[np.bool_]) -> FunctionPosterior:
+    """The posterior with left out functions set to zero, with variance and degrees of freedom zero."""
     kept = ~left_out
     mean, variance = np.where(kept, posterior.mean, 0.0), np.where(kept, posterior.variance, 0.0)
     smooth, per_code = (
@@ -103,8 +104,8 @@ def vanished(posterior: FunctionPosterior, left_out: NDArray[np.bool_]) -> Funct
     return FunctionPosterior(mean, variance, smooth, per_code, edf, form)
 
 
-def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
-    """Posterior of the functions of both, which have one prior; bounds may have given one a coefficient per code."""
+def concatenated(first: FunctionPosterior, second: FunctionPosterior) -> FunctionPosterior:
+    """Posterior of the functions of both, under the same prior; bounded ones may have coefficients per code."""
     smooth = None if first.smooth is None or second.smooth is None else np.hstack([first.smooth, second.smooth])
     per_code = [np.zeros_like(one.mean) if one.per_code is None else one.per_code for one in (first, second)]
     return FunctionPosterior(
@@ -117,17 +118,11 @@ def side_by_side(first: FunctionPosterior, second: FunctionPosterior) -> Functio
     )
 
 
-def bounded(posterior: FunctionPosterior, mass: Floats, times: Floats) -> FunctionPosterior:
-    """The posterior with no value further from zero than so many times the function's root mean square, at each code.
-
-    A code that one row has may take any value, and a curve that ends where there are hardly any rows may go anywhere;
-    the product of several such values, for a new row that has several such codes, would be absurd.
-    """
-    limit = np.outer(times, np.sqrt(mass @ posterior.mean**2))
-    mean = np.clip(posterior.mean, -limit, limit)
-    if (mean == posterior.mean).all():
+def bounded(posterior: FunctionPosterior, bounds: Bounds) -> FunctionPosterior:
+    """The posterior with bounded values; what bounds change is added to the coefficients of the codes."""
+    mean = bounds(posterior.mean)
+    if mean is posterior.mean:
         return posterior
-    mean = mean + mass @ (posterior.mean - mean)  # the function's mean stays what it was
     per_code = mean - posterior.mean if posterior.per_code is None else posterior.per_code + (mean - posterior.mean)
     return replace(posterior, mean=mean, per_code=per_code)
 
@@ -146,7 +141,7 @@ class Prior(Protocol):
         ...
 
     def initial_lam(self, mean_square: float) -> Floats:
-        """Smoothing parameters for functions of that mean square: (groups,)."""
+        """Smoothing parameters (groups,) for functions of mean square ``mean_square``."""
         ...
 
     def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
@@ -158,7 +153,7 @@ class Prior(Protocol):
         ...
 
     def nothing(self, width: int) -> Coefficients:
-        """Coefficients of so many functions that are zero."""
+        """Coefficients of ``width`` functions that are zero."""
         ...
 
 
@@ -172,7 +167,7 @@ def with_constraints(rhs: Floats, mass: Floats | None) -> Floats:
 
 @dataclass(frozen=True)
 class Centring:
-    """Conditions a Gaussian on functions of mean zero, so that interactions hold no lower-order part.
+    """Conditions a Gaussian on functions of mean zero, so that interactions are orthogonal to lower orders.
 
     With C the means as linear forms and U = precision^-1 C, conditioning subtracts ``U (C'U)^-1 C' mean`` from the mean
     and ``U (C'U)^-1 U'`` from the covariance.
@@ -189,7 +184,7 @@ class Centring:
         return cls(mass, np.asarray(np.linalg.inv(0.5 * (inner + inner.T)), dtype=np.float64))
 
     def shift(self, mean: Floats) -> Floats:
-        """Multipliers (K,) of U that take the means away."""
+        """Multipliers (K,) of U, whose product is subtracted from the functions so that their means are zero."""
         return np.asarray(self.inverse @ (self.mass @ mean))
 
     def reduction(self, U: Floats) -> Floats:

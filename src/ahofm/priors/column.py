@@ -62,8 +62,8 @@ class ColumnPriors:
         Of the two priors' smooth parts; a main effect that is a random walk has them for its smooth start.
     start : array of shape (codes, m)
         Functions that factors start from, of mean zero and mean square one.
-    stiffness : array of shape (m,)
-        Penalty of each of those, 0 for lines and levels.
+    penalty_eigenvalues : array of shape (m,)
+        Eigenvalues of the penalty: that of each of those, 0 for lines and levels.
     """
 
     book: Codebook
@@ -72,7 +72,7 @@ class ColumnPriors:
     main_smooth: SmoothCoordinates | None
     smooth: SmoothCoordinates | None
     start: Floats
-    stiffness: Floats
+    penalty_eigenvalues: Floats
 
     @property
     def saturated(self) -> bool:
@@ -123,7 +123,7 @@ class SmoothCoordinates:
     centring: Floats
     group: NDArray[np.intp]
     weight: Floats
-    stiffness: Floats
+    penalty_eigenvalues: Floats
     largest_lam: float
     functions: Basis
     basis: Floats
@@ -131,7 +131,9 @@ class SmoothCoordinates:
     @property
     def prior(self) -> SplinePrior:
         """With these values."""
-        return SplinePrior(self.values, self.group, self.weight, self.largest_lam, self.stiffness > 0.0, self.basis)
+        return SplinePrior(
+            self.values, self.group, self.weight, self.largest_lam, self.penalty_eigenvalues > 0.0, self.basis
+        )
 
     def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
         """Each coordinate at raw values of the column: (len(values), m)."""
@@ -141,10 +143,10 @@ class SmoothCoordinates:
         )
 
 
-def relative_stiffness(stiffness: Floats) -> Floats:
-    """Stiffness (m,) over the mean of those coordinates that are penalised; zero where there is no penalty."""
-    stiff = stiffness > 0.0
-    return stiffness / stiffness[stiff].mean() if stiff.any() else stiffness
+def relative_eigenvalues(eigenvalues: Floats) -> Floats:
+    """Eigenvalues of the penalty (m,) over the mean of those that are not zero."""
+    penalised = eigenvalues > 0.0
+    return eigenvalues / eigenvalues[penalised].mean() if penalised.any() else eigenvalues
 
 
 def column_priors(
@@ -199,7 +201,7 @@ def column_priors(
             None,
             None,
             start_coordinates.values,
-            start_coordinates.stiffness,
+            start_coordinates.penalty_eigenvalues,
         )
     if main_smooth is None or basis is None:
         raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
@@ -221,7 +223,9 @@ def column_priors(
             if factor_prior is not None
             else SplineIIDPrior(main_smooth.prior, fraction, repeated)
         )
-    return ColumnPriors(book, main, priors[wanted], main_smooth, smooth, main_smooth.values, main_smooth.stiffness)
+    return ColumnPriors(
+        book, main, priors[wanted], main_smooth, smooth, main_smooth.values, main_smooth.penalty_eigenvalues
+    )
 
 
 def level_functions(fraction: Floats, most: int) -> Floats:
@@ -257,7 +261,8 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     Groups with smoothing parameters of their own: what is penalised, what is not (the line), the constant, missing
     values.
     """
-    reinsch = coordinates(replace(book, functions=functions, missing_mass=0.0), center=True)
+    smooth = replace(book, functions=functions, missing_mass=0.0)
+    reinsch = coordinates(smooth, center=True)
     n_codes, size, m = book.n_codes - 1, functions.size, reinsch.size
     values = np.zeros((n_codes, m))
     values[: book.support.size] = known_codes(np.asarray(reinsch.values)) + reinsch.centring
@@ -265,15 +270,15 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     to_basis[:size] = reinsch.to_basis
     if book.learns_missing:
         to_basis[-1] = -reinsch.centring  # the level is added at missing values too, where these functions are zero
-    stiffness = reinsch.penalty / (1.0 + reinsch.penalty / LARGEST_COORDINATE_PENALTY)
-    wiggly = stiffness > 0.0
-    weight = np.where(wiggly, stiffness / stiffness[wiggly].mean() if wiggly.any() else 1.0, 1.0)
+    eigenvalues = reinsch.penalty / (1.0 + reinsch.penalty / LARGEST_COORDINATE_PENALTY)
+    wiggly = eigenvalues > 0.0
+    weight = np.where(wiggly, eigenvalues / eigenvalues[wiggly].mean() if wiggly.any() else 1.0, 1.0)
     names = np.where(wiggly, 0, 1)
     if not center:
         constant = np.zeros(book.size)
         values, to_basis = np.column_stack([values, np.ones(n_codes)]), np.column_stack([to_basis, constant])
         centring, names, weight = np.append(centring, 1.0), np.append(names, 2), np.append(weight, 1.0)
-        stiffness = np.append(stiffness, 0.0)
+        eigenvalues = np.append(eigenvalues, 0.0)
     if book.learns_missing:
         fraction = book.missing_mass / book.mass.sum()
         indicator = np.zeros(n_codes)
@@ -284,12 +289,12 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         values = np.column_stack([values, scale * (indicator - fraction)])
         to_basis = np.column_stack([to_basis, scale * unit])
         centring, names = np.append(centring, -scale * fraction), np.append(names, 3)
-        weight, stiffness = np.append(weight, 1.0), np.append(stiffness, 0.0)
+        weight, eigenvalues = np.append(weight, 1.0), np.append(eigenvalues, 0.0)
     group = np.unique(names, return_inverse=True)[1]
     largest_lam = float(np.clip(book.mass.sum() ** 2, *LARGEST_LAM))
     basis = np.zeros((n_codes, functions.size))
-    basis[: book.support.size] = replace(book, functions=functions, missing_mass=0.0).basis.toarray()[:-1]
-    return SmoothCoordinates(values, to_basis, centring, group, weight, stiffness, largest_lam, functions, basis)
+    basis[: book.support.size] = smooth.basis.toarray()[:-1]
+    return SmoothCoordinates(values, to_basis, centring, group, weight, eigenvalues, largest_lam, functions, basis)
 
 
 def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:

@@ -15,7 +15,8 @@ from ahofm.columns.basis import Floats
 from ahofm.kernels import BlockSums
 from ahofm.orders import FACTORS, MAIN, factors_of
 from ahofm.priors.arrays import function_posteriors, posterior_arrays, prior_arrays
-from ahofm.priors.base import FunctionPosterior, absent, bounded, decoupled, side_by_side, vanished
+from ahofm.priors.base import FunctionPosterior, bounded, concatenated, decoupled, with_zeros, zero_posterior
+from ahofm.priors.bounds import Bounds
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import IIDPrior
@@ -23,8 +24,8 @@ from ahofm.priors.spline import SplinePrior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
 from ahofm.tuning import (
     COLUMN_JITTERS,
-    FARTHEST_RARE_VALUE,
-    FARTHEST_VALUE,
+    LARGEST_FACTOR_VALUE,
+    LARGEST_RARE_FACTOR_VALUE,
     LEAST_START_SQUARE,
     RARE_CODE_ROWS,
 )
@@ -39,7 +40,7 @@ class ColumnPosterior:
     Attributes
     ----------
     column : ColumnPriors
-    farthest : array of shape (codes,)
+    relative_bounds : array of shape (codes,)
         Bounds of factors, in units of their root mean square.
     mean, variance : arrays of shape (codes + 1, 1 + factors)
         At the codes; the last row is the neutral code.
@@ -55,7 +56,7 @@ class ColumnPosterior:
     """
 
     column: ColumnPriors
-    farthest: Floats
+    relative_bounds: Floats
     mean: Floats
     variance: Floats
     main_lam: Floats
@@ -67,11 +68,13 @@ class ColumnPosterior:
 
     @classmethod
     def empty(cls, column: ColumnPriors, n_rows: int, square: float) -> ColumnPosterior:
-        """No functions yet; the initial smoothing parameter is for a main effect of that mean square."""
+        """Without functions; the initial smoothing parameter is for a main effect of mean square ``square``."""
         none = np.zeros((column.book.n_codes, 1))
-        farthest = np.where(column.mass * n_rows < RARE_CODE_ROWS, FARTHEST_RARE_VALUE, FARTHEST_VALUE)
+        relative_bounds = np.where(
+            column.mass * n_rows < RARE_CODE_ROWS, LARGEST_RARE_FACTOR_VALUE, LARGEST_FACTOR_VALUE
+        )
         lam = column.main.initial_lam(max(square, LEAST_MAIN_SQUARE))[:, np.newaxis]
-        return cls(column, farthest, none, none, lam, np.zeros((column.factors.n_groups, 0)))
+        return cls(column, relative_bounds, none, none, lam, np.zeros((column.factors.n_groups, 0)))
 
     def with_column(self, column: ColumnPriors) -> ColumnPosterior:
         """The same main effect, with the priors of another candidate."""
@@ -80,7 +83,7 @@ class ColumnPosterior:
     def widened(
         self, start: Floats, constants: Floats | None = None, left_out: NDArray[np.bool_] | None = None
     ) -> ColumnPosterior:
-        """With more factors, of those values (codes, rank) and variance 0; product factors have constants (rank,)."""
+        """With more factors: values ``start`` (codes, rank), variance 0; product factors have ``constants`` (rank,)."""
         rank = start.shape[1]
         if left_out is not None:
             before = np.zeros(self.mean.shape[1] - 1, dtype=bool) if self.left_out is None else self.left_out
@@ -101,6 +104,11 @@ class ColumnPosterior:
         )
 
     @property
+    def bounds(self) -> Bounds | None:
+        """Bounds of its factors; None for a basis that cannot represent any bounded values."""
+        return Bounds(self.column.mass, self.relative_bounds) if self.column.saturated else None
+
+    @property
     def product_scale(self) -> Floats:
         """Root mean squares (rank,) of the functions of product factors; 1 where they have vanished."""
         rank = len(self.constants)
@@ -111,7 +119,7 @@ class ColumnPosterior:
         return np.where(kept, scale, 1.0)
 
     def rescaled(self, scale: Floats) -> ColumnPosterior:
-        """With functions of product factors divided by so much: (rank,)."""
+        """With functions of product factors divided by ``scale`` (rank,)."""
         scales = np.ones(self.mean.shape[1])
         scales[len(scales) - len(scale) :] = scale
         factors = (
@@ -163,17 +171,17 @@ class ColumnPosterior:
         """The last solution; functions that have never been solved are zero."""
         main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
         if main is None:
-            main = absent(self.column.main, codes, 1)
+            main = zero_posterior(self.column.main, codes, 1)
         n_solved = 1 if factors is None else 1 + factors.mean.shape[1]
         if n_solved == width:
             return replace(self, main=main)
-        unsolved = absent(self.column.factors, codes, width - n_solved)
+        unsolved = zero_posterior(self.column.factors, codes, width - n_solved)
         mean, variance = self.mean.copy(), self.variance.copy()
         dropped = np.arange(width) >= n_solved
         if self.left_out is not None:
-            dropped[1:] &= ~self.left_out  # functions that stay what they are
+            dropped[1:] &= ~self.left_out  # functions that are fixed at zero
         mean[:, dropped] = variance[:, dropped] = 0.0
-        factors = unsolved if factors is None else side_by_side(factors, unsolved)
+        factors = unsolved if factors is None else concatenated(factors, unsolved)
         constants = np.where(dropped[width - len(self.constants) :], 0.0, self.constants)
         return replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
 
@@ -183,7 +191,7 @@ class ColumnPosterior:
         return {
             "n_codes": column.book.n_codes,
             "mass": column.mass,
-            "farthest": self.farthest,
+            "relative_bounds": self.relative_bounds,
             "bounded": column.saturated,
             "left_out": None if self.left_out is None else self.left_out.astype(np.float64),
             "main": prior_arrays(column.main),
@@ -209,7 +217,7 @@ class ColumnPosterior:
             factors = replace(factors, mean=_without(factors.mean, constants))
         return ColumnPosterior(
             self.column,
-            self.farthest,
+            self.relative_bounds,
             arrays["mean"],
             arrays["variance"],
             arrays["main_lam"][:, np.newaxis],
@@ -261,8 +269,8 @@ class ColumnPosterior:
                 )
                 factor_rhs -= factor_gram[:, :, factor_rhs.shape[1] - len(constants) :] @ constants
             factors = self._factors(factor_gram, factor_rhs, tensor_penalty)
-            if self.column.saturated:
-                factors = bounded(factors, self.column.mass, self.farthest)
+            if self.bounds is not None:
+                factors = bounded(factors, self.bounds)
             values[:, FACTORS] = _without(factors.mean, -constants)
             variances[:, FACTORS] = _without(factors.variance, -constant_variance)
             mean[-1, mean.shape[1] - len(constants) :] = constants
@@ -276,10 +284,13 @@ class ColumnPosterior:
         return block
 
     def _factors(self, gram: Floats, rhs: Floats, tensor_penalty: TensorPenalty | None) -> FunctionPosterior:
-        """Factors of pairs have a tensor-product penalty; as it prunes, their variances do not count for partners."""
+        """Posterior of the factors, of pairs under a tensor-product penalty where there is one.
+
+        That penalty prunes pairs by itself: variances of their factors, which prune otherwise, are set to zero.
+        """
         prior, lam, left_out = self.column.factors, self.lam, self.left_out
         if tensor_penalty is None or not isinstance(prior, (SplinePrior, IIDPrior)):
-            return self._alone(gram, rhs, lam)
+            return self._solved_without_tensor_penalty(gram, rhs, lam)
         pairs = slice(0, tensor_penalty.rank)
         gram, lam = gram.copy(), lam.copy()
         gram[:, pairs, pairs] += self.column.mass[:, np.newaxis, np.newaxis] * tensor_penalty.all
@@ -289,13 +300,13 @@ class ColumnPosterior:
             tensor_penalty = tensor_penalty.decoupled(left_out[pairs])
         found = prior.solve(gram, rhs, lam, tensor_penalty)
         found.variance[:, pairs] = 0.0
-        return found if left_out is None else vanished(found, left_out)
+        return found if left_out is None else with_zeros(found, left_out)
 
-    def _alone(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
-        """Factors by the column's own prior; those in which it has no function are not part of the solve."""
+    def _solved_without_tensor_penalty(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
+        """Factors under the column's prior alone; those in which it has no function are not part of the solve."""
         if self.left_out is None:
             return self.column.factors.solve(gram, rhs, lam)
-        return vanished(self.column.factors.solve(*decoupled(gram, rhs, self.left_out), lam), self.left_out)
+        return with_zeros(self.column.factors.solve(*decoupled(gram, rhs, self.left_out), lam), self.left_out)
 
     def _constants(self, gram: Floats, rhs: Floats, functions: Floats) -> tuple[Floats, Floats]:
         """Means and variances (rank,) of the constants of product factors given the functions (codes, factors)."""

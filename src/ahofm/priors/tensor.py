@@ -1,4 +1,4 @@
-"""Tensor-product smoothing of pairs: each pair of columns has smoothing parameters of its own, instead of each factor.
+"""Tensor-product smoothing of pairs: smoothing parameters belong to pairs of columns, not to factors.
 
 The surface of columns j and k is ``C = B_j B_k'``, with B the coefficients of their factors in coordinates that are
 orthonormal under the rows. Its prior is that of a tensor product smooth: a marginal penalty along each column, and a
@@ -122,7 +122,11 @@ class TensorSmoothing:
 
     @classmethod
     def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
-        """One smoothing parameter for all pairs, in units of each column's least penalty, by degrees of freedom."""
+        """Initial values: one smoothing parameter of all pairs, relative to the columns' least positive penalties.
+
+        It is that at which all surfaces together have ``SURFACE_DF_PER_ROW`` degrees of freedom per row or, if that is
+        less, ``SURFACE_DF_PER_COEFFICIENT`` per coefficient.
+        """
         low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
         units = np.repeat(_lam_units(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.margin.penalty) * len(pairs.others.penalty) for pairs in _pairs(margins))
@@ -188,7 +192,7 @@ def _lam_units(margins: Sequence[TensorMargin]) -> Floats:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """A column with all that come after it, whose coordinates stand side by side."""
+    """Surfaces of a column with all columns after it, whose coordinates are concatenated."""
 
     j: int
     partners: NDArray[np.intp]  # (pairs,)
@@ -212,11 +216,11 @@ class _Pairs:
         return np.asarray((self.margin.coef @ self.others.coef.T) ** 2)
 
     def sums(self, values: Floats) -> Floats:
-        """Of each surface."""
+        """Sums over the coefficients of each surface."""
         return np.asarray(np.add.reduceat(values.sum(axis=0), self.starts))
 
     def precision(self, lam: Floats) -> Floats:
-        """Of the prior of each coefficient, from smoothing parameters (3, pairs)."""
+        """Prior precisions of all coefficients, from smoothing parameters (3, pairs)."""
         by_coefficient = np.repeat(lam, self.lengths, axis=1)
         return np.asarray(sum(form * row for form, row in zip(self.forms, by_coefficient, strict=True)))
 

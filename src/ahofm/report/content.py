@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -28,6 +29,9 @@ from ahofm.report.response import OTHER, known_mean, predictor_names, response
 FORMAT, VERSION = "ahofm-report", 1
 EVALUATED = ("model", "band", "numbers")
 """Parts with which the page evaluates the model; the others are what it shows."""
+
+NOTHING = 1e-14
+"""Standard deviation of a linear predictor relative to its size, up to which all effects are rounding."""
 
 NEGLIGIBLE = 1e-6
 """Share of a linear predictor's variance: up to it an interaction, or all of an order, counts as rounding."""
@@ -69,6 +73,7 @@ def content(
         "link": link,
         "response": response(model.family),
         "exposed": exposed,
+        "censored": model.family.censored,
         "documentation": documentation(),
         "classes": None if model.classes is None else [str(label) for label in model.classes],
         "start": _start(fitted, model) if classes else 0,
@@ -105,7 +110,7 @@ def _start(fitted: Fitted, model: Model) -> int:
     """The class that the page begins with: that of most rows, or of the highest intercept."""
     training = training_of(fitted)
     if training is None:
-        return int(np.argmax([own.intercept for own in model.linear_predictors]))
+        return int(np.argmax(_intercepts(model)))
     return int(np.argmax(np.bincount(np.asarray(training.y, dtype=np.intp), minlength=model.family.n_eta)))
 
 
@@ -126,6 +131,10 @@ def _predictor(model: Model, label: Any, name: str, own: VarianceShares) -> dict
     tops = top_interactions(model, _TOP, linear_predictor=label) if model.order > 1 else None
     names = list(model.encoder.names)
     ranked = [] if tops is None else zip(tops.terms, tops.shares, tops.std, strict=True)
+    size = max([1.0 if model.dispersion is None else model.dispersion**0.5, *map(abs, _intercepts(model))])
+    nothing = own.total <= (NOTHING * size) ** 2  # a constant
+    if nothing:
+        own = replace(own, main=np.zeros_like(own.main), each=np.zeros_like(own.each))
     return {
         "name": name,
         "orders": {str(order): short(share) for order, share in own.orders.items()},
@@ -137,18 +146,22 @@ def _predictor(model: Model, label: Any, name: str, own: VarianceShares) -> dict
             for term, share, std in ranked
             if share > NEGLIGIBLE
         ],
-        "effects": [_effect(model, j, label) for j in range(len(names))],
+        "effects": [_effect(model, j, label, nothing=nothing) for j in range(len(names))],
     }
 
 
-def _effect(model: Model, j: int, label: Any) -> dict[str, Any] | None:
+def _intercepts(model: Model) -> list[float]:
+    return [own.intercept for own in model.linear_predictors]
+
+
+def _effect(model: Model, j: int, label: Any, *, nothing: bool) -> dict[str, Any] | None:
     book = model.encoder.codebooks[j]
     if book.size == 0:
         return None
     values = grid(book)
     found = effect(model, j, {j: values}, linear_predictor=label)
     parts: dict[str, Floats | None] = {
-        "value": found.value,
+        "value": np.zeros_like(found.value) if nothing else found.value,
         "low": found.low,
         "high": found.high,
         "all_low": found.all_low,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from datetime import datetime, timezone
 from importlib.metadata import metadata, version
 from typing import Any
@@ -14,8 +15,8 @@ from ahofm.explain.arguments import Fitted
 from ahofm.explain.summary import p_text
 from ahofm.families import Family
 from ahofm.model import Model
+from ahofm.model.trace import two_digits
 from ahofm.orders import order_name
-from ahofm.report.numbers import short
 
 _WORDS = {
     "Gaussian": "numbers with normal noise of constant variance",
@@ -92,13 +93,20 @@ def facts(model: Model, told: Summary, order: int, held_out: dict[str, Any] | No
     found.append([str(order), "highest order of interactions"] if order > 1 else ["no", "interactions"])
     if told.edf is not None:
         used = 1.0 + sum(float(own.sum()) for own in told.edf.values())
-        found.append([f"{used:.0f}", "effective degrees of freedom"])
+        found.append([f"{used:,.0f}", "effective degrees of freedom"])
     if told.dispersion is not None:
         found.append([f"{told.dispersion:.4g}", "dispersion"])
     if told.pearson_dispersion is not None:
-        found.append([f"{told.pearson_dispersion:.3g}", "Pearson dispersion; 1 is right"])
+        found.append(
+            [f"{told.pearson_dispersion:.3g}", "Pearson's statistic by residual degree of freedom; 1 is right"]
+        )
     found += [["edited", f"by hand: {edit}"] for edit in told.edits]
     return [{"value": value, "label": label} for value, label in found]
+
+
+def _rounded(text: str) -> str:
+    """Parameters that were estimated, with four digits."""
+    return re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 
 
 def made(
@@ -112,7 +120,7 @@ def made(
         "python": platform.python_version(),
         "numpy": np.__version__,
         "rows": told.n_rows,
-        "family": repr(model.family),
+        "family": _rounded(repr(model.family)),
         "family_words": family_words(model.family, link, exposed=exposed),
         "settings": " ".join(settings.split()) if settings else None,
         "command": command,
@@ -121,7 +129,7 @@ def made(
         "validated": "" if told.validated is None else str(told.validated),
         "gains": [str(gain) for gain in told.gains],
         "ended": f"{model.trace.solver}: {model.trace.reason.value}",
-        "seconds": {name: short(value) for name, value in model.trace.seconds.items()},
+        "seconds": {name: float(two_digits(value)) for name, value in model.trace.seconds.items()},
     }
 
 

@@ -1,4 +1,4 @@
-"""Candidate fits of of_stage classes: scale of smooth curves, number of factors, and how overfitting is avoided."""
+"""Candidate fits of several classes: scale of smooth curves, number of factors, early stopping or learned penalties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RacedSettings: TypeAlias = tuple[CurveSettings, CurveSettings | None]
 
 @dataclass(frozen=True)
 class ClassCandidate:
-    """A candidate fit of of_stage classes.
+    """A candidate fit of several classes.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ def class_candidates(
     """All candidates for factors of these ranks, on each of the scales; cheap ones first."""
     by_stage = _settings_by_stage(ranks, settings, groups or FactorGroups(0), n_rows)
     found = [ClassCandidate(ranked) for ranked in scales]
-    for stage, of_stage in enumerate(by_stage):
-        for curve_settings, parent in of_stage:
+    for stage, raced in enumerate(by_stage):
+        for curve_settings, parent in raced:
             found += [ClassCandidate(ranked, curve_settings, stage, parent) for ranked in scales]
     return found
 

@@ -1,4 +1,4 @@
-"""What a fit with shared curves has found: at the codes, and in the bases of the columns."""
+"""Results of a fit with shared curves: at the codes, and in the bases of the columns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from ahofm.columns.basis import Floats
 from ahofm.model import Predictor
+from ahofm.model.shared_predictors import SharedPredictors
 from ahofm.orders import Orders
-from ahofm.priors.base import FunctionPosterior, absent
+from ahofm.priors.base import FunctionPosterior, zero_posterior
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.polynomials import Polynomials
@@ -77,7 +78,7 @@ class ClassFit:
             mains.append(column.in_basis(main, main=True))
             posterior = None if factors is None else factors.columns[j].posterior
             if posterior is None:
-                posterior = absent(column.priors.factors, len(main.mean), sum(ranks.values()))
+                posterior = zero_posterior(column.priors.factors, len(main.mean), sum(ranks.values()))
             curves.append(column.in_basis(posterior, main=False))
         lam = {1: np.array([_main_lam(design, state.mains, j) for j in range(len(problem.columns))])}
         loadings, squares = np.zeros((0, rows.n_classes)), np.zeros(0)
@@ -98,14 +99,18 @@ class ClassFit:
             rows.loss(state.eta) / rows.total,
         )
 
-    def linear_predictor(self, k: int) -> Predictor:
-        """The linear predictor of a class."""
-        orders = Orders(self.ranks)
-        coef = [np.column_stack([main[:, k], curves]) for main, curves in zip(self.mains, self.curves, strict=True)]
-        pairs = zip(self.main_centrings, self.centrings, strict=True)
-        centring = [np.concatenate([main[[k]], curves]) for main, curves in pairs]
-        loadings = {order: self.loadings[which, k].copy() for order, which in orders.factor_slices.items()}
-        return Predictor(float(self.intercepts[k]), tuple(coef), tuple(centring), loadings)
+    @property
+    def linear_predictors(self) -> tuple[Predictor, ...]:
+        """The linear predictors of all classes, which share their factors."""
+        pairs = zip(self.mains, self.curves, strict=True)
+        centring_pairs = zip(self.main_centrings, self.centrings, strict=True)
+        return SharedPredictors(
+            self.intercepts,
+            tuple(np.hstack(pair) for pair in pairs),
+            tuple(np.concatenate(pair) for pair in centring_pairs),
+            {order: self.loadings[which] for order, which in Orders(self.ranks).factor_slices.items()},
+            ({},) * len(self.intercepts),
+        ).separate()
 
 
 def _main(design: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_classes: int) -> FunctionPosterior:
@@ -114,7 +119,7 @@ def _main(design: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n
         return mains.posteriors[j]
     coef = mains.coef[design.columns == j]
     if not len(coef):
-        return absent(column.priors.main, len(column.priors.mass), n_classes)
+        return zero_posterior(column.priors.main, len(column.priors.mass), n_classes)
     values = column.coordinates @ coef
     none = np.zeros((0, n_classes))
     return FunctionPosterior(values, np.zeros_like(values), coef, None, none, none)

@@ -1,13 +1,13 @@
 """Rows of several classes: multinomial losses, and their working weights and responses (IRLS).
 
-The second derivatives of a row's loss by its K linear predictors are ``diag(p) - pp'``. On vectors with sum zero
-``(I - 11'/K) / 2`` is an upper bound of it (Böhning 1992), where it is half the identity. A step may therefore treat
-all classes alike: least squares with K responses and one weight per row, so one Gram matrix serves all classes.
+The Hessian of a row's loss by its K linear predictors is ``diag(p) - pp'``, with the upper bound ``(I - 11'/K) / 2``
+(Böhning 1992), which on vectors with sum zero is half the identity. A step is therefore a least squares problem with K
+responses and one weight per row: all classes have the same Gram matrix.
 
     slope = y - p        weight = 1/2 (the bound), or 2 max_k p_k (1 - p_k) within limits
 
-The second weight is the largest curvature of two classes and no bound for more, but it follows rows that are certain,
-which the bound moves by tiny steps.
+The second weight is the largest curvature for two classes, and no bound for more. Where probabilities are near 0 or 1
+it is much smaller than the bound, with which steps would be too short.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ClassWorkingResponse:
     Attributes
     ----------
     slope : array of shape (K, n)
-        ``weight (y - p)``, the downhill slope of the losses.
+        ``weight (y - p)``, the negative gradient of the losses.
     weight : array of shape (n,)
         Curvature of every class, times the row's weight.
     fisher : float
-        Fisher's information over that of ``weight``. Smoothing parameters and variances are estimated with it: with
-        the bound in its place curves of classes that separate are shrunk far too much.
+        Ratio of the Fisher information to the sum of ``weight``. Smoothing parameters and variances are estimated with
+        it: with the bound instead, curves of separated classes would be oversmoothed.
     loss : float
         Sum over rows.
     """

@@ -56,28 +56,34 @@ def class_columns(
     *,
     center: bool,
     counts: Sequence[Floats | None] | None = None,
-    ranked: bool = False,
 ) -> tuple[ClassColumn, ...]:
-    """Of columns that vary; ``factor_prior`` and ``ranked`` are for automatic ones."""
+    """Of columns that vary, on the scale of values; ``factor_prior`` is for automatic ones."""
     priors = all_column_priors(books, automatic, factor_prior, center=center, counts=counts)
+    return tuple(
+        ClassColumn(column, column.main_smooth is not None and (auto or isinstance(column.main, SplinePrior)))
+        for column, auto in zip(priors, automatic, strict=True)
+    )
+
+
+def in_ranks(columns: Sequence[ClassColumn], automatic: Sequence[bool], *, center: bool) -> tuple[ClassColumn, ...]:
+    """The same columns, with curves of automatic ones that are smooth in ranks where they can be."""
     found = []
-    for column, auto in zip(priors, automatic, strict=True):
-        in_design = column.main_smooth is not None and (auto or isinstance(column.main, SplinePrior))
-        if ranked and auto and isinstance(column.book.kind, SplineIID) and column.main_smooth is not None:
-            smooth = rank_coordinates(column.book, center=True)
-            factors = smooth if center else rank_coordinates(column.book, center=False)
-            prior = factors.prior if isinstance(column.factors, SplinePrior) else column.factors
-            ranked_column = replace(
-                column,
-                main_smooth=smooth,
-                smooth=factors,
-                factors=prior,
-                start=smooth.values,
-                stiffness=smooth.stiffness,
-            )
-            found.append(ClassColumn(ranked_column, in_design, ranked=True))
-        else:
-            found.append(ClassColumn(column, in_design))
+    for column, auto in zip(columns, automatic, strict=True):
+        priors = column.priors
+        if not (auto and isinstance(priors.book.kind, SplineIID) and priors.main_smooth is not None):
+            found.append(column)
+            continue
+        smooth = rank_coordinates(priors.book, center=True)
+        factors = smooth if center else rank_coordinates(priors.book, center=False)
+        ranked = replace(
+            priors,
+            main_smooth=smooth,
+            smooth=factors,
+            factors=factors.prior if isinstance(priors.factors, SplinePrior) else priors.factors,
+            start=smooth.values,
+            penalty_eigenvalues=smooth.penalty_eigenvalues,
+        )
+        found.append(replace(column, priors=ranked, ranked=True))
     return tuple(found)
 
 

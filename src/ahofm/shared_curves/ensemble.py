@@ -22,14 +22,14 @@ from ahofm.priors.column import FactorPrior
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.columns import CodedColumn, class_columns, scales_differ
+from ahofm.shared_curves.columns import CodedColumn, class_columns, in_ranks, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.search import Search, search
 from ahofm.shared_curves.shared_fit import fit_factors, main_effects_job
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import factor_groups
-from ahofm.training.members import copies_of, interactions_choice, on_validation_rows, rank_choice
+from ahofm.training.members import interactions_choice, members_per_candidate, on_validation_rows, rank_choice
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.splits import given_splits
@@ -37,8 +37,8 @@ from ahofm.training.validation import gain_of
 from ahofm.tuning import LEAST_VARIANCE
 from ahofm.tuning.classes import FEWEST_CLASS_ROWS, FIXED_STARTS, LEARNED_STARTS
 
-Mix = Sequence[tuple[float, ClassCandidate]]
-"""Stacking weights of candidates; what they lack to 1 is the weight of constants."""
+CandidateWeights = Sequence[tuple[float, ClassCandidate]]
+"""Stacking weights of candidates; one minus their sum is the weight of constants."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,15 @@ class ClassProblems:
         if not data.counts_rows:
             counts = [np.bincount(column.codes, minlength=column.n_codes)[:-1].astype(np.float64) for column in coded]
         factor_prior: FactorPrior = "spline" if settings.factor_prior == "auto" else settings.factor_prior
-        scales = [False, True] if factor_prior == "spline" and scales_differ(varying_books, automatic) else [False]
-        columns = {
-            ranked: class_columns(
-                varying_books, automatic, factor_prior, center=settings.center, counts=counts, ranked=ranked
-            )
-            for ranked in scales
-        }
+        columns = {False: class_columns(varying_books, automatic, factor_prior, center=settings.center, counts=counts)}
+        if factor_prior == "spline" and scales_differ(varying_books, automatic):
+            columns[True] = in_ranks(columns[False], automatic, center=settings.center)
         groups = factor_groups(settings, data.encoder.names, varying)
         backend = backend_of(settings.device)
         compiled = isinstance(backend, CpuBackend) and backend.compiled_sweeps
-        return cls(varying, {ranked: ClassProblem(rows, columns[ranked], coded, groups, compiled) for ranked in scales})
+        return cls(
+            varying, {ranked: ClassProblem(rows, priors, coded, groups, compiled) for ranked, priors in columns.items()}
+        )
 
 
 def fit_classes(
@@ -136,28 +134,30 @@ def fit_classes(
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
         splits = None if data.rows.roles is None else given_splits(data.rows, settings.seed, dispersed=False)
         found = search(problems.by_scale, candidates, settings.seed, runner, splits, data.rows.groups)
-    mixes = _mixes(found, candidates, ranks, stopped=runner.stopped())
+    by_order = _weights_by_order(found, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
     if not runner.stopped():
-        fits |= _members(problems, designs, states, mixes, settings, runner)
-    mixes = {order: [member for member in mix if member[1].name in fits] for order, mix in mixes.items()}
+        fits |= _members(problems, designs, states, by_order, settings, runner)
+    by_order = {order: [member for member in weights if member[1].name in fits] for order, weights in by_order.items()}
     first = next(candidate for candidate in candidates if candidate.name in fits)
-    mixes = {order: mix or [(1.0, first)] for order, mix in mixes.items()}
+    by_order = {order: weights or [(1.0, first)] for order, weights in by_order.items()}
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    return _model(data, problems, mixes, fits, found, runner, seconds, settings, classes)
+    return _model(data, problems, by_order, fits, found, runner, seconds, settings, classes)
 
 
-def _mixes(
+def _weights_by_order(
     found: Search | None, candidates: Sequence[ClassCandidate], ranks: Mapping[int, int], *, stopped: bool
-) -> dict[int, Mix]:
+) -> dict[int, CandidateWeights]:
     """Weights of candidates for the model of every order."""
     orders = (1, *ranks)
     if found is not None:
-        mixes: dict[int, Mix] = {1: found.weights(1)}
+        by_order: dict[int, CandidateWeights] = {1: found.weights(1)}
         for below, order in pairwise(orders):
-            mix = found.weights(order)
-            mixes[order] = mix if _gain(found, mixes[below], mix, below, order).gain > 0.0 else mixes[below]
-        return mixes
+            weights = found.weights(order)
+            by_order[order] = (
+                weights if _gain(found, by_order[below], weights, below, order).gain > 0.0 else by_order[below]
+            )
+        return by_order
     if stopped:
         return {order: [] for order in orders}
     ranked = [
@@ -173,19 +173,19 @@ def _members(
     problems: ClassProblems,
     designs: Mapping[bool, JointDesign],
     states: Mapping[bool, ClassState],
-    mixes: Mapping[int, Mix],
+    by_order: Mapping[int, CandidateWeights],
     settings: Settings,
     runner: Runner,
 ) -> dict[str, list[ClassFit]]:
     """Fits to all rows of every candidate with factors that has weight at any order, from several starts."""
-    top = mixes[max(mixes)]
-    wanted = {
+    top = by_order[max(by_order)]
+    weighted = {
         candidate.name: candidate
-        for mix in mixes.values()
-        for _, candidate in mix
+        for weights in by_order.values()
+        for _, candidate in weights
         if candidate.curve_settings is not None
     }
-    copies = _starts_of(wanted, {candidate.name: weight for weight, candidate in top}, settings)
+    starts = _starts_per_candidate(weighted, {candidate.name: weight for weight, candidate in top}, settings)
     jobs = [
         (
             name,
@@ -197,8 +197,8 @@ def _members(
                 (settings.seed, k),
             ),
         )
-        for name, candidate in wanted.items()
-        for k in range(copies[name])
+        for name, candidate in weighted.items()
+        for k in range(starts[name])
     ]
     done = runner.run_jobs([job for _, job in jobs], 1.0, "class member", ClassFit)
     fits: dict[str, list[ClassFit]] = {}
@@ -208,11 +208,15 @@ def _members(
     return fits
 
 
-def _starts_of(wanted: Mapping[str, ClassCandidate], top: Mapping[str, float], settings: Settings) -> dict[str, int]:
+def _starts_per_candidate(
+    weighted: Mapping[str, ClassCandidate], top: Mapping[str, float], settings: Settings
+) -> dict[str, int]:
     """Number of random starts per candidate; one for candidates that only lower orders use."""
     if settings.n_members != "auto" or settings.effort == "fast":
-        return copies_of(list(wanted), top, 1 if settings.n_members == "auto" else int(settings.n_members))
-    return {name: _default_starts(candidate) if name in top else 1 for name, candidate in wanted.items()}
+        return members_per_candidate(
+            list(weighted), top, 1 if settings.n_members == "auto" else int(settings.n_members)
+        )
+    return {name: _default_starts(candidate) if name in top else 1 for name, candidate in weighted.items()}
 
 
 def _default_starts(candidate: ClassCandidate) -> int:
@@ -232,23 +236,23 @@ def _member(
     return job
 
 
-def _gain(found: Search, lower: Mix, higher: Mix, over: int, order: int) -> Gain:
+def _gain(found: Search, lower: CandidateWeights, higher: CandidateWeights, over: int, order: int) -> Gain:
     """Decrease of the mean loss on the validation rows from a lower order to a higher one."""
     return gain_of(
         order, over, found.row_losses(lower), found.row_losses(higher), found.rows.weight, groups=found.groups
     )
 
 
-def _validated(found: Search, mix: Mix, of: int) -> Validated:
+def _validated(found: Search, weights: CandidateWeights, of: int) -> Validated:
     """Scores of the stacked predictions of validation rows."""
-    scores = scores_of_classes(found.rows.y.astype(np.float64), found.predicted(mix)[1].T, found.rows.weight)
+    scores = scores_of_classes(found.rows.y.astype(np.float64), found.predicted(weights)[1].T, found.rows.weight)
     return Validated(found.rows.n_rows, of, scores)
 
 
 def _model(
     data: Data,
     problems: ClassProblems,
-    mixes: Mapping[int, Mix],
+    by_order: Mapping[int, CandidateWeights],
     fits: Mapping[str, Sequence[ClassFit]],
     found: Search | None,
     runner: Runner,
@@ -263,17 +267,17 @@ def _model(
     def at(order: int) -> list[tuple[float, ClassFit]]:
         return [
             (weight / len(fits[candidate.name]), fit)
-            for weight, candidate in mixes[order]
+            for weight, candidate in by_order[order]
             for fit in fits[candidate.name]
         ]
 
     def mean(order: int) -> tuple[Predictor, ...]:
-        return mixture([_part(*member) for member in at(order)], books, problems.columns, constants, units)
+        return mixture([_mixture_part(*member) for member in at(order)], books, problems.columns, constants, units)
 
-    orders = list(mixes)
+    orders = list(by_order)
     models: list[tuple[Predictor, ...]] = []
     for k, order in enumerate(orders):  # an order that gains nothing has the model of the one below
-        same = k > 0 and mixes[order] is mixes[orders[k - 1]]
+        same = k > 0 and by_order[order] is by_order[orders[k - 1]]
         models.append(models[-1] if same else mean(order))
     best = max(at(orders[-1]), key=lambda part: part[0])[1]
     smoothing = {order: np.zeros(len(books)) for order in models[-1][0].orders.all}
@@ -285,8 +289,8 @@ def _model(
     gains: tuple[Gain, ...] = ()
     scored = None
     if found is not None:
-        scored = _validated(found, mixes[orders[-1]], data.n_rows)
-        gains = tuple(_gain(found, mixes[over], mixes[order], over, order) for over, order in pairwise(orders))
+        scored = _validated(found, by_order[orders[-1]], data.n_rows)
+        gains = tuple(_gain(found, by_order[over], by_order[order], over, order) for over, order in pairwise(orders))
     return Model(
         data.encoder,
         data.family,
@@ -296,32 +300,32 @@ def _model(
         data.total,
         trace,
         tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True)),
-        (_interactions(mixes[orders[-1]], found), _rank(mixes[orders[-1]], fits)),
+        (_interactions(by_order[orders[-1]], found), _rank(by_order[orders[-1]], fits)),
         gains=gains,
         validated=scored,
     )
 
 
-def _part(weight: float, fit: ClassFit) -> MixturePart:
+def _mixture_part(weight: float, fit: ClassFit) -> MixturePart:
     """A fit in a weighted mean, without factors whose terms move no linear predictor."""
     alive = weight**2 * fit.squares * (fit.loadings**2).max(axis=1, initial=0.0) > LEAST_VARIANCE
     kept = {order: alive[which] for order, which in Orders(fit.ranks).factor_slices.items()}
-    return MixturePart(weight, [fit.linear_predictor(k) for k in range(len(fit.intercepts))], kept)
+    return MixturePart(weight, fit.linear_predictors, kept)
 
 
-def _interactions(mix: Mix, found: Search | None) -> Choice:
+def _interactions(weights: CandidateWeights, found: Search | None) -> Choice:
     """Stacking weights of the candidates and their validation losses, as text."""
     why = "given"
     if found is not None:
         why = on_validation_rows("mean losses", found.rows.n_rows, found.losses.items())
-    return interactions_choice([(weight, candidate.name) for weight, candidate in mix], why)
+    return interactions_choice([(weight, candidate.name) for weight, candidate in weights], why)
 
 
-def _rank(mix: Mix, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
+def _rank(weights: CandidateWeights, fits: Mapping[str, Sequence[ClassFit]]) -> Choice:
     """Number of factors per order, as text."""
     ranks = [
         (f"{len(fits[candidate.name])} x ", rank, order)
-        for _, candidate in mix
+        for _, candidate in weights
         if candidate.curve_settings is not None
         for order, rank in candidate.curve_settings.ranks.items()
     ]

@@ -22,8 +22,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
-from ahofm.priors.base import FunctionPosterior, bounded, decoupled, vanished
-from ahofm.priors.column import relative_stiffness
+from ahofm.priors.base import FunctionPosterior, bounded, decoupled, with_zeros
+from ahofm.priors.bounds import Bounds
+from ahofm.priors.column import relative_eigenvalues
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.spline import SplinePrior
 from ahofm.shared_curves.class_rows import ClassRows, ClassWorkingResponse
@@ -31,8 +32,8 @@ from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.polynomials import Polynomials, Variances
 from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning import COLUMN_JITTERS
-from ahofm.tuning.classes import FARTHEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
-from ahofm.tuning.starts import START_STIFFNESS
+from ahofm.tuning.classes import LARGEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
+from ahofm.tuning.starts import START_PENALTY
 
 
 @dataclass
@@ -76,9 +77,9 @@ class SharedFactors:
         starts: Sequence[Floats],
         groups: FactorGroups | None = None,
     ) -> None:
-        """Curves with those values at the codes, (codes, factors) each, and no loadings yet.
+        """Curves with values ``starts`` at the codes, (codes, factors) each, without loadings.
 
-        In factors whose groups a column is not in, it has no curve.
+        A column has no curve in factors of groups without it.
         """
         self.ranks = dict(ranks)
         self._left_out = None if groups is None else groups.all_left_out(ranks)
@@ -105,13 +106,13 @@ class SharedFactors:
         return None if self._left_out is None else self._left_out[j].astype(np.float64)
 
     def take(self, columns: Sequence[SharedColumn], loadings: Floats, loading_variance: Floats) -> None:
-        """Curves and loadings that sweeps elsewhere have found."""
+        """Replace curves and loadings, by those of a compiled sweeper."""
         self.columns, self.loadings, self.loading_variance = list(columns), loadings, loading_variance
         self._polynomials = None
 
     @property
     def polynomials(self) -> dict[int, Polynomials]:
-        """Of each order at the rows; built when they are first asked for."""
+        """Elementary symmetric polynomials of each order at the rows; computed at first use."""
         if self._polynomials is None:
             self.rebuild()
         assert self._polynomials is not None
@@ -160,7 +161,7 @@ class SharedFactors:
         self.loadings = found - found.mean(axis=1, keepdims=True)
 
     def eta(self) -> Floats:
-        """What factors add to the linear predictors, (K, n)."""
+        """Sum of the factors' terms in the linear predictors, (K, n)."""
         return np.asarray(self.loadings.T @ self.terms.T)
 
     def column_step(self, j: int, working: ClassWorkingResponse, *, learn: bool) -> Floats:
@@ -184,10 +185,11 @@ class SharedFactors:
             gram, rhs = decoupled(gram, rhs, self._left_out[j])
         solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, learn=learn)
         if self._left_out is not None:
-            solved = vanished(solved, self._left_out[j])
-            estimated = None if estimated is None else vanished(estimated, self._left_out[j])
+            solved = with_zeros(solved, self._left_out[j])
+            estimated = None if estimated is None else with_zeros(estimated, self._left_out[j])
         if class_column.priors.saturated:
-            solved = bounded(solved, class_column.priors.mass, np.full(len(solved.mean), FARTHEST_CLASS_VALUE))
+            times = np.full(len(solved.mean), LARGEST_CLASS_VALUE)
+            solved = bounded(solved, Bounds(class_column.priors.mass, times))
         values = np.vstack([solved.mean, np.zeros((1, solved.mean.shape[1]))])
         new_variance, lam = column.variance, column.lam
         if estimated is not None:
@@ -278,8 +280,8 @@ def random_curves(columns: Sequence[ClassColumn], rank: int, rng: np.random.Gene
     """Random smooth curves (codes, rank) per column, scaled so that terms are about 1."""
     found = []
     for column in columns:
-        start, unit = column.priors.start, relative_stiffness(column.priors.stiffness)
-        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + START_STIFFNESS * unit)[:, np.newaxis]
+        start, unit = column.priors.start, relative_eigenvalues(column.priors.penalty_eigenvalues)
+        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + START_PENALTY * unit)[:, np.newaxis]
         coef /= np.sqrt(len(columns) * (coef**2).sum(axis=0) + np.finfo(float).tiny)
         found.append(start @ coef)
     return found

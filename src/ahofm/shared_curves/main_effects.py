@@ -82,7 +82,7 @@ class JointDesign:
             smooth = column.priors.main_smooth
             assert smooth is not None
             first = self.group[self.columns == self.columns[self.group == k][0]].min()
-            if (smooth.stiffness[smooth.group == k - first] > 0.0).all():
+            if (smooth.penalty_eigenvalues[smooth.group == k - first] > 0.0).all():
                 lam[k] = CLASS_MAIN_LAM[0]
         return lam
 

@@ -43,7 +43,7 @@ class Polynomials:
         return self.e[-1]
 
     def term_variances(self) -> Floats | None:
-        """Variance of the terms, (n, rank); None where curves count as known."""
+        """Variance of the terms, (n, rank); None where variances of curves are not used."""
         if self.variances is None:
             return None
         return self.variances.of_pairs(self.e[0]) if self.order == 2 else self.variances.of_triples(*self.e[:2])
@@ -53,7 +53,7 @@ class Polynomials:
         assert self.variances is not None
         others = self.variances.without(v, curve)
         slope_variance = others.moments[0] if self.order == 2 else others.of_pairs(others_e[0])
-        return slope_variance, others.between(others_e)
+        return slope_variance, others.covariance(others_e)
 
     def _add(self, curve: Floats) -> None:
         for d in range(self.order - 1, 0, -1):
@@ -68,7 +68,7 @@ class Polynomials:
         return others_e
 
     def change(self, others_e: Sequence[Floats], difference: Floats) -> None:
-        """Add ``difference`` (n, rank) to the curve of the column that ``rest`` excludes."""
+        """Add ``difference`` (n, rank) to the curve of the column that is not in ``others_e``."""
         self.e[0] += difference
         for d in range(1, self.order):
             self.e[d] += difference * others_e[d - 1]
@@ -122,7 +122,7 @@ class Variances:
             np.maximum(e2**2 * m0 - 2.0 * e1 * e2 * m1 + (e1**2 + 2.0 * e2) * m2 - 2.0 * e1 * m3 + m4, 0.0)
         )
 
-    def between(self, e: Sequence[Floats]) -> Floats:
+    def covariance(self, e: Sequence[Floats]) -> Floats:
         """Covariance, to first order, of ``e_1`` with ``e_2``; of ``e_2`` with ``e_3`` where ``e_2`` is given."""
         m0, m1 = self.moments[:2]
         if len(e) == 1:

@@ -1,4 +1,4 @@
-"""What a fit with shared curves is of, and what it has come to: rows and columns, main effects and factors."""
+"""Problem and state of a fit with shared curves: rows and columns, main effects and factors."""
 
 from __future__ import annotations
 

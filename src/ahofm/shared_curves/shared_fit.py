@@ -13,7 +13,7 @@ from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.sweeps import sweeps_of
 from ahofm.training.runner import Job, Report
-from ahofm.tuning import SETTLED_SWEEPS
+from ahofm.tuning import CONVERGED_SWEEPS
 from ahofm.tuning.classes import (
     FIRST_LEARNING_STEP,
     LEAST_CLASS_LOSS,
@@ -33,17 +33,17 @@ Watch = Callable[[int, ClassState], bool]
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """How curves are fitted after main effects.
+    """Settings of a fit of curves and loadings, after main effects.
 
     Attributes
     ----------
     ranks : dict of order to rank
     sweeps : int
-        At most.
+        Largest number of sweeps.
     learned : bool
         Whether smoothing parameters are learned; otherwise they are fixed, and early stopping prevents overfitting.
     tempering : float or None
-        Degree to which the variance of partners counts in learned fits; None: by what main effects leave.
+        Fraction of the variance of partners in fits with learned smoothing parameters; None: by ``tempering_of``.
     tol : float
         Learned fits end after three sweeps that change the loss by less than this fraction.
     """
@@ -56,7 +56,7 @@ class CurveSettings:
 
 
 def fit_mains(problem: ClassProblem, design: JointDesign, report: Report) -> ClassState:
-    """Main effects with learned smoothing parameters, until the loss settles."""
+    """Main effects with learned smoothing parameters, until the loss converges."""
     rows = problem.rows
     coef = np.zeros((design.matrix.shape[1], rows.n_classes))
     coef[0] = rows.constants()
@@ -66,8 +66,8 @@ def fit_mains(problem: ClassProblem, design: JointDesign, report: Report) -> Cla
     for step in range(MAIN_CLASS_STEPS):
         sweeps.sweep_mains(learn=step >= FIRST_LEARNING_STEP)
         loss = sweeps.loss() / rows.total
-        settled = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
-        if report(loss) or (settled and step > 2 * FIRST_LEARNING_STEP):
+        converged = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
+        if report(loss) or (converged and step > 2 * FIRST_LEARNING_STEP):
             break
         before = loss
     return sweeps.state()
@@ -116,7 +116,7 @@ def fit_factors(
     tempering = 0.0
     if curve_settings.learned:
         tempering = tempering_of(problem, start.eta) if curve_settings.tempering is None else curve_settings.tempering
-    before, small, bound = np.inf, 0, False
+    before, unchanged, bound = np.inf, 0, False
     for sweep in range(curve_settings.sweeps):
         learn = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS
         if learn and sweep == SHARED_WARM_SWEEPS:
@@ -124,11 +124,11 @@ def fit_factors(
         sweeps.sweep(sweep, learn=learn, bound=bound)
         loss = sweeps.loss(bound=bound) / rows.total
         bound = bound or loss > MOST_LOSS_RATIO * before
-        small = small + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0
+        unchanged = unchanged + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0
         stop = report(loss)
         if watch is not None:
             stop = watch(sweep + 1, sweeps.state()) or stop
-        if stop or (curve_settings.learned and small >= SETTLED_SWEEPS and sweep > SHARED_FEWEST_SWEEPS):
+        if stop or (curve_settings.learned and unchanged >= CONVERGED_SWEEPS and sweep > SHARED_FEWEST_SWEEPS):
             break
         before = loss
     return sweeps.state()

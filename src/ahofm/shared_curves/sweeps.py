@@ -25,8 +25,8 @@ from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.tuning import REBUILD_SWEEPS, SPLINE_JITTER
 from ahofm.tuning.classes import (
-    FARTHEST_CLASS_VALUE,
     LARGEST_CLASS_LAM,
+    LARGEST_CLASS_VALUE,
     LEAST_CLASS_WEIGHT,
     LOADING_LAM,
     MOST_CLASS_WEIGHT,
@@ -213,7 +213,7 @@ _OPTIONS: Mapping[str, float] = {
     "smallest_lam": SMALLEST_CLASS_LAM,
     "largest_lam": LARGEST_CLASS_LAM,
     "loading_lam": LOADING_LAM,
-    "farthest": FARTHEST_CLASS_VALUE,
+    "relative_bounds": LARGEST_CLASS_VALUE,
 }
 
 

@@ -126,14 +126,14 @@ def fingerprint_of(
 ) -> str:
     """Checksum of all rows, their types and the settings, as far as the result depends on them.
 
-    One pass over the rows: of a store it reads all codes, on a cluster every worker sums up its own.
+    One pass over the rows: of a store it reads all codes, on a cluster every worker those of its chunks.
     """
     chosen = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _IGNORED}
     begun = None if earlier is None else (earlier.encoder, earlier.linear_predictors)
     learned = (data.encoder, data.family, data.inner, data.units, data.total)
-    known = (data.table, data.codes, data.rows)
+    raw_sample = (data.table, data.codes, data.rows)
     chunks = list(data.executor.map(digest_of, data.source))
-    return digest_of(chosen, ranks, classes, begun, learned, known, data.n_rows, chunks)
+    return digest_of(chosen, ranks, classes, begun, learned, raw_sample, data.n_rows, chunks)
 
 
 def _pack(value: Any, where: str, tensors: dict[str, Any]) -> Any:  # noqa: PLR0911 - one return a type

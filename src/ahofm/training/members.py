@@ -12,22 +12,23 @@ from ahofm.tuning.numerics import SHOWN_WEIGHT
 C = TypeVar("C", bound=Hashable)
 
 
-def copies_of(wanted: Sequence[C], weights: Mapping[C, float], count: int) -> dict[C, int]:
+def members_per_candidate(candidates: Sequence[C], weights: Mapping[C, float], count: int) -> dict[C, int]:
     """Number of ensemble members of each candidate: at least one, the rest in proportion to the stacking weights.
 
     Parameters
     ----------
-    wanted : sequence of candidates
+    candidates : sequence
+        Those with stacking weight at any order.
     weights : dict of candidate to stacking weight
         At the highest order; candidates without weight, which lower orders use, have one member.
     count : int
         Number of all members, where there are not more candidates.
     """
-    copies = dict.fromkeys(wanted, 1)
-    weighted = [candidate for candidate in wanted if weights.get(candidate, 0.0) > 0.0]
-    while weighted and sum(copies.values()) < count:
-        copies[max(weighted, key=lambda candidate: weights[candidate] / copies[candidate])] += 1
-    return copies
+    counts = dict.fromkeys(candidates, 1)
+    weighted = [candidate for candidate in candidates if weights.get(candidate, 0.0) > 0.0]
+    while weighted and sum(counts.values()) < count:
+        counts[max(weighted, key=lambda candidate: weights[candidate] / counts[candidate])] += 1
+    return counts
 
 
 def interactions_choice(stack: Sequence[tuple[float, str]], why: str) -> Choice:

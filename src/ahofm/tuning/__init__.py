@@ -142,7 +142,7 @@ MAIN_SWEEPS, INNER_SWEEPS, LAST_SWEEPS, LARGE_SAMPLE_LAST_SWEEPS = 8, 25, 60, 30
 large samples. Measured: 50 and 150 for 25 and 60 change errors by less than 1 % at 2.3 times the time, 15 and 40 cost 1
 to 2 %; 60 for 30 cost California 1 %."""
 
-LEARNING_SWEEPS, LARGE_SAMPLE_LEARNING_SWEEPS, ALONE_SWEEPS = 8, 16, 300
+LEARNING_SWEEPS, LARGE_SAMPLE_LEARNING_SWEEPS, COEFFICIENT_SWEEPS = 8, 16, 300
 """Main effects alone: sweeps that update smoothing parameters, of small and large samples, and at most so many more.
 Measured: 16 for 8 gain 12 % with 10,000 rows, 40 no more; until smoothing parameters converge, families overfit."""
 
@@ -156,7 +156,7 @@ FEWEST_SWEEPS = 12
 SWEEP_TOL, LARGE_SAMPLE_SWEEP_TOL = 2e-3, 5e-4
 """A stage ends after three sweeps that change the logarithm of the dispersion by less."""
 
-SETTLED_CHANGE = 1e-5
+CONVERGED_CHANGE = 1e-5
 """Main effects alone end after three sweeps that change predictions by less, in standard deviations of a row."""
 
 REBUILD_SWEEPS = 10
@@ -178,7 +178,7 @@ LARGEST_VALUE = 1e5
 """Largest value of a function, in standard deviations of the target. At 2e7, differences that explanations are made of
 had no correct digits."""
 
-SETTLED_SWEEPS = 3
+CONVERGED_SWEEPS = 3
 """A stage ends after so many sweeps in a row that change next to nothing."""
 
 TEMPERING_CHANGE, WARM_DISPERSION_RATIO = 0.02, 0.7
@@ -190,7 +190,7 @@ dispersion after a warm sweep to that before it. Not varied."""
 COLUMN_JITTERS = (1e-9, 1e-6, 1e-3)
 """Fractions of the mean diagonal added to a block's diagonal; later ones where rounding has made it indefinite."""
 
-FARTHEST_VALUE, FARTHEST_RARE_VALUE, RARE_CODE_ROWS = 10.0, 4.0, 5.0
+LARGEST_FACTOR_VALUE, LARGEST_RARE_FACTOR_VALUE, RARE_CODE_ROWS = 10.0, 4.0, 5.0
 """Bounds of factors in units of their root mean square: at codes of many rows, and of fewer than five. Measured: Forest
 fires, order 3, 1.53 to 1.37; wine .64 to .69 for errors up to 8."""
 
@@ -201,7 +201,7 @@ would leave large rounding errors."""
 DAMPINGS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
 """Multiples of the curvature that are added to it, tried one after another until a step has sufficient decrease."""
 
-FARTHEST_STEP = 3.0
+LARGEST_ETA_STEP = 3.0
 """Largest change of a linear predictor in one block: beyond, the quadratic approximation does not hold."""
 
 SUFFICIENT_DECREASE = 0.25
@@ -227,9 +227,6 @@ MOST_INFORMATION_ROWS = 50_000
 
 MOST_MAIN_COEFFICIENTS, MOST_DESIGN_CELLS = 1_000, 50_000_000
 """Most coefficients and entries of the design of smooth main effects; beyond, there is no joint solve."""
-
-GRAM_ROWS = 8_192
-"""Rows of the design that are weighted at a time: a weighted copy of all rows would double the memory."""
 
 MAIN_FIRST_STEPS, ADDITIVE_FIRST_STEPS = 30, 20
 """Fellner-Schall steps of the first solve of smooth main effects, and of the additive fit that stages start from."""
@@ -351,9 +348,9 @@ MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
 ERROR_LEVELS, FEWEST_BEYOND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999), 5
 """Levels at which quantiles of errors on validation rows are known, as far as so many rows are beyond."""
 
-ALIKE_FRACTION = 2.0 / 3.0
-"""Fraction of all rows from which on fits to a part of them have errors as large, relative to their dispersion, as a
-fit to all has. On some of splits 200 to 205 of eleven sets, with parts of two thirds and four fifths, intervals then
+EQUAL_ERRORS_FRACTION = 2.0 / 3.0
+"""Least fraction of all rows for which fits to a part of them have errors as large, relative to their dispersion, as a
+fit to all rows. On some of splits 200 to 205 of eleven sets, with parts of two thirds and four fifths, intervals then
 cover about 95.6 % on average; about 94 % if what is beyond the dispersion were inversely proportional to the number of
 rows."""
 
@@ -363,10 +360,11 @@ CONCORDANCE_ROWS = 3_000
 SCALE_ORDER = 2
 """Highest order of interactions in the standard deviation of ``GaussianLocationScale``."""
 
-SCORED_LEVEL = 0.95
-"""Level of the intervals whose score on validation rows decides how much of a variance model is taken."""
+SCORED_LEVEL, LOG_STD_FACTORS = 0.95, 11
+"""Level of the intervals whose score on validation rows determines the factor of a variance model's log standard
+deviations, and number of such factors tried from 0 to 1."""
 
-FARTHEST_WEIGHT = 20.0
+LARGEST_WEIGHT_RATIO = 20.0
 """Largest ratio of a weight to the median weight, and of the median to a weight."""
 
 # Merger
@@ -393,5 +391,6 @@ OVERDISPERSED, UNDERDISPERSED = 1.5, 0.5
 DISPERSION_STANDARD_ERRORS = 3.0
 """Least distance of the statistic from 1 for a warning, in standard errors: with small means its variance is large."""
 
-COLUMN_DF = 20
-"""Degrees of freedom of a column's main effect in that statistic, at most."""
+COLUMN_DF, LEAST_RESIDUAL_FRACTION = 20, 0.2
+"""In that statistic: largest degrees of freedom of a column's main effect, and least residual degrees of freedom as a
+fraction of the rows."""

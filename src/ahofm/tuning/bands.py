@@ -30,7 +30,12 @@ repeats another."""
 
 MOST_COORDINATES = 2_500
 """Most coordinates of a linear predictor; beyond, factors keep their smoothest ones only. With several linear
-predictors, divided by the root of their number."""
+predictors, divided by the root of their number. Main effects of numbers keep the smoothest where they alone are more,
+from 193 columns on."""
+
+UNUSED_VARIANCE = 1e-5
+"""Part of the variance of all main effects that coordinates beyond the smoothest of one column may have, to be left out
+where columns are too many."""
 
 MOST_CORRELATED = 600
 """Most coordinates with correlations: main effects, and those of factors with the largest effective degrees of freedom.
@@ -38,10 +43,13 @@ The others have a variance each. Standard errors of new rows of concrete and win
 1,927 coordinates by 4 % in the median, for most rows by up to 15 %; bands of the surfaces of benchmarks.bands (859
 coordinates) do not change down to 400."""
 
-FEW_ROWS = 300
+MOST_WOODBURY_ROWS = 300
 """Most rows for which variances come from the joint posterior of all coordinates, by an (n, n) matrix (Woodbury's
 formula). New targets of 150 rows with 8 columns and little noise are covered by 89 %, without it by 83 %."""
 
 USUAL_ROWS, USUAL_LEVEL = 500, 0.99
 """Rows of training whose standard errors are looked at, and the share of them that is usual: intervals for new targets
 have these in the errors of validation rows, and are widened where a standard error is larger."""
+
+SMALLEST_BAND_LAM, LARGEST_BAND_LAM = 1e-3, 1e10
+"""Bounds of the smoothing parameters of bands, in the units that fits are made in. Seldom reached; not varied."""

@@ -11,7 +11,7 @@ CLASS_MAIN_LAM = 3.0, 1.0
 SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM = 1e-3, 1e6
 """Bounds of the smoothing parameters of main effects."""
 
-FARTHEST_CLASS_VALUE = 3.0
+LARGEST_CLASS_VALUE = 3.0
 """Bounds of shared curves, in units of their root mean square."""
 
 LOADING_LAM = 1.0
@@ -23,7 +23,7 @@ the loss changes by less than that fraction."""
 
 SHARED_WARM_SWEEPS, SHARED_FEWEST_SWEEPS, SHARED_TOL = 5, 13, 2e-3
 """First sweeps with fixed smoothing parameters and no variance of the partners; sweeps that learned fits make at least;
-these end after ``SETTLED_SWEEPS`` that change the loss by less than that fraction."""
+these end after ``CONVERGED_SWEEPS`` that change the loss by less than that fraction."""
 
 LOADING_RIDGE = 0.05
 """Ridge of the initial loadings, relative to the mean squares of the terms. Not varied."""
@@ -91,10 +91,11 @@ RARE_CLASS_ROWS = 5
 
 # Two classes, and other losses than squares
 
-FALLBACK_ALONE_SWEEPS = 30
-"""Instead of ``ALONE_SWEEPS`` for losses that are not quadratic, where interactions were fitted and only main effects
-have stacking weight. Measured on splits 200 to 205 of 12 sets of two classes: log-loss after 8 sweeps in all, and after
-up to 308, differs by .0001 +- .0002; where smooth parts and random walks share an effect, sweeps can be hundreds."""
+FALLBACK_COEFFICIENT_SWEEPS = 30
+"""Instead of ``COEFFICIENT_SWEEPS`` for losses that are not quadratic, where interactions were fitted and only main
+effects have stacking weight. Measured on splits 200 to 205 of 12 sets of two classes: log-loss after 8 sweeps in all,
+and after up to 308, differs by .0001 +- .0002; where smooth parts and random walks share an effect, sweeps can be
+hundreds."""
 
 NON_DISPERSED_FOLDED_ROWS = 8_000
 """Most rows of a fit with folds, for families without dispersion: a label contains less information than a measurement,

@@ -23,3 +23,15 @@ MOST_SHAPE_GROUPS = 24
 
 SHAPE_PASSES = 4
 """Passes over all constrained columns in which factors shrink block by block; then they shrink as a whole."""
+
+LEAST_SHAPE_MASS, SHAPE_HINGE_STEPS = 1e-12, 50
+"""Fraction of the weight that every code has at least in constrained fits; and most iterations of nonnegative least
+squares for convex and concave effects, per code."""
+
+LEAST_SHAPE_WEIGHT, LEAST_SHAPE_RANGE = 1e-9, 1e-300
+"""Fraction of the rows' weight that a code of a monotone effect has at least in isotonic regression; and range of an
+effect, or diagonal of a Gram matrix, where it is a divisor."""
+
+SHAPE_STEP_ROOM, SHAPE_RIDGE = 1e-6, 1e-8
+"""Of the least squares for fractions of factors' steps: steps of the main effect that are allowed beyond its present
+ones, as a fraction of its range over all steps; and added to the diagonal of the correlation matrix."""

@@ -28,7 +28,7 @@ FEWEST_ROWS_FOR_THREADS = 3_000
 """Rows of a fit without the native engine, for fits side by side: with fewer rows most of the work is small steps that
 hold Python's lock."""
 
-LIKELY_MAIN, LIKELY_ALONE, LIKELY_INNER, LIKELY_SHORT_LAST, LIKELY_LONG_LAST = 1.0, 0.1, 0.9, 0.85, 0.7
+LIKELY_MAIN, LIKELY_MAIN_ONLY, LIKELY_INNER, LIKELY_SHORT_LAST, LIKELY_LONG_LAST = 1.0, 0.1, 0.9, 0.85, 0.7
 """Fractions of the most sweeps that stages usually make: of main effects before interactions and alone, below the last
 order, and at the last order, where few sweeps are allowed as for large samples, and where many are."""
 

@@ -15,6 +15,12 @@ MAIN_JITTER, LEAST_MAIN_DISPERSION = 1e-13, 1e-12
 """Of the mean diagonal, added to the normal equations of smooth main effects; and the least dispersion in their first
 solves, in units of the target's variance."""
 
+MAIN_WEIGHTS_CHANGE = 0.02
+"""Sum of absolute changes of the working weights, relative to their sum, up to which steps of the smooth main effects
+keep the Gram matrix of the design: gradients are exact, curvatures a little old. It is computed again in any case when
+row states are built. Measured, a smooth fit to 24,000 rows of 23 columns: processor time .71. With .05: .61, but linear
+predictors of separated classes grow more slowly; log-losses of twelve sets of two classes 1.0008 +- .0010."""
+
 LEAST_MAIN_SQUARE = 1e-6
 """Mean square of a main effect from which its smoothing parameters start."""
 
@@ -27,6 +33,14 @@ root."""
 
 SURFACE_DF_BISECTIONS = 40
 """Bisections of the interval of log(smoothing parameter) in which surfaces have their initial degrees of freedom."""
+
+MOST_REPEATED_LOGIT, LEVEL_BISECTIONS = 700.0, 60
+"""Largest linear predictor of a repeated row, whose exponential is finite; and bisections between it and its negative
+until the expected level is the one that its copies had."""
+
+BALANCE_TOL, BALANCE_STEPS, LARGEST_BALANCE_SHIFT = (1e-14, 8.9e-16), 500, 1e3
+"""Of the intercept that makes predictions add up to the targets: absolute and relative tolerance of the root, most
+iterations, and the largest shift, in units of the largest target or, with a logarithmic link, of 1."""
 
 SHORTEST_STEP, STEP_RATIOS = 1e-3, (0.1, 0.5)
 """Of a line search by quadratic interpolation: the step at which it gives up, and bounds of the ratio of one step to
@@ -45,3 +59,11 @@ SHOWN_WEIGHT = 1e-9
 
 POLL_SECONDS = 0.1
 """Between two looks at whether fits on other threads have ended; Ctrl-C is seen in between."""
+
+ROUNDED_SHARE, ROUNDED_BITS, EXACT_COEFFICIENTS = 2e-7, (8, 25), 2**15
+"""Of large models: the root mean square by which rounding their coefficients changes a linear predictor, relative to
+its own; the least and the largest number of bits of a function that are kept; and the number of coefficients up to
+which all digits are kept: files have a quarter of a megabyte at most then. Measured, default fits to California
+housing, power plant, wine (also its classes), bike, concrete and vowel: linear predictors of training rows moved by at
+most 1.0e-6 standard deviations, by .4 to 1.7e-7 in the root mean square. With 2^-23 of each function: 3.8e-6, .8 to
+5.7e-7, and a tenth to a third more bytes; with 1e-6 in place of 2e-7: 6e-6, and a sixth less."""

@@ -328,6 +328,23 @@ def test_orders_with_losses_beyond_double_precision_are_compared(monkeypatch):
     assert scores.supported(2) == 1
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("extreme", [100.0, 300.0, 600.0, 2000.0])
+def test_candidates_that_extrapolate_far_do_not_keep_weights_from_the_minimum(extreme):
+    """Poisson losses of a few rows overflow at equal weights, where iterated least squares would not converge."""
+    rng = np.random.default_rng(4)
+    eta = rng.normal(size=N)
+    predicted = np.repeat(eta[:, None, None, None], 2, axis=2).repeat(2, axis=3) + 0.1 * rng.normal(size=(N, 1, 2, 2))
+    predicted[:2, 0, 0, 1] = [extreme, -extreme]
+    scores = Scores((1, 2), predicted, Response(Poisson(), rng.poisson(np.exp(eta)).astype(float), np.ones(N), None))
+    assert scores.survivors(1) <= {0, 1}
+    for order in (1, 2):
+        weights = scores._mixture(order)
+        mean = sum(weight * predicted[:, 0, candidate, below - 1] for (candidate, below), weight in weights.items())
+        assert np.abs(mean - eta).max() < 1.0
+        assert 0.9 < sum(weights.values()) < 1.0 + 1e-12
+
+
 def test_rows_without_weight_do_not_count():
     weight = np.ones(N)
     weight[: N // 2] = 0.0

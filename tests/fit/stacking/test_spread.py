@@ -10,7 +10,7 @@ from scipy import stats
 import ahofm
 from ahofm import AHOFMRegressor
 from ahofm.families import Weibull
-from ahofm.fit.stacking.variance import Noise, _of_mean, _sharpness
+from ahofm.fit.stacking.variance import Noise, _log_ratio_by_mean, _log_std_factor
 from ahofm.model import ErrorQuantiles, VarianceModel
 
 QUICK = {"random_state": 0, "n_members": 1, "order": 2, "rank": 2, "n_jobs": 1}
@@ -93,18 +93,18 @@ def test_offsets_are_part_of_the_mean():
 def test_the_part_that_is_taken_has_the_best_interval_score():
     rng = np.random.default_rng(0)
     log_std = rng.normal(size=4000)
-    assert _sharpness(np.abs(rng.normal(size=4000)) * np.exp(log_std), log_std, np.ones(4000)) >= 0.9
-    assert _sharpness(np.abs(rng.normal(size=4000)), log_std, np.ones(4000)) == 0.0
+    assert _log_std_factor(np.abs(rng.normal(size=4000)) * np.exp(log_std), log_std, np.ones(4000)) >= 0.9
+    assert _log_std_factor(np.abs(rng.normal(size=4000)), log_std, np.ones(4000)) == 0.0
     half = np.abs(rng.normal(size=4000)) * np.exp(0.5 * log_std)
-    assert 0.3 <= _sharpness(half, log_std, np.ones(4000)) <= 0.7
+    assert 0.3 <= _log_std_factor(half, log_std, np.ones(4000)) <= 0.7
 
 
 def test_ratios_by_the_mean():
     rng = np.random.default_rng(0)
     eta = rng.uniform(0, 1, 2000)
-    knots, factors = _of_mean(eta, np.exp(eta), np.ones(2000))
+    knots, factors = _log_ratio_by_mean(eta, np.exp(eta), np.ones(2000))
     np.testing.assert_allclose(np.diff(factors) / np.diff(knots), 0.9, atol=0.15)
-    knots, factors = _of_mean(np.zeros(200), np.ones(200), np.ones(200))
+    knots, factors = _log_ratio_by_mean(np.zeros(200), np.ones(200), np.ones(200))
     assert len(knots) == 1
     assert factors[0] == 0.0
 

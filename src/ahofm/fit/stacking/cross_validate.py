@@ -24,17 +24,19 @@ from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.variance import absolute_errors, fit_errors
+from ahofm.fit.stacking.variance import absolute_errors, error_model, fit_error_models
 from ahofm.fit.stacking.weights import Scores, predict, predict_at
 from ahofm.model import Validated
 from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
+from ahofm.training.case_control import sample_rows, sample_weight
 from ahofm.training.splits import given_splits
 from ahofm.training.validation import Split, mean_and_error, stratified, targets_differ, validation_split
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
-    FARTHEST_WEIGHT,
+    FULL_SEARCH_ROWS,
+    LARGEST_WEIGHT_RATIO,
     LEAST_STD_OF_LOG_STD,
     RACED_ORDER,
     VARIANCE_ROWS,
@@ -99,7 +101,15 @@ def _splits(problem: TrainingProblem) -> list[Split] | None:
     splits = validation_split(response.n_rows, seed, **options, n_folds=count)
     if not targets_differ(splits, response.y):
         splits = stratified(response.y, seed, **options, n_folds=count)
+    if response.rare and response.n_rows > FULL_SEARCH_ROWS:
+        splits = [_with_more_events(response, split, seed) for split in splits]
     return splits if targets_differ(splits, response.y) else None
+
+
+def _with_more_events(response: Response, split: Split, seed: int) -> Split:
+    """The same validation rows, and a case-control sample of all others."""
+    others = np.setdiff1d(np.arange(response.n_rows), split[1])
+    return sample_rows(response, others, len(split[0]), np.random.default_rng([seed, 2])), split[1]
 
 
 def _cross_validate(
@@ -145,7 +155,9 @@ def _staged_fits(
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in splits:
-        part_problem = replace(problem, ranks=ranks).take(rows)
+        part = replace(problem, ranks=ranks).take(rows)
+        many = response.n_rows > FULL_SEARCH_ROWS
+        part_problem = part.weighted(sample_weight(part.response, response)) if many else part
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
         found += [
             part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
@@ -346,14 +358,14 @@ def weighted(
     response = scores.response.take(seen)
     errors = absolute_errors(response.target - scores.best()[seen, 0], response)
     relative = response.weight / response.weight.mean()
-    fit = fit_errors(problem.take(rows[seen]), errors / response.mean_of(errors), relative, runner, "precision")
-    if fit is None:
+    model = error_model(problem.take(rows[seen]), errors / response.mean_of(errors), relative)
+    if (fits := fit_error_models([model], runner, "precision")) is None:
         return None
-    log_std = predict(fit, problem.books, problem.table, problem.backend)[:, 0]
+    log_std = predict(fits[0], problem.books, problem.table, problem.backend)[:, 0]
     if not np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
         return None
     weight = np.exp(-log_std)
-    weight = np.clip(weight / np.median(weight), 1.0 / FARTHEST_WEIGHT, FARTHEST_WEIGHT)
+    weight = np.clip(weight / np.median(weight), 1.0 / LARGEST_WEIGHT_RATIO, LARGEST_WEIGHT_RATIO)
     return problem.weighted(weight / problem.response.mean_of(weight))
 
 

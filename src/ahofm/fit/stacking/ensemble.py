@@ -32,7 +32,7 @@ from ahofm.model.mixture import MixturePart, mixture
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.data import Data
 from ahofm.training.members import interactions_choice, on_validation_rows, rank_choice
-from ahofm.training.repeated import with_repeated_rows
+from ahofm.training.repeated import judged_copies
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
@@ -114,16 +114,18 @@ def stacked_fit(
     trace = _trace(problem, members, runner, {"search": searched - begun, "fit": time.perf_counter() - searched})
     mixed = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    noise = Noise()
+    predicted = None if scores is None else scores.best()
+    copies = None if scores is None or predicted is None else judged_copies(data, settings, scores.rows, predicted)
+    predicted, noise = predicted if copies is None else copies.eta, Noise()
     with runner.interruptible():
-        noise = _noise(problem, validation, deadline) if runner.reason is None else noise
+        noise = _noise(problem, validation, predicted, deadline) if runner.reason is None else noise
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
 
     def model(trace: Trace) -> Model:
         found = merge(problem, candidates, members, weights, trace, choices, classes)
         found = replace(found, family=validated_family(found.family, scores))
         found = noise.added_to(replace(found, gains=gains, validated=score))
-        return found if scores is None else with_repeated_rows(found, data, settings, scores.rows, scores.best())
+        return found if copies is None else copies.added_to(found, data)
 
     with runner.interruptible():
         return model(trace), scores
@@ -131,10 +133,12 @@ def stacked_fit(
     return model(replace(trace, reason=Reason.INTERRUPTED)), scores
 
 
-def _noise(problem: TrainingProblem, validation: CrossValidation, deadline: Deadline) -> Noise:
+def _noise(
+    problem: TrainingProblem, validation: CrossValidation, predicted: Floats | None, deadline: Deadline
+) -> Noise:
     """From errors on validation rows; its fit is none of those that the trace records."""
     runner = StagedRunner(problem.settings.n_threads, problem.data.n_rows, (), deadline=deadline)
-    return noise_of(problem, validation.scores, validation.n_fitted, runner)
+    return noise_of(problem, validation.scores, predicted, validation.n_fitted, runner)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
@@ -186,7 +190,7 @@ def _weights(
 def _trace(problem: TrainingProblem, members: Members, runner: StagedRunner, seconds: Mapping[str, float]) -> Trace:
     """The history of all sweeps, and the reason why the last ones ended."""
     ended = Reason.ENOUGH if problem.settings.max_iter is None else Reason.MAX_ITER
-    reason = runner.reason or (Reason.CONVERGED if members.settled else ended)
+    reason = runner.reason or (Reason.CONVERGED if members.converged else ended)
     solver = "subsample" if problem.refined else "variational"
     return Trace(solver, reason, tuple(runner.records), seconds, runner.damped)
 
@@ -266,7 +270,9 @@ def merge(
     def at_order(order: int) -> list[tuple[float, Fit]]:
         weighted_fits = []
         for (candidate, below), weight in weights[order].items():
-            fits_below = _good([after(candidate, fits, below) for other, fits in fitted if other == candidate])
+            fits_below = _without_outlying_starts(
+                [after(candidate, fits, below) for other, fits in fitted if other == candidate]
+            )
             weighted_fits += [(weight / len(fits_below), fit) for fit in fits_below]
         weighted_fits = weighted_fits or [(1.0, after(candidate, fits, order)) for candidate, fits in fitted]
         scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in weighted_fits)
@@ -296,10 +302,10 @@ def merge(
     return model if problem.response.quadratic else _checked(model, data)
 
 
-def _good(copies: Sequence[Fit]) -> list[Fit]:
-    """Fits by one candidate, without those from starts that ended at a much higher dispersion."""
-    least = min((copy[0].dispersion for copy in copies), default=0.0)
-    return [copy for copy in copies if copy[0].dispersion <= MOST_MEMBER_DISPERSION_RATIO * least]
+def _without_outlying_starts(starts: Sequence[Fit]) -> list[Fit]:
+    """Fits of one candidate from several starts, without those whose dispersion is much higher than the least."""
+    least = min((fit[0].dispersion for fit in starts), default=0.0)
+    return [fit for fit in starts if fit[0].dispersion <= MOST_MEMBER_DISPERSION_RATIO * least]
 
 
 def _checked(model: Model, data: Data) -> Model:
@@ -371,25 +377,19 @@ def merged(
     found = []
     for weight, fit in members:
         kept = {
-            order: np.logical_or.reduce([_alive(weight, stage_result, order, masses) for stage_result in fit])
+            order: np.logical_or.reduce([_kept_factors(weight, stage_result, order, masses) for stage_result in fit])
             for order in fit[0].orders
         }
         found.append(MixturePart(weight, [stage_result.predictor for stage_result in fit], kept))
     return mixture(found, books, columns, constants, units)
 
 
-def _alive(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:
-    """Which factors of an order have an effect: the mean square of their term, in units of the target's variance."""
+def _kept_factors(weight: float, stage_result: StageResult, order: int, masses: Sequence[Floats]) -> NDArray[np.bool_]:
+    """Which factors of an order are kept (rank,): those whose term's variance exceeds a fraction of the target's."""
     columns, loading = stage_result.orders.slices[order], stage_result.predictor.loadings[order]
-    squares = np.array(
-        [mass @ values[:, columns] ** 2 for mass, values in zip(masses, stage_result.values, strict=True)]
-    )
-    size = terms(squares, order)
-    if order == PRODUCT:  # without what is the same everywhere
-        size -= (
-            np.prod([mass @ values[:, columns] for mass, values in zip(masses, stage_result.values, strict=True)], 0)
-            ** 2
-        )
-    return np.asarray(
-        (weight * loading) ** 2 * size > min(LEAST_VARIANCE, LEAST_VARIANCE_RATIO * stage_result.dispersion)
-    )
+    functions = [(mass, values[:, columns]) for mass, values in zip(masses, stage_result.values, strict=True)]
+    size = terms(np.array([mass @ values**2 for mass, values in functions]), order)
+    if order == PRODUCT:  # without the constant
+        size -= np.prod([mass @ values for mass, values in functions], axis=0) ** 2
+    least = min(LEAST_VARIANCE, LEAST_VARIANCE_RATIO * stage_result.dispersion)
+    return np.asarray((weight * loading) ** 2 * size > least)

@@ -17,7 +17,7 @@ from ahofm.fit.stacking.cross_validate import with_original_weights
 from ahofm.fit.stacking.problem import Plan, TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import StackingWeights
-from ahofm.training.members import copies_of
+from ahofm.training.members import members_per_candidate
 from ahofm.training.runner import Deadline
 from ahofm.tuning import (
     FAST_FACTOR_PRIOR,
@@ -33,12 +33,12 @@ class Members:
     ----------
     fits : sequence of (candidate, fits)
         The number of the member's candidate, and its fit at the end of every stage that it has reached.
-    settled : bool
-        Whether the last sweeps of all members changed next to nothing.
+    converged : bool
+        Whether the last sweeps of all members have converged.
     """
 
     fits: Sequence[tuple[int, list[Fit]]] = ()
-    settled: bool = False
+    converged: bool = False
 
     def weights(self, given: Mapping[int, StackingWeights]) -> dict[int, StackingWeights]:
         """Stacking weights by order, of the candidates that have been fitted, with the same sums as those given."""
@@ -61,8 +61,8 @@ class First:
         Number of the candidate.
     fits : list of Fit
         After each stage that it has reached.
-    settled : bool
-        Whether its last sweeps changed next to nothing.
+    converged : bool
+        Whether its last sweeps have converged.
     complete : bool
         Whether all stages came to their end.
     seconds : float
@@ -70,7 +70,7 @@ class First:
 
     candidate: int = 0
     fits: list[Fit] = field(default_factory=list)
-    settled: bool = False
+    converged: bool = False
     complete: bool = False
     seconds: float = 0.0
 
@@ -99,8 +99,8 @@ def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: P
     runner.expect(plan.members[0].total)
     with runner.interruptible():
         tops = [max(problem.ranks, default=1)]
-        (fits,), settled, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
-        return First(number, fits, settled, all(complete), time.perf_counter() - begun)
+        (fits,), converged, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
+        return First(number, fits, converged, all(complete), time.perf_counter() - begun)
     return First()
 
 
@@ -134,19 +134,19 @@ def fit_members(
         candidate: sum(weight for (other, _), weight in weights[max(weights)].items() if other == candidate)
         for candidate in wanted
     }
-    copies = copies_of(wanted, of_candidate, len(plan.members))
+    counts = members_per_candidate(wanted, of_candidate, len(plan.members))
     highest = {
         candidate: max(below for by_order in weights.values() for other, below in by_order if other == candidate)
         for candidate in wanted
     }
     jobs = [  # main effects have one start
-        (candidate, copy) for candidate in wanted for copy in range(copies[candidate] if highest[candidate] > 1 else 1)
+        (candidate, copy) for candidate in wanted for copy in range(counts[candidate] if highest[candidate] > 1 else 1)
     ]
     kept_first = [(first.candidate, first.fits)] if first.complete and (first.candidate, 0) in jobs else []
     if kept_first:
         jobs.remove((first.candidate, 0))
     if not jobs:
-        return Members(kept_first, first.settled)
+        return Members(kept_first, first.converged)
     if runner.reason is None:
         with runner.interruptible():
             tops = [highest[candidate] for candidate, _ in jobs]
@@ -154,13 +154,13 @@ def fit_members(
             name = "member"
             if first.fits:  # members depend on the budget, and so do their names in a checkpoint
                 name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
-            found, settled, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
+            found, converged, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
             any_complete = any(complete) or first.complete
             fitted_jobs = zip(jobs, found, complete, strict=True)
             fitted = [
                 (candidate, fits) for (candidate, _), fits, whole in fitted_jobs if fits and (whole or not any_complete)
             ]
-            return Members([*kept_first, *fitted], settled and (first.settled or not kept_first))
+            return Members([*kept_first, *fitted], converged and (first.converged or not kept_first))
     return Members(kept_first)
 
 
@@ -175,7 +175,7 @@ def _fit_members(
 ) -> tuple[list[list[Fit]], bool, list[bool]]:
     """Fits to all rows of every (candidate, copy), up to its highest order.
 
-    Also whether all of them have settled, and whether each came to its end.
+    Also whether all of them have converged, and whether each came to its end.
     """
     rows = subsample_of(problem) if problem.refined else problem
     staged_fits = [
@@ -191,7 +191,7 @@ def _fit_members(
         with_original_weights(fits, precise, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
     ]
-    settled = all(staged.settled for staged in staged_fits)
+    converged = all(staged.converged for staged in staged_fits)
     if problem.refined:
         found = [refined_fits(staged, problem, rows, runner, f"{name} {k}") for k, staged in enumerate(staged_fits)]
-    return found, settled, [staged.complete for staged in staged_fits]
+    return found, converged, [staged.complete for staged in staged_fits]

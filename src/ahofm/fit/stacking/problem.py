@@ -17,6 +17,7 @@ from ahofm.backends import Backend, Precision, Response, backend_of
 from ahofm.columns import Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
+from ahofm.families import Poisson
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
 from ahofm.fit.solvers.variational.stage import Tempering
@@ -45,7 +46,7 @@ from ahofm.tuning import (
     SEARCH_SWEEPS,
     TEMPERED_ROWS,
 )
-from ahofm.tuning.classes import FALLBACK_ALONE_SWEEPS
+from ahofm.tuning.classes import FALLBACK_COEFFICIENT_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
 from ahofm.tuning.products import LARGE_SAMPLE_PRODUCT_RANK, PRODUCT_RANK, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
 from ahofm.tuning.subsample import PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
@@ -59,8 +60,8 @@ class TrainingProblem:
     ``n_rows``: effective number of rows of the whole fit (``Response.information``). It determines tempering and
     sweeps, also in fits to a part of the rows.
     ``counts``: number of rows of each code, where weights do not count rows.
-    ``refined``: whether fits are refined on more rows than they are made to; pairs then have no smoothing parameters of
-    their own, and no candidate is weighted.
+    ``refined``: whether fits are refined on more rows than they are made to; pairs then have no tensor
+    product penalties, and no candidate is weighted.
     """
 
     data: Data
@@ -87,7 +88,7 @@ class TrainingProblem:
         automatic = [j not in requested for j in varying]
         table = [data.table.columns[j] for j in varying]
         varying_books = [books[j] for j in varying]
-        response = Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset)
+        response = _quasi_poisson_if_informative(Response(data.inner, data.rows.y, data.rows.weight, data.rows.offset))
         n_rows = response.information * data.n_rows / response.n_rows
         counts = (
             None
@@ -202,7 +203,7 @@ class TrainingProblem:
     ) -> StagedFit:
         """A staged fit of these rows by a candidate, up to an order, with the problem's settings or others.
 
-        ``growing``: pairs get more factors as long as residuals support them, unless the rank was given.
+        ``growing``: factors of order 2 are added while these reduce the residuals, unless the rank was given.
         """
         settings = settings or self.settings
         ranks = candidate.ranks(self.ranks if highest is None else Orders(self.ranks).up_to(highest))
@@ -214,7 +215,7 @@ class TrainingProblem:
         last = settings.max_iter or (PRODUCT_SWEEPS if candidate.product else None)
         schedule = Schedule.of(self.n_rows, last, settings.tol, rare=self.response.rare, additive=not self.ranks)
         if self.ranks and not self.response.quadratic:
-            schedule = replace(schedule, alone=min(schedule.alone, FALLBACK_ALONE_SWEEPS))
+            schedule = replace(schedule, coefficients=min(schedule.coefficients, FALLBACK_COEFFICIENT_SWEEPS))
         return StagedFit(
             self._columns(candidate),
             self.codes,
@@ -228,12 +229,24 @@ class TrainingProblem:
             self.groups,
             schedule,
             growing=growing and settings.rank == "auto",
-            surfaces=not self.refined,
+            tensor_smoothing=not self.refined,
             backend=self.backend,
             precision=precision,
             main_tempering=mains,
             main_stage=self._main_stages.setdefault(main_key, MainStage()),
         )
+
+
+def _quasi_poisson_if_informative(response: Response) -> Response:
+    """Counts with large means are fitted as quasi-Poisson: the ratio of variance to mean is estimated.
+
+    With the variance of a Poisson variable, fits would follow the noise of overdispersed counts. Counts with small
+    means contain little information about the dispersion; with few rows its estimate decreases as fits overfit.
+    """
+    family = response.family
+    if type(family) is Poisson and response.information >= response.n_rows >= LARGE_SAMPLE_ROWS:
+        return replace(response, family=replace(family, quasi=True))
+    return response
 
 
 def _rows_of_codes(codes: NDArray[Any], n_codes: int) -> Floats:

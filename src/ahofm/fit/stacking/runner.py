@@ -12,7 +12,7 @@ from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.solvers.variational.stage import Sweep
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.kernels.blas import one_blas_thread
-from ahofm.kernels.native_engine import ThreadBudget
+from ahofm.kernels.native_engine import ThreadBudget, job_of
 from ahofm.model import Predictor, Reason
 from ahofm.rows import SerialExecutor, ThreadExecutor
 from ahofm.training.runner import Runner
@@ -55,7 +55,7 @@ class StagedRunner(Runner):
         )
         n_parallel = 1 if without_threads else min(self._n_threads, len(staged_fits))
         threads_each = self._n_threads // max(n_parallel, 1)
-        budget = ThreadBudget(self._n_threads)
+        budget = ThreadBudget(self._n_threads, len(staged_fits))
         for staged in staged_fits:
             staged.executor = (
                 SerialExecutor() if without_threads or self._n_threads == 1 else ThreadExecutor(threads_each, budget)
@@ -68,11 +68,8 @@ class StagedRunner(Runner):
         return [fit for _, fit in sorted(zip(longest_first, fits, strict=True), key=itemgetter(0))]
 
     def _run(self, staged: StagedFit, saved_name: str | None, highest: int | None, budget: ThreadBudget) -> list[Fit]:
-        budget.occupy(1)
-        try:
+        with job_of(budget):
             return self._run_one(staged, saved_name, highest)
-        finally:
-            budget.occupy(-1)  # regions of other fits have it from now on
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
     def _run_one(self, staged: StagedFit, saved_name: str | None, highest: int | None) -> list[Fit]:
@@ -103,7 +100,7 @@ class StagedRunner(Runner):
                 self._done += job.total - done
             if saved_name is not None:
                 if self.saved is not None and staged.complete:
-                    self.saved.put(saved_name, (fits, staged.settled, staged.response.family, staged.damped))
+                    self.saved.put(saved_name, (fits, staged.converged, staged.response.family, staged.damped))
                 staged.forget()
         if self.reason is Reason.INTERRUPTED and not fits:
             fits = staged.so_far()
@@ -117,7 +114,7 @@ class StagedRunner(Runner):
         found: Any = self.saved.get(saved_name, StageResult, Predictor, staged.response.family)
         if found is None:
             return False
-        staged.fits, staged.settled, family, damped = found
+        staged.fits, staged.converged, family, damped = found
         staged.response = replace(staged.response, family=family)
         self.damped += damped
         staged.forgotten = staged.complete = self._any_fits = True

@@ -1,12 +1,13 @@
-"""The noise of new rows, from errors on validation rows: how it depends on columns and mean, and how large errors are.
+"""The noise of new rows, estimated from errors on validation rows: a variance model, and quantiles of relative errors.
 
-Absolute errors have a gamma model with logarithmic link and additive effects (:func:`fit_errors`). What
-it leaves of a dependence on the linear predictor is a ratio of means per bin of it, shrunk to 1. Quantiles of errors
-relative to this noise then say how far new targets are from their predictions.
+Absolute errors have a gamma model with logarithmic link and additive effects (:func:`error_model`), times a factor that
+depends on the linear predictor: the ratio of observed to fitted mean errors in bins of it, shrunk to 1. Quantiles of
+errors relative to the standard deviations of the variance model give intervals for new targets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -21,6 +22,7 @@ from ahofm.families import Family, Gamma, Poisson, Units
 from ahofm.families.survival import FailureTime
 from ahofm.families.units import weighted_quantile
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import CANDIDATES
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
@@ -28,12 +30,13 @@ from ahofm.fit.stacking.weights import Scores, predict
 from ahofm.model import ErrorQuantiles, Model, VarianceModel
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.tuning import (
-    ALIKE_FRACTION,
+    EQUAL_ERRORS_FRACTION,
     ERROR_LEVELS,
     FEWEST_BEYOND,
     FEWEST_VARIANCE_ROWS,
     LEAST_ERROR,
     LEAST_STD_OF_LOG_STD,
+    LOG_STD_FACTORS,
     MEAN_BIN_ROWS,
     MEAN_BINS,
     MEAN_SHRINKAGE_ROWS,
@@ -49,10 +52,8 @@ def absolute_errors(residuals: Floats, response: Response) -> Floats:
     return np.maximum(errors, max(least, np.finfo(float).tiny))
 
 
-def fit_errors(
-    problem: TrainingProblem, errors: Floats, weight: Floats, runner: StagedRunner, name: str | None = None
-) -> Fit | None:
-    """A gamma model of absolute errors with logarithmic link and main effects; None if it fails, or is stopped.
+def error_model(problem: TrainingProblem, errors: Floats, weight: Floats) -> StagedFit:
+    """A gamma model of absolute errors with logarithmic link and main effects, which is not fitted yet.
 
     Parameters
     ----------
@@ -62,22 +63,23 @@ def fit_errors(
         In units of their mean.
     weight : array of shape (n,)
         Of the rows, with mean 1: a row of weight 2 has a single error.
-    runner : StagedRunner
-    name : str, optional
-        In a checkpoint.
     """
     response = Response(Gamma(), errors, weight, None)
-    staged = replace(problem, response=response, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
+    return replace(problem, response=response, ranks={}).staged_fit(CANDIDATES[0], 0, 0)
+
+
+def fit_error_models(models: Sequence[StagedFit], runner: StagedRunner, name: str | None = None) -> list[Fit] | None:
+    """Fits of error models, side by side; None if one fails, or is stopped. ``name``: in a checkpoint."""
     try:
-        (fits,) = runner([staged], name)
+        found = runner(models, name)
     except FailedError:
         return None
-    return None if runner.reason is not None or not fits else fits[-1]
+    return None if runner.reason is not None or not all(found) else [fits[-1] for fits in found]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What validation rows say of the errors of new rows; None: nothing, or nothing beyond the dispersion.
+    """Estimates of the errors of new rows from validation rows; None: none, or none beyond the dispersion.
 
     ``error_quantiles`` are in units of the dispersion of the fits that predict validation rows, on average
     ``dispersion``.
@@ -88,7 +90,7 @@ class Noise:
     dispersion: float = 1.0
 
     def added_to(self, model: Model) -> Model:
-        """The model with it, quantiles in units of its own dispersion.
+        """The model with these estimates; quantiles are converted to units of the model's dispersion.
 
         That is smaller: in part because the model is fitted to more rows, and then its errors are smaller, too; in part
         because it follows its rows more closely, and then they are not. Squared errors of new rows are taken to be the
@@ -96,13 +98,15 @@ class Noise:
         """
         quantiles = self.error_quantiles
         if quantiles is not None and model.dispersion is not None and model.dispersion > 0.0:
-            larger = (self.dispersion / model.dispersion) ** 0.25
-            quantiles = replace(quantiles, quantiles=larger * quantiles.quantiles)
+            ratio = (self.dispersion / model.dispersion) ** 0.25
+            quantiles = replace(quantiles, quantiles=ratio * quantiles.quantiles)
         return replace(model, variance_model=self.variance_model, error_quantiles=quantiles)
 
 
-def noise_of(problem: TrainingProblem, scores: Scores | None, n_fitted: float, runner: StagedRunner) -> Noise:
-    """How noise differs between rows, and how large errors of new rows are relative to it.
+def noise_of(
+    problem: TrainingProblem, scores: Scores | None, predicted: Floats | None, n_fitted: float, runner: StagedRunner
+) -> Noise:
+    """Variance model of new rows, and quantiles of their errors relative to its standard deviations.
 
     Parameters
     ----------
@@ -110,18 +114,20 @@ def noise_of(problem: TrainingProblem, scores: Scores | None, n_fitted: float, r
         All rows.
     scores : Scores or None
         Predictions of validation rows, numbered by ``scores.rows``.
+    predicted : array of shape (rows, 1), or None
+        Linear predictors of validation rows as the model has them: with effects of repeated rows, where it has these.
     n_fitted : float
         Number of rows that each fit behind them was made to.
     runner : StagedRunner
     """
-    if scores is None or scores.rows is None or scores.dispersions is None:
+    if scores is None or predicted is None or scores.rows is None or scores.dispersions is None:
         return Noise()
     if scores.response.n_rows < FEWEST_VARIANCE_ROWS or not scores.response.family.uneven:
         return Noise()
-    seen = np.arange(0, len(scores.rows), -(-len(scores.rows) // VARIANCE_ROWS))
-    rows = _ValidationRows(problem.take(scores.rows[seen]), scores.response.take(seen), scores.best()[seen])
+    sampled = np.arange(0, len(scores.rows), -(-len(scores.rows) // VARIANCE_ROWS))
+    rows = _ValidationRows(problem.take(scores.rows[sampled]), scores.response.take(sampled), predicted[sampled])
     found, relative = _variance_model(problem, rows, runner)
-    dispersion = scores.best_dispersion()[seen]
+    dispersion = scores.best_dispersion()[sampled]
     quantiles = _error_quantiles(problem, rows, dispersion * relative**2, n_fitted / problem.data.n_rows)
     return Noise(found, quantiles, problem.dispersion_unit * rows.response.mean_of(dispersion))
 
@@ -136,73 +142,72 @@ class _ValidationRows:
             self.errors = np.abs(response.y - self.eta[:, 0])
         else:
             self.errors = np.sqrt(response.family.pearson(response.y, self.eta))
-        self.alike = response.weight / response.weight.mean()
+        self.relative_weight = response.weight / response.weight.mean()
         self.positive = absolute_errors(self.errors, response)
 
-    def fit(self, rows: NDArray[np.intp], runner: StagedRunner) -> Fit | None:
-        """The model of the errors of some of them."""
+    def error_model(self, rows: NDArray[np.intp]) -> StagedFit:
+        """The gamma model of the errors of a part of them, not fitted yet."""
         relative = self.positive[rows] / self.response.mean_of(self.positive)
-        return fit_errors(self.problem.take(rows), relative, self.alike[rows], runner)
+        return error_model(self.problem.take(rows), relative, self.relative_weight[rows])
 
 
 def _variance_model(
     problem: TrainingProblem, rows: _ValidationRows, runner: StagedRunner
 ) -> tuple[VarianceModel | None, Floats]:
-    """How standard deviations differ between rows, None if they do not; and those of the validation rows (n,).
+    """The variance model, None if standard deviations do not differ; and those of the validation rows (n,).
 
-    The latter, and how much of the differences is taken, come from fits to the other half of the validation rows:
-    errors look too small in units of standard deviations that were fitted to them.
+    The latter, and the factor by which differences of their logarithms are shrunk, come from fits to the other half of
+    the validation rows: errors are too small in units of standard deviations that were fitted to them.
     """
-    response, n, even = rows.response, rows.response.n_rows, np.ones(rows.response.n_rows)
+    response, n, equal = rows.response, rows.response.n_rows, np.ones(rows.response.n_rows)
     order = np.random.default_rng(problem.settings.seed).permutation(n)
     halves = [np.sort(order[: n // 2]), np.sort(order[n // 2 :])]
-    fits = [rows.fit(some, runner) for some in (np.arange(n), *halves)]
-    if any(fit is None for fit in fits):
-        return None, even
-    whole_fit, *half_fits = [fit for fit in fits if fit is not None]
+    fits = fit_error_models([rows.error_model(part) for part in (np.arange(n), *halves)], runner)
+    if fits is None:
+        return None, equal
+    whole_fit, *half_fits = fits
     log_std = np.empty(n)
     for fit, fitted, other in zip(half_fits, halves, halves[::-1], strict=True):
         additive = predict(fit, rows.problem.books, rows.problem.table, problem.backend)[:, 0]
-        curve = _of_mean(rows.eta[fitted, 0], rows.positive[fitted] * np.exp(-additive[fitted]), rows.alike[fitted])
+        ratios, weight = rows.positive[fitted] * np.exp(-additive[fitted]), rows.relative_weight[fitted]
+        curve = _log_ratio_by_mean(rows.eta[fitted, 0], ratios, weight)
         log_std[other] = additive[other] + np.interp(rows.eta[other, 0], *curve)
-    times = _sharpness(rows.positive, log_std, rows.alike)
-    if not times * np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
-        return None, even
-    relative = np.exp(times * log_std)
+    shrinkage = _log_std_factor(rows.positive, log_std, rows.relative_weight)
+    if not shrinkage * np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
+        return None, equal
+    relative = np.exp(shrinkage * log_std)
     relative /= np.sqrt(response.mean_of(relative**2))
     whole = predict(whole_fit, rows.problem.books, rows.problem.table, problem.backend)[:, 0]
-    knots, factors = _of_mean(rows.eta[:, 0], rows.positive * np.exp(-whole), rows.alike)
+    knots, factors = _log_ratio_by_mean(rows.eta[:, 0], rows.positive * np.exp(-whole), rows.relative_weight)
     whole = whole + np.interp(rows.eta[:, 0], knots, factors)
-    level = -0.5 * float(np.log(response.mean_of(np.exp(2.0 * times * whole))))
+    level = -0.5 * float(np.log(response.mean_of(np.exp(2.0 * shrinkage * whole))))
     part, units = MixturePart(1.0, [part.predictor for part in whole_fit], {}), problem.data.units
-    unit = Units(0.0, 1.0, (level,), (times,))
+    unit = Units(0.0, 1.0, (level,), (shrinkage,))
     (effects,) = mixture([part], problem.data.encoder.codebooks, problem.columns, [0.0], unit)
-    return VarianceModel(effects, units.shift[0] + units.factor[0] * knots, times * factors), relative
+    return VarianceModel(effects, units.shift[0] + units.factor[0] * knots, shrinkage * factors), relative
 
 
 def _error_quantiles(
     problem: TrainingProblem, rows: _ValidationRows, dispersion: Floats, fraction: float
 ) -> ErrorQuantiles | None:
-    """Quantiles of errors relative to the noise that the fits behind them have found, and its variance model.
+    """Quantiles of absolute errors divided by the square root of ``dispersion`` (n,), which varies between rows.
 
-    The fits were made to a ``fraction`` of the rows that the model is made to. Where that is small, what mean squares
-    have beyond 1 is taken for estimation error, which is inversely proportional to the number of rows.
+    The fits that predict validation rows were made to a ``fraction`` of the rows that the model is fitted to. The
+    excess of the mean square over 1 is attributed to estimation error, which is inversely proportional to the number of
+    rows.
     """
     squares = max(rows.response.mean_of(rows.errors**2 / dispersion), 1.0)
-    shrunk = np.sqrt((1.0 + (squares - 1.0) * min(fraction / ALIKE_FRACTION, 1.0)) / squares)
+    shrunk = np.sqrt((1.0 + (squares - 1.0) * min(fraction / EQUAL_ERRORS_FRACTION, 1.0)) / squares)
     scores = np.abs(_normal_scores(problem, rows, dispersion))
     levels = np.array([level for level in ERROR_LEVELS if (1.0 - level) * len(scores) >= FEWEST_BEYOND])
-    quantiles = shrunk * np.array([weighted_quantile(scores, rows.alike, level) for level in levels])
+    quantiles = shrunk * np.array([weighted_quantile(scores, rows.relative_weight, level) for level in levels])
     if not (len(levels) and np.isfinite(quantiles).all() and quantiles[0] > 0.0):
         return None
     return ErrorQuantiles(levels, quantiles)
 
 
 def _normal_scores(problem: TrainingProblem, rows: _ValidationRows, dispersion: Floats) -> Floats:
-    """Standardised errors (n,); of counts, normal quantiles of their place in the distribution.
-
-    A count is spread at random over its step.
-    """
+    """Standardised errors (n,); of counts, randomised quantile residuals (Dunn and Smyth 1996)."""
     response, units = rows.response, problem.data.units
     if response.quadratic:
         return np.asarray(rows.errors / np.sqrt(dispersion))
@@ -215,22 +220,22 @@ def _normal_scores(problem: TrainingProblem, rows: _ValidationRows, dispersion: 
     return np.asarray(norm.ppf(np.clip(place, np.finfo(float).tiny, 1.0 - np.finfo(float).eps)))
 
 
-def _sharpness(errors: Floats, log_std: Floats, weight: Floats) -> float:
+def _log_std_factor(errors: Floats, log_std: Floats, weight: Floats) -> float:
     """The factor of ``log_std``, from 0 to 1, whose intervals have the least interval score at ``SCORED_LEVEL``.
 
-    Mean absolute errors need not have the ratios of their upper quantiles, as where targets are a few whole numbers.
-    Each factor has the width that holds as many errors as it should (Gneiting and Raftery 2007).
+    Ratios of mean absolute errors need not be those of their upper quantiles, as where targets are a few whole numbers.
+    The half-width of the intervals of each factor has nominal coverage (interval score: Gneiting and Raftery 2007).
     """
     scores = {}
-    for times in np.linspace(0.0, 1.0, 11):
-        std = np.exp(times * log_std)
-        reach = weighted_quantile(errors / std, weight, SCORED_LEVEL) * std
-        beyond = np.maximum(errors - reach, 0.0)
-        scores[float(times)] = float(np.average(reach + beyond / (1.0 - SCORED_LEVEL), weights=weight))
-    return min(scores, key=lambda times: scores[times])
+    for factor in np.linspace(0.0, 1.0, LOG_STD_FACTORS):
+        std = np.exp(factor * log_std)
+        half_width = weighted_quantile(errors / std, weight, SCORED_LEVEL) * std
+        beyond = np.maximum(errors - half_width, 0.0)
+        scores[float(factor)] = float(np.average(half_width + beyond / (1.0 - SCORED_LEVEL), weights=weight))
+    return min(scores, key=lambda factor: scores[factor])
 
 
-def _of_mean(eta: Floats, ratio: Floats, weight: Floats) -> tuple[Floats, Floats]:
+def _log_ratio_by_mean(eta: Floats, ratio: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Knots of the linear predictor, and the logarithm of the mean of ``ratio`` at each, shrunk to its overall mean."""
     order = np.argsort(eta, kind="stable")
     count = int(np.clip(len(eta) // MEAN_BIN_ROWS, 1, MEAN_BINS))
@@ -249,7 +254,7 @@ def _of_mean(eta: Floats, ratio: Floats, weight: Floats) -> tuple[Floats, Floats
 def validated_family(family: Family, scores: Scores | None) -> Family:
     """The family with the scale that errors on validation rows have, where targets are censored times.
 
-    That of the rows that were fitted is too small: survival curves of new rows would be too steep.
+    The scale estimated from the fitted rows is too small: survival curves of new rows would be too steep.
     """
     if scores is None or not (isinstance(family, FailureTime) and family.open):
         return family
@@ -258,7 +263,7 @@ def validated_family(family: Family, scores: Scores | None) -> Family:
 
 
 def variance_components(stage_result: StageResult, problem: TrainingProblem) -> dict[str, float]:
-    """Prior variances of the main effects of columns of levels, in the fit that counts most."""
+    """Prior variances of the main effects of columns of levels, in the fit with the largest weight."""
     pairs = zip(problem.books, stage_result.smoothing_parameters, strict=True)
     unit = problem.data.units.factor[0] ** 2
     found = {book.name: unit / float(main[0, 0]) for book, (main, _) in pairs if isinstance(book.kind, Categorical)}

@@ -105,7 +105,7 @@ class Scores:
         best = int(self.losses()[:, -1].argmin())
         if self.supported(order) < order:
             return {best}
-        losses = [self.response.derivatives(self._of(k, order)).value for k in range(self.predicted.shape[2])]
+        losses = [self._losses_of_rows(self._of(k, order)) for k in range(self.predicted.shape[2])]
         behind = [mean_and_error(loss - losses[best], self.response.weight, self.groups) for loss in losses]
         close = {k for k, (mean, error) in enumerate(behind) if mean <= RACE_STANDARD_ERRORS * error}
         return close if count == 1 else close | {candidate for candidate, d in self._mixture(order) if d == order}
@@ -130,8 +130,12 @@ class Scores:
         return mean_and_error(gain, self.response.weight, self.groups)
 
     def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
-        """Losses of a weighted mean, bounded so that their squares are finite."""
-        return np.minimum(self.response.derivatives(self._mean(weights)).value, WORST_LOSS)
+        """Losses of the rows for a weighted mean, (rows,)."""
+        return self._losses_of_rows(self._mean(weights))
+
+    def _losses_of_rows(self, eta: Floats) -> Floats:
+        """Losses (rows,) of linear predictors (rows, K), bounded so that their squares are finite."""
+        return np.minimum(self.response.derivatives(eta).value, WORST_LOSS)
 
     def best(self) -> Floats:
         """Linear predictors by the weights at the highest order, (rows, K)."""
@@ -158,18 +162,18 @@ class Scores:
 
         A small ridge shrinks them to equal weights of the candidates at the highest order, and of product factors.
         """
-        members = self._members(order)
-        columns = [self._of(candidate, d) for candidate, d in members]
+        fits = self._fits_up_to(order)
+        columns = [self._of(candidate, d) for candidate, d in fits]
         columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
-        tops = {max(d for _, d in members), max(d for _, d in members if d != PRODUCT)}
-        highest = np.array([*(d in tops for _, d in members), False], dtype=float)
+        tops = {max(d for _, d in fits), max(d for _, d in fits if d != PRODUCT)}
+        highest = np.array([*(d in tops for _, d in fits), False], dtype=float)
         weights = self._best_weights(np.stack(columns, axis=2), highest / highest.sum())
         weights = np.where(weights < min(LEAST_WEIGHT, 1.0 / len(weights)), 0.0, weights)
         weights /= weights.sum()
-        found = {member: float(weight) for member, weight in zip(members, weights, strict=False) if weight > 0.0}
+        found = {fit: float(weight) for fit, weight in zip(fits, weights, strict=False) if weight > 0.0}
         return found or {(int(self.losses()[:, 0].argmin()), 1): LEAST_WEIGHT}
 
-    def _members(self, order: int) -> list[tuple[int, int]]:
+    def _fits_up_to(self, order: int) -> list[tuple[int, int]]:
         """Every fitted (candidate, order) up to ``order``; main effects that several candidates share count once."""
         count = self.predicted.shape[2]
         fitted = self.fitted or (self.orders,) * count
@@ -188,9 +192,15 @@ class Scores:
         return [next(k for k, other in enumerate(predicted) if np.array_equal(first, other)) for first in predicted]
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
-        """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares."""
+        """Weights (count,) of linear predictors (rows, K, count) with the least loss, by iterated least squares.
+
+        The last column is the constant. The iteration starts at the prior weights, or at the constant where that has
+        less loss: a candidate that extrapolates may have losses so large that the steps end far from the minimum.
+        """
         response, weights = self.response, prior_weights
-        derivatives = response.derivatives(columns @ weights)
+        derivatives, constant = response.derivatives(columns @ weights), response.derivatives(columns[:, :, -1])
+        if not response.quadratic and not response.mean_of(derivatives.value) <= response.mean_of(constant.value):
+            weights, derivatives = np.eye(columns.shape[2])[-1], constant
         for _ in range(1 if response.quadratic else STACKING_STEPS):
             step = _least_squares(columns, prior_weights, response, derivatives) - weights
             for _ in range(STACKING_HALVINGS):
@@ -245,8 +255,8 @@ def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, S
     for order, by_member in weights.items():
         moved: dict[tuple[int, int], float] = {}
         for (candidate, below), weight in by_member.items():
-            member = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
-            moved[member] = moved.get(member, 0.0) + weight
+            fit = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
+            moved[fit] = moved.get(fit, 0.0) + weight
         found[order] = moved
     return found
 

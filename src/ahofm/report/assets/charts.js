@@ -17,17 +17,17 @@ function draw(tag, attributes, text) {
 const WIDTH = 330;
 let clips = 0;
 
-// A frame: `x` and `y` have ends { low, high } in places; `x.place` puts numbers there. Marks outside are clipped.
+// A frame: `x` and `y` have ends { low, high } in places; `place` of each puts numbers there. Marks outside are clipped.
 function frame({ x, y, label, title, height = 200, zero = null, left = 44, width = WIDTH }) {
   const W = width, H = height, bottom = label ? 34 : 22, top = 8, right = 8, id = `clip-${clips++}`;
   const px = (place) => left + (W - left - right) * (x.high > x.low ? (place - x.low) / (x.high - x.low) : 0.5);
   const sx = (v) => px(x.place ? x.place(v) : v);
-  const sy = (v) => H - bottom - (H - bottom - top) * (y.high > y.low ? (v - y.low) / (y.high - y.low) : 0.5);
+  const up = y.place || ((v) => v), sy = (v) => H - bottom - (H - bottom - top) * (y.high > y.low ? (up(v) - y.low) / (y.high - y.low) : 0.5);
   const root = draw("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
   const clip = draw("clipPath", { id });
   clip.append(draw("rect", { x: left, y: top - 3, width: W - left - right + 3, height: H - bottom - top + 4 }));
   root.append(clip);
-  for (const v of ticks(y.low, y.high, 4)) {
+  for (const v of y.marks || ticks(y.low, y.high, 4)) {
     root.append(draw("line", { x1: left, x2: W - right, y1: sy(v), y2: sy(v), class: "axis", "stroke-width": 0.5 }));
     root.append(draw("text", { x: left - 5, y: sy(v) + 4, "text-anchor": "end" }, (y.name || show)(v, true)));
   }
@@ -38,7 +38,7 @@ function frame({ x, y, label, title, height = 200, zero = null, left = 44, width
     last = sx(v) + wide / 2;
     root.append(draw("text", { x: Math.min(sx(v), W - wide / 2), y: H - bottom + 15, "text-anchor": "middle" }, text));
   }
-  if (zero !== null && y.low < zero && y.high > zero) root.append(draw("line", { x1: left, x2: W - right, y1: sy(zero), y2: sy(zero), class: "zero" }));
+  if (zero !== null && y.low < up(zero) && y.high > up(zero)) root.append(draw("line", { x1: left, x2: W - right, y1: sy(zero), y2: sy(zero), class: "zero" }));
   if (label) root.append(draw("text", { x: (W + left) / 2, y: H - 4, "text-anchor": "middle" }, shortened(label, 48)));
   const body = draw("g", { "clip-path": `url(#${id})` });
   root.append(body);

@@ -36,12 +36,17 @@ function wholeCharts(data, group, residuals) {
 }
 
 // What is drawn of the bins of a column: observed means, or what is left of them, with two standard errors; how far the
-// axis goes. Groups of a few rows do not stretch it: their dots are at its end, pale.
+// axis goes. Groups of a few rows stretch it by half at the most: dots beyond are at its end; they are pale, and so is
+// the line of fitted means on its way to them.
 function binned(c, own, unit, residual) {
   const level = (v) => (v === null ? "missing" : String(v)), middle = residual ? own.step : own.observed, error = residual ? own.step_error : own.error;
   const at = own.at.map((_, k) => k), sizes = [...own.size].sort((a, b) => b - a), typical = sizes[Math.floor(sizes.length / 2)] || 0, known = (k) => middle[k] !== null && Number.isFinite(middle[k]);
   const firm = (k) => own.size[k] >= 0.2 * typical, shown = at.filter((k) => known(k) && firm(k)), ends = (sign) => shown.map((k) => middle[k] + sign * 2 * (error[k] || 0));
-  const limits = range(ends(-1), ends(1), residual ? [0] : at.filter(firm).map((k) => own.fitted[k]));
+  let limits = range(ends(-1), ends(1), residual ? [0] : at.filter(firm).map((k) => own.fitted[k]));
+  if (!residual && shown.length) {  // as far as half of what is firm on either side
+    const room = (limits.high - limits.low) / 2, near = at.flatMap((k) => [own.fitted[k], middle[k]]).filter((v) => v !== null && v >= limits.low - room && v <= limits.high + room);
+    limits = range([limits.low, limits.high], near);
+  }
   if (!residual && Math.min(...own.observed, ...own.fitted) >= 0) limits.low = Math.max(limits.low, 0);
   const text = (k) => {
     const name = `${shortened(c.name, 24)} = ${c.numbers ? show(own.at[k]) : shortened(level(own.at[k]), 24)}`, rows = `${show(own.size[k])} ${unit}`;
@@ -62,7 +67,7 @@ function numberBins(c, own, { middle, error, known, firm, limits, text }, residu
   const y = residual ? limits : { low: limits.low - 0.18 * span, high: limits.high, name: (v, tick) => (v < limits.low - 1e-9 * span ? "" : show(v, tick)) };  // bars stand below
   const f = frame({ x: axisOf(c), y, title: `Observed and fitted by ${c.name}`, zero: residual ? 0 : null }), most = Math.max(...order.map((k) => own.size[k]), 1e-300), wide = 0.8 * (f.right - f.left) / Math.max(order.length, 2);
   order.forEach((k) => f.body.append(draw("rect", { x: f.sx(at(k)) - wide / 2, width: wide, y: f.floor - 26 * own.size[k] / most, height: 26 * own.size[k] / most, fill: "var(--data)" })));
-  if (!residual) line(f, order.map(at), order.map((k) => own.fitted[k]), { stroke: "var(--other)", "stroke-width": 1.8 });
+  if (!residual) order.slice(1).forEach((k, i) => line(f, [at(order[i]), at(k)], [own.fitted[order[i]], own.fitted[k]], { stroke: "var(--other)", "stroke-width": 1.8, "stroke-linecap": "round", opacity: firm(k) && firm(order[i]) ? 1 : 0.35 }));
   const points = order.map((k) => {
     const v = inside(middle[k] || 0), pale = firm(k) ? 1 : 0.35;
     if (known(k)) { stem(f, at(k), inside(middle[k] - 2 * error[k]), inside(middle[k] + 2 * error[k]), { "stroke-width": 1.3, opacity: 0.6 * pale }); dot(f, at(k), v, { opacity: pale }); }

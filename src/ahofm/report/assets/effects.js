@@ -19,23 +19,33 @@ function viewOf(e, inside, transform, most) {
   return { low, high };
 }
 
+// The same for factors of a wide range, as logarithms: on their own scale most of a curve would be a flat line at 0.
+const WIDE = Math.log(8);
+function axisOfEffect(e, inside, { transform, neutral, most }) {
+  const values = e.value.filter((_, k) => inside(k)), wide = neutral === 1 && Math.max(...values) - Math.min(...values) > WIDE;
+  if (!wide) return viewOf(e, inside, transform, most);
+  const { low, high } = viewOf(e, inside, (v) => v, most);
+  return { low, high, place: Math.log, marks: logTicks(Math.exp(low), Math.exp(high)) };
+}
+
 const MANY = 15;  // highest and lowest levels of many
-const leftOf = (names) => Math.min(128, 18 + 6.4 * Math.max(...names.map((name) => Math.min(Array.from(name).length, 19)), 3));  // room for names of levels
+const leftOf = (names) => Math.min(128, 18 + 6.4 * Math.max(...names.map((name) => Math.min(widthOf(name), 19)), 3));  // room for names of levels
 const SIZES = 44;  // width of the bars beside levels that say how many rows they have
 
 // A row per level, sorted by effect, with the interval and how many rows it has.
-function levelChart(c, e, { transform, neutral, partial, most }, said) {
+function levelChart(c, e, settings, said) {
+  const { transform, neutral, partial } = settings;
   let order = e.value.map((_, k) => k).sort((a, b) => e.value[b] - e.value[a]);
   const H = 17, count = order.length, cut = count > 2 * MANY, hidden = count - 2 * MANY;
   if (cut) order = [...order.slice(0, MANY), null, ...order.slice(-MANY)];
-  const shown = order.filter((k) => k !== null), left = leftOf(shown.map((k) => c.levels[k])), y = viewOf(e, (k) => shown.includes(k), transform, most), largest = Math.max(...shown.map((k) => c.mass[k]), 1e-300);
-  const height = 14 + H * order.length + 24, right = WIDTH - SIZES - 14, px = (v) => left + (right - left) * (Math.min(Math.max(v, y.low), y.high) - y.low) / (y.high - y.low || 1);
+  const shown = order.filter((k) => k !== null), left = leftOf(shown.map((k) => c.levels[k])), y = axisOfEffect(e, (k) => shown.includes(k), settings), up = y.place || ((v) => v), largest = Math.max(...shown.map((k) => c.mass[k]), 1e-300);
+  const height = 14 + H * order.length + 24, right = WIDTH - SIZES - 14, px = (v) => left + (right - left) * (Math.min(Math.max(up(v), y.low), y.high) - y.low) / (y.high - y.low || 1);
   const root = draw("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `Effect of ${c.name}` }), points = [];
-  for (const v of ticks(y.low, y.high, 4)) {
+  for (const v of y.marks || ticks(y.low, y.high, 4)) {
     root.append(draw("line", { x1: px(v), x2: px(v), y1: 6, y2: height - 22, class: "axis", "stroke-width": 0.5 }));
     root.append(draw("text", { x: px(v), y: height - 8, "text-anchor": "middle" }, show(v, true)));
   }
-  if (y.low < neutral && y.high > neutral) root.append(draw("line", { x1: px(neutral), x2: px(neutral), y1: 6, y2: height - 22, class: "zero" }));
+  if (y.low < up(neutral) && y.high > up(neutral)) root.append(draw("line", { x1: px(neutral), x2: px(neutral), y1: 6, y2: height - 22, class: "zero" }));
   order.forEach((k, i) => {
     const at = 14 + H * i;
     if (k === null) { root.append(draw("text", { x: WIDTH / 2, y: at + 4, "text-anchor": "middle" }, `… ${hidden.toLocaleString("en")} levels between …`)); return; }
@@ -54,7 +64,7 @@ function levelChart(c, e, { transform, neutral, partial, most }, said) {
 
 // One column of one linear predictor. `partial` has mean partial residuals by number or level, to be drawn as crosses.
 function effectFigure(c, e, settings) {
-  const { transform, neutral, full, partial, unit, most } = settings;
+  const { transform, neutral, full, partial, unit } = settings;
   const interval = (k) => (e.low ? ` (${[transform(e.low[k]), transform(e.high[k])].sort((a, b) => a - b).map((v) => show(v)).join(" to ")})` : "");
   const named = (k) => (c.numbers ? show(e.x[k]) : c.levels[k]);
   const said = (k, more = "") => `${shortened(c.name, 30)} = ${shortened(named(k), 30)}: ${show(transform(e.value[k]))}${interval(k)}${unit}${more}`;
@@ -64,7 +74,7 @@ function effectFigure(c, e, settings) {
     return figure(c.name, root, { note, reading: { points } });
   }
   const axis = axisOf(c, full), few = c.points.length > 0, inside = (k) => e.x[k] >= c.axis.low && e.x[k] <= c.axis.high;
-  const y = viewOf(e, inside, transform, most), f = frame({ x: axis, y, title: `Effect of ${c.name}`, zero: neutral });
+  const y = axisOfEffect(e, inside, settings), f = frame({ x: axis, y, title: `Effect of ${c.name}`, zero: neutral });
   const shown = e.x.map((_, k) => k).filter((k) => full || inside(k)), xs = shown.map((k) => e.x[k]), pick = (list) => shown.map((k) => transform(list[k]));
   if (c.bars && !few) bars(f, c.bars);
   if (few) shown.forEach((k, i) => {

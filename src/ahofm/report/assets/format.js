@@ -17,12 +17,31 @@ function show(v, tick = false) {
 
 const percent = (v) => (v >= 0.0995 ? Math.round(100 * v) + " %" : v >= 0.0005 ? (100 * v).toFixed(1) + " %" : "< 0.1 %");
 
-const signed = (v) => (v > 0 ? "+" : "") + show(v);
+// To the same place as the largest of its list, which has four digits: what is small beside it is 0.000.
+function alike(v, most) {
+  const size = Math.abs(most);
+  if (Math.abs(v) < 1e-12 * size) return size >= 1e-4 ? (0).toFixed(Math.max(0, 3 - Math.floor(Math.log10(size)))) : "0";
+  if (!(size >= 1e-4 && size < 1e15)) return show(v);
+  const digits = Math.max(0, 3 - Math.floor(Math.log10(size))), text = v.toFixed(digits);
+  return size >= 1e4 ? (+text).toLocaleString("en") : text;
+}
+
+const signed = (v, most) => { const text = alike(v, most); return (v > 0 && Number(text) !== 0 ? "+" : "") + (Number(text) === 0 ? text.replace("-", "") : text); };
+
+// Letters that take the room of two: emoji, Chinese, Japanese, Korean.
+const isWide = (sign) => /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\u{1f000}-\u{1faff}\u{20000}-\u{3fffd}]/u.test(sign);
+const widthOf = (name) => Array.from(name).reduce((total, sign) => total + (isWide(sign) ? 2 : 1), 0);
 
 function shortened(name, most) {
   const signs = Array.from(name);  // not code units: half an emoji is none
-  return signs.length > most ? signs.slice(0, most - 1).join("") + "…" : name;
+  if (widthOf(name) <= most) return name;
+  let kept = 0, taken = 1;
+  while (kept < signs.length && taken + widthOf(signs[kept]) <= most) taken += widthOf(signs[kept++]);
+  return signs.slice(0, kept).join("") + "…";
 }
+
+// Signs that turn the direction of what follows would turn the words around a name.
+const undirected = (name) => name.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 
 // Round numbers between two ends; whole ones where a column has no others.
 function ticks(low, high, count = 5, whole = false) {
@@ -57,6 +76,7 @@ function axisOf(column, full = false) {
   if (!few && turn) marks = Array.from({ length: Math.round(column.period / turn) + 1 }, (_, k) => low + k * turn);
   return {
     low: place(low) - pad, high: place(high) + pad, place, marks, whole: column.whole,
-    spread: (count) => (few ? column.points : Array.from({ length: count }, (_, k) => back(place(low) + (place(high) - place(low)) * k / (count - 1)))),
+    // whole numbers one by one where they are not many more than asked for: a curve is read at hours, not between them
+    spread: (count) => (few ? column.points : column.whole && !log && high - low < 2 * count ? Array.from({ length: Math.round(high - low) + 1 }, (_, k) => low + k) : Array.from({ length: count }, (_, k) => back(place(low) + (place(high) - place(low)) * k / (count - 1)))),
   };
 }

@@ -2,6 +2,7 @@
 async function report(root, data) {
   const $ = (id) => root.getElementById(id), { columns } = data, varying = columns.map((_, j) => j).filter((j) => !columns[j].constant);
   const packed = await numbers(data.numbers), model = evaluator(data.model, packed), standardError = await intervals(data.band, packed);
+  columns.forEach((c) => { c.name = undirected(c.name); });
   const { link, response } = data, likely = data.classes !== null;
   const isDark = () => (themed.dataset.theme ? themed.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   const themed = root.documentElement || root.host, style = () => getComputedStyle(root.querySelector(".ahofm"));
@@ -37,24 +38,25 @@ async function report(root, data) {
   const asResponse = (v) => pick(model.mean(data.model.linear_predictors.map((p, k) => p.base + (k === at ? v : 0))));
   const transform = (v) => (scale === "link" ? v : scale === "factor" ? Math.exp(v) : asResponse(v));
   // Standard deviations in units of the target: as they are, as a factor, or of a probability around the mean row's.
-  function inUnits(std) {
+  function inUnits(std, most) {
     const kind = partLink();
-    if (kind === "identity" || kind === "other") return `± ${show(std)}`;
+    if (kind === "identity" || kind === "other") return `± ${alike(std, most)}`;
     if (["log", "deviation", "count", "zeros"].includes(kind)) return `× ÷ ${Math.exp(std).toFixed(2)}`;
     const size = Math.abs(asResponse(std) - asResponse(-std)) / 2;
-    return likely ? `± ${size >= 0.001 ? (100 * size).toFixed(1) : show(+(100 * size).toPrecision(1))} pts` : `± ${show(+size.toPrecision(3))}`;
+    if (likely) return size < 0.0005 ? "< 0.1 pts" : `± ${(100 * size).toFixed(1)} pts`;
+    return `± ${alike(size, Math.abs(asResponse(most) - asResponse(-most)) / 2)}`;
   }
 
   // ---- what matters ----
 
   function shares() {
-    const p = own(), most = Math.max(...p.each, 1e-12), list = $("column-shares"), strongest = $("top");
+    const p = own(), most = Math.max(...p.each, 1e-12), farthest = Math.max(...p.std.filter(Number.isFinite), 0), list = $("column-shares"), strongest = $("top");
     list.replaceChildren();
-    for (const j of ranked().slice(0, 20)) list.append(bar(columns[j].name, [[0, p.main[j], "main"], [p.main[j], p.each[j], "more"]], `${percent(p.each[j])} · ${inUnits(p.std[j])}`, most, () => choose([j])));
+    for (const j of ranked().slice(0, 20)) list.append(bar(columns[j].name, [[0, p.main[j], "main"], [p.main[j], p.each[j], "more"]], `${percent(p.each[j])} · ${inUnits(p.std[j], farthest)}`, most, () => choose([j])));
     list.append(make("p", { class: "soft" }, "Solid: main effect; striped: interactions."));
     strongest.replaceChildren();
     const top = p.top.slice(0, 12), largest = top.length ? top[0].share : 1;
-    for (const t of top) strongest.append(bar(t.columns.map((j) => columns[j].name).join(" × "), [[0, t.share, "more"]], `${percent(t.share)} · ${inUnits(t.std)}`, largest, () => choose(t.columns)));
+    for (const t of top) strongest.append(bar(t.columns.map((j) => columns[j].name).join(" × "), [[0, t.share, "more"]], `${percent(t.share)} · ${inUnits(t.std, top[0].std)}`, largest, () => choose(t.columns)));
     $("top-box").hidden = !top.length;
     $("order-shares").textContent = "By order: " + Object.entries(p.orders).map(([d, s]) => `${d}: ${percent(s)}`).join(", ");
   }
@@ -173,7 +175,7 @@ async function report(root, data) {
     const slider = make("input", log ? { type: "range", min: 0, max: steps, step: 1, "aria-label": c.name } : { type: "range", min: low, max: high, step: c.whole ? 1 : (high - low) / steps || 1, "aria-label": c.name });
     const number = make("input", { type: "number", id: `in-${j}`, step: c.whole ? 1 : "any", placeholder: "missing" });
     slider.value = there(row[j] ?? c.typical);
-    number.value = row[j] === null ? "" : +row[j].toPrecision(5);
+    number.value = row[j] === null ? "" : Math.abs(row[j]) >= 1e4 ? Math.round(row[j]) : +row[j].toPrecision(4);  // what fits; the row keeps all digits
     slider.addEventListener("input", () => { const v = +back(+slider.value).toPrecision(4); number.value = c.whole ? Math.round(v) : v; set(+number.value); });
     number.addEventListener("input", () => { const v = number.value === "" ? null : +number.value; if (v !== null) slider.value = there(v); set(v); });
     return [slider, number];
@@ -204,7 +206,7 @@ async function report(root, data) {
     const found = model.predict(row, start.offset), why = model.explain(linear(), row), ends = interval(found), name = data.classes ? data.classes[data.predictors.length > 1 ? at : 1] : "";
     handle.last = { ...found, interval: ends };
     const what = link === "other" ? "linear predictor" : likely ? "probability" : predicted;
-    $("prediction").textContent = `${name ? shortened(name, 40) + ": " : what === "mean" || likely ? "" : `${what} `}${shownMean(pick(found.mean))}`;
+    $("prediction").textContent = `${name ? (data.target === "the target" ? "" : `${shortened(data.target, 24)} = `) + shortened(name, 40) + ": " : what === "mean" || likely ? "" : `${what} `}${shownMean(pick(found.mean))}`;
     const notes = [ends ? `95 % interval of the ${what}: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band || link === "zero_inflated" ? "" : "no interval: the band of this model is too large for a page"];
     if (start.actual !== null) notes.push(`${start.name}: actual ${typeof start.actual === "number" ? show(start.actual) : start.actual}`);
     if (start.offset.length) notes.push(`with the row's offset ${start.offset.map((v) => show(v)).join(", ")}`);
@@ -214,8 +216,8 @@ async function report(root, data) {
     $("class-bars").replaceChildren(...order.slice(0, several ? 8 : 20).map((k) => bar(several ? data.classes[k] : `level ${response.levels[k]}`, [[0, chance[k], several && k === at ? "main" : "more"]], percent(chance[k]), 1)));
     const parts = $("by-terms").checked ? terms() : varying.map((j) => ({ name: `${columns[j].name} = ${said(j, row[j])}`, value: why.shares[j] }));
     parts.sort((x, y) => Math.abs(y.value) - Math.abs(x.value));
-    const shown = parts.slice(0, 12), base = linear().base, rest = why.eta - base - shown.reduce((total, part) => total + part.value, 0), most = 2 * Math.max(...parts.map((part) => Math.abs(part.value)), 1e-12);
-    const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], signed(v), most);
+    const shown = parts.slice(0, 12), base = linear().base, rest = why.eta - base - shown.reduce((total, part) => total + part.value, 0), largest = Math.max(...parts.map((part) => Math.abs(part.value))), most = 2 * Math.max(largest, 1e-12);
+    const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], signed(v, Math.max(largest, 1e-12 * Math.abs(base))), most);
     $("parts").replaceChildren(...shown.map((part) => bars_(part.name, part.value)));
     if (parts.length > 12 || Math.abs(rest) > 1e-6 * most) $("parts").append(bars_("all others", rest));
     $("parts").append(make("p", { class: "soft" }, `Parts of the linear predictor: ${show(base)} for the mean row, ${show(why.eta)} for this one.`));
@@ -258,7 +260,10 @@ async function report(root, data) {
 
   function diagnostics() {
     const group = groupOf(), entry = root.querySelector('nav a[href="#diagnostics"]');
-    $("diagnostics").hidden = entry.hidden = $("bycolumn").hidden = root.querySelector('nav a[href="#bycolumn"]').hidden = !group;
+    $("bycolumn").hidden = root.querySelector('nav a[href="#bycolumn"]').hidden = !group;
+    $("diagnostics").hidden = entry.hidden = !group && !data.censored;
+    $("residual-words").hidden = !group;
+    if (data.censored) $("diagnostics-note").textContent = "Times may be censored: there are no observed means to compare with fitted ones. Methods concordance and brier_score of the estimator compare predictions with censored times.";
     if (!group) return;
     const residuals = data.predictors.length === 1 || !data.classes ? data.diagnostics.residuals : null, shown = allColumns ? group.columns : group.columns.slice(0, 9);
     $("checks").replaceChildren(...wholeCharts(data, group, residuals));

@@ -1,6 +1,6 @@
 // Two columns together: lines where one of them has few values, otherwise a heat map with contours.
 
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b"];
+const COLOURS = ["#1f83c1", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a9746a"];  // on light and on dark paper
 
 // The colour of the paper at nothing, blue below, orange-red above; readable without telling red from green.
 function heatColour(v, dark) {

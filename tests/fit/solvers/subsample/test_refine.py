@@ -20,9 +20,13 @@ from ahofm.priors.base import Coefficients
 from tests.fit.solvers.variational.samples import simulated, small_problem
 
 
-def problem_of(family, factor_prior):
+def problem_of(family, factor_prior, times=None):
+    """``times``: other bounds of factors, in units of their root mean square."""
     problem, staged = small_problem(family, factor_prior)
     StagedRunner(1, problem.response.n_rows, ())([staged])
+    if times is not None:
+        for block in staged.posteriors[-1][0].blocks:
+            block.relative_bounds[:] = times
     posteriors, rows = staged.posteriors[-1], all_rows(problem, staged)
     return RefinementObjective(posteriors, staged.additive, rows, rows, staged.expected_sums(posteriors), 0.7), staged
 
@@ -60,6 +64,29 @@ def test_what_is_found_is_what_beliefs_hold(factor_prior):
     new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
     eta = [objective.rows.rows.eta([part])[:, 0] for part in (new, table)]
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
+@pytest.mark.parametrize("family", [Gaussian(), Poisson()], ids=str)
+def test_the_descent_knows_the_bounds_of_factors(family, factor_prior):
+    """What it minimises is what the posterior predicts, also where values are beyond their bounds; slopes too."""
+    objective, staged = problem_of(family, factor_prior, times=1.5)
+    rng = np.random.default_rng(4)
+    u = objective.start + 0.05 * rng.normal(size=len(objective.start))
+    beyond = sum(
+        int((function.bounded_values(coef) != function.values(coef)).sum())
+        for (_, function, _), coef in zip(objective.each(), objective.coefficients(u), strict=True)
+    )
+    assert beyond > 20
+    (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
+    new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
+    eta = [objective.rows.rows.eta([part])[:, 0] for part in (new, table)]
+    np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
+    _, _, gradient = objective.value(u)
+    for _ in range(5):
+        direction = rng.normal(size=len(u))
+        up, down = (objective.value(u + step * direction)[0] for step in (1e-6, -1e-6))
+        assert gradient @ direction == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-3)
 
 
 @pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])

@@ -36,7 +36,7 @@ def test_a_step_is_the_ridge_solution():
     X, weight, target = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
     fit, *_ = additive(X, weight)
     begun = initial(fit, target)
-    penalty = begun.lam[fit._group] * fit._within
+    penalty = begun.lam[fit._group] * fit._relative_penalty
     gram = fit.design.T @ (weight[:, None] * fit.design)
     expected = np.linalg.solve(gram / 0.3 + np.diag(penalty), fit.design.T @ (weight * target) / 0.3)
     intercept, smooth = fit.step(begun, fit.rows.sums(fit.weight, fit.weight * target), 0.3)
@@ -50,7 +50,7 @@ def test_a_step_with_other_weights_has_its_intercept_in():
     fit, *_ = additive(X)
     begun = initial(fit, response)
     wide = np.column_stack([np.ones(200), fit.design])
-    penalty = np.append(0.0, begun.lam[fit._group] * fit._within)
+    penalty = np.append(0.0, begun.lam[fit._group] * fit._relative_penalty)
     expected = np.linalg.solve(wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ response / 0.3)
     intercept, smooth = fit.step(begun, fit.rows.sums(weight, response), 0.3)
     np.testing.assert_allclose([intercept, *smooth.coef], expected, rtol=1e-6, atol=1e-9)

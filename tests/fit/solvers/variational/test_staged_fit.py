@@ -90,8 +90,8 @@ def test_what_stages_are_judged_by(monkeypatch, family, level, noise, risen):
     assert reference == (1.0, 1.0), "losses count from those of constants on"
     monkeypatch.setattr(VariationalState, "objective", lambda _: level)
     state.dispersion = noise
-    assert state.risen(reference) == risen
-    assert state.risen(reference, ends=True) == level
+    assert state.objective_ratio(reference) == risen
+    assert state.objective_ratio(reference, ends=True) == level
 
 
 def test_rows_that_say_nothing_move_nothing():

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from ahofm.backends import Rows, loss_of
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
-from ahofm.families import Family
+from ahofm.families import Family, Gaussian
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Tables
-from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, decoupled, vanished
+from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, decoupled, with_zeros
+from ahofm.priors.bounds import Bounds
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.posterior import ColumnPosterior
@@ -59,6 +60,8 @@ class CoefficientBlock:
         Whether its smoothing parameters are estimated again.
     left_out : bool array of shape (K,), optional
         Factors in which the column has no function.
+    bounds : Bounds, optional
+        Of factors. The objective is one of bounded values: otherwise other functions would compensate what is cut.
     """
 
     prior: Prior
@@ -74,6 +77,7 @@ class CoefficientBlock:
     damping: Floats
     estimates_lam: bool = True
     left_out: NDArray[np.bool_] | None = None
+    bounds: Bounds | None = None
 
     @property
     def basis(self) -> Floats:
@@ -82,9 +86,18 @@ class CoefficientBlock:
         return smooth.values if isinstance(smooth, SplinePrior) else np.zeros((len(self.gram), 0))
 
     def values(self, coef: Coefficients) -> Floats:
-        """Values of the functions at the codes, (codes, K)."""
+        """Values of the functions at the codes, (codes, K), before they are bounded."""
         total = np.zeros(self.gram.shape[:2]) if coef.smooth is None else self.basis @ coef.smooth
         return total if coef.per_code is None else total + coef.per_code
+
+    def bounded_values(self, coef: Coefficients) -> Floats:
+        """Values of the functions at the codes, (codes, K)."""
+        values = self.values(coef)
+        return values if self.bounds is None else self.bounds(values)
+
+    def slope_before_bounds(self, slope: Floats, coef: Coefficients) -> Floats:
+        """Slope by the values before they are bounded, (codes, K), from that by the bounded ones."""
+        return slope if self.bounds is None else self.bounds.pull_back(slope, self.values(coef))
 
     def gradient(self, at_codes: Floats, coef: Coefficients) -> Floats:
         """Gradient of the penalised loss by the coefficients, flat, from that by the values at the codes."""
@@ -97,8 +110,8 @@ class CoefficientBlock:
         return 0.5 * float(coef.flat() @ self.prior.penalty_gradient(coef, self.lam).flat())
 
     def variance_cost(self, coef: Coefficients) -> tuple[float, Floats]:
-        """U, and its gradient by the values at the codes."""
-        away = self.values(coef) - self.sample_values
+        """U, and its gradient by the bounded values at the codes."""
+        away = self.bounded_values(coef) - self.sample_values
         cost = float((self.variance_slope * away + 0.5 * self.variance_curvature * away**2).sum())
         return cost, self.variance_slope + self.variance_curvature * away
 
@@ -106,7 +119,7 @@ class CoefficientBlock:
         """Posterior of the block: minimum of the quadratic approximation with this gradient at the codes."""
         rhs = np.einsum("bfg,bg->bf", self.gram, self.values(coef)) - at_codes
         found = self.prior.solve(self.gram, rhs, self.lam)
-        return found if self.left_out is None else vanished(found, self.left_out)
+        return found if self.left_out is None else with_zeros(found, self.left_out)
 
     def damped(self, at_codes: Floats, coef: Coefficients) -> CoefficientBlock:
         """The same block with curvature added where a block solve moves a factor by more than its root mean square.
@@ -131,9 +144,18 @@ class CoefficientBlock:
 
 
 def blocks_of_column(
-    block: ColumnPosterior, at: slice, gram: Floats, variance_slope: Floats, variance_curvature: Floats
+    block: ColumnPosterior,
+    at: slice,
+    gram: Floats,
+    variance_slope: Floats,
+    variance_curvature: Floats,
+    *,
+    quadratic: bool,
 ) -> list[CoefficientBlock]:
-    """The blocks of a column: its main effect, and its factors where it has any."""
+    """The blocks of a column: its main effect, and its factors where it has any.
+
+    Unless losses are quadratic, ``spline_iid`` factors keep the sample's smoothing parameters: levels follow events.
+    """
     found = []
     main, factors = block.main, block.factors
     assert main is not None
@@ -158,14 +180,16 @@ def blocks_of_column(
             at,
             columns,
             curvature,
-            zeros,
+            posterior.mean,
             slope,
             variance_curvature[:, columns],
             block.column.mass,
             zeros,
+            estimates_lam=quadratic or not isinstance(prior, SplineIIDPrior),
             left_out=left_out,
+            bounds=None if columns.start == 0 else block.bounds,
         )
-        found.append(replace(function, sample_values=function.values(coef)))
+        found.append(function)
     return found
 
 
@@ -232,6 +256,7 @@ class RefinementObjective:
     ) -> None:
         """At the posteriors of a fit to the sample, whose curvatures are scaled up to all rows."""
         self.rows, self.dispersion = rows, dispersion
+        quadratic = isinstance(rows.family, Gaussian)
         self.ranks = posteriors[0].ranks
         tables = tuple(tables_of(posterior, additive) for posterior in posteriors)
         self.ends = np.cumsum([0, *(block.column.book.n_codes for block in posteriors[0].blocks)])
@@ -246,7 +271,7 @@ class RefinementObjective:
                 gram = scale * known_codes(sums.h)
                 self.information[k] = float(gram[:, 0, 0].sum())
                 slope, curvature = variance_cost_derivatives(block, expected_sums[k][j], sums, dispersion)
-                blocks += blocks_of_column(block, at, gram, slope, curvature)
+                blocks += blocks_of_column(block, at, gram, slope, curvature, quadratic=quadratic)
                 blocks += blocks_of_smooth_main(posterior, additive, j, at, gram)
             self.blocks_by_eta.append(blocks)
             for function in blocks:
@@ -278,7 +303,7 @@ class RefinementObjective:
             for k, table in enumerate(self.base)
         ]
         for (k, function, _), coef in zip(self.each(), self.coefficients(u), strict=True):
-            _add(tables[k], function, function.values(coef))
+            _add(tables[k], function, function.bounded_values(coef))
         return tuple(tables)
 
     def value(self, u: Floats) -> tuple[float, list[Floats], Floats]:
@@ -293,6 +318,7 @@ class RefinementObjective:
             slope = _take(slopes[k], function) / self.dispersion + cost_slope
             if function.left_out is not None:
                 slope[:, function.left_out] = 0.0
+            slope = function.slope_before_bounds(slope, coef)
             at_codes.append(slope)
             gradient[at] = function.gradient(slope, coef)
             value += function.penalty(coef) + cost

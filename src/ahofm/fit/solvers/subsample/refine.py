@@ -40,6 +40,7 @@ from ahofm.model import Predictor
 from ahofm.orders import Orders
 from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
 from ahofm.rows import ThreadExecutor, selected
+from ahofm.training.case_control import sample_rows, sample_weight
 from ahofm.training.data import array_source
 from ahofm.training.runner import Runner, Saved
 from ahofm.tuning import FLOAT64_PASS_ROWS
@@ -111,7 +112,7 @@ def refined(
             objective.damp(u, slopes)
             continue
         change = step * direction
-        steps = [*steps[1 - QUASI_NEWTON_MEMORY :], (change, better[2] - gradient, _minus(better[1], slopes))]
+        steps = [*steps[1 - QUASI_NEWTON_MEMORY :], (change, better[2] - gradient, _differences(better[1], slopes))]
         u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
@@ -130,13 +131,13 @@ def posteriors_of(
         blocks, coef = [], posterior.smooth.coef.copy()
         for j, block in enumerate(posterior.blocks):
             (_, function, _), coefs = next(found)
-            main, main_lam = _moved(block.main, function, coefs), function.lam
+            main, main_lam = _with_coef(block.main, function, coefs), function.lam
             factors, lam = None, block.lam
             if block.factors is not None:
                 (_, function, _), coefs = next(found)
-                factors, lam = _moved(block.factors, function, coefs), function.lam
-            if factors is not None and block.column.saturated:
-                factors = bounded(factors, block.column.mass, block.farthest)
+                factors, lam = _with_coef(block.factors, function, coefs), function.lam
+            if factors is not None and block.bounds is not None:
+                factors = bounded(factors, block.bounds)
             smooth = additive.column(j)
             if smooth is not None:
                 _, coefs = next(found)
@@ -151,11 +152,11 @@ def posteriors_of(
     return out
 
 
-def _moved(posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients) -> FunctionPosterior:
+def _with_coef(
+    posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients
+) -> FunctionPosterior:
     assert posterior is not None
-    per_code = posterior.per_code if coef.per_code is None else coef.per_code  # of a spline prior: the change by bounds
-    extra = 0.0 if coef.per_code is not None or per_code is None else per_code
-    return replace(posterior, mean=function.values(coef) + extra, smooth=coef.smooth, per_code=per_code)
+    return replace(posterior, mean=function.values(coef), smooth=coef.smooth, per_code=coef.per_code)
 
 
 def _descended(
@@ -193,17 +194,18 @@ def _direction(
     return -two_loops(gradient, [(move, change) for move, change, _ in steps], block_solves)
 
 
-def _minus(new: Sequence[Floats], old: Sequence[Floats]) -> list[Floats]:
+def _differences(new: Sequence[Floats], old: Sequence[Floats]) -> list[Floats]:
     return [a - b for a, b in zip(new, old, strict=True)]
 
 
 def subsample_of(problem: TrainingProblem) -> TrainingProblem:
-    """Some of the rows, at random."""
+    """Some of the rows: at random, or a case-control sample where events are rare."""
     n = problem.response.n_rows
     if n <= SAMPLE_ROWS:
         return problem
-    rows = np.random.default_rng([problem.settings.seed, 1]).permutation(n)[:SAMPLE_ROWS]
-    return problem.take(np.sort(rows))
+    rng = np.random.default_rng([problem.settings.seed, 1])
+    sample = problem.take(sample_rows(problem.response, np.arange(n), SAMPLE_ROWS, rng))
+    return sample.weighted(sample_weight(sample.response, problem.response))
 
 
 def refined_fits(
@@ -237,8 +239,8 @@ def refined_fits(
 def _beats_constants(fit: Fit, staged: StagedFit, sample: TrainingProblem) -> bool:
     """Whether a fit has a smaller mean loss than constants on the sample's rows.
 
-    Values of factors are bounded after the descent. In a region without events a main effect may have compensated
-    larger ones: what is left has been seen to be off by 20 on a logarithmic scale.
+    The descent sees curves at the codes, the fit evaluates them at the values, of which a code of a long tail may have
+    many.
     """
     response = replace(sample.response, family=staged.response.family)
     eta = predict(fit, sample.books, sample.table, sample.backend)

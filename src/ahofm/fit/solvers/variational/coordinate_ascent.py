@@ -44,7 +44,7 @@ from ahofm.tuning import (
 
 @dataclass
 class VariationalState(IrlsState):
-    """Everything that changes from sweep to sweep: posteriors, rows, dispersion, and the backend's own sweeper."""
+    """State of a variational fit: posteriors, row states, dispersion, and the backend's sweeper where it has one."""
 
     _sweeper: tuple[Sweeper, SweepArrays] | None = field(default=None, repr=False)
 
@@ -53,7 +53,7 @@ class VariationalState(IrlsState):
         cls, rows: Rows, response: Response, additive: AdditiveDesign, columns: Sequence[ColumnPriors]
     ) -> VariationalState:
         """Constants, then smooth main effects of all columns together."""
-        posteriors = [Posterior(float(constant), additive.nothing(), (), {}) for constant in response.constants]
+        posteriors = [Posterior(float(constant), additive.zero_effects(), (), {}) for constant in response.constants]
         linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
         state = cls(rows.working(response, additive.rows), additive, linear_predictors)
         for k, posterior in enumerate(posteriors):
@@ -75,7 +75,7 @@ class VariationalState(IrlsState):
         return self._sweeper is not None
 
     def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:
-        """As it is now, without the rows' states; main effects alone may go on with other priors of factors."""
+        """A copy without row states; of main effects alone with other priors of factors, if ``columns`` are given."""
         self.sync_posteriors()
         found = [LinearPredictor(linear_predictor.frozen()) for linear_predictor in self.linear_predictors]
         for linear_predictor in found if columns is not None else []:
@@ -122,12 +122,12 @@ class VariationalState(IrlsState):
         least = 0.0 if self.response.quadratic else self.response.constants_remaining
         return max(self.objective(), least), self.dispersion
 
-    def risen(self, reference: tuple[float, float], *, ends: bool = False) -> float:
-        """Ratio of the objective to that reference or, on the way, of the dispersion if that has risen more."""
+    def objective_ratio(self, reference: tuple[float, float], *, ends: bool = False) -> float:
+        """Ratio of the objective to its reference; unless ``ends``, the larger of that and the ratio of dispersions."""
         with quiet():  # without a floor, objectives are nats per row: half the logarithm of a variance
             nats = self.response.floor is None
-            found = self.objective()
-            ratio = np.exp(2.0 * (found - reference[0])) if nats else np.divide(found, reference[0])
+            now = self.objective()
+            ratio = np.exp(2.0 * (now - reference[0])) if nats else np.divide(now, reference[0])
             return float(ratio if ends else np.maximum(ratio, self.dispersion / reference[1]))
 
     def largest(self) -> float:
@@ -165,31 +165,31 @@ class VariationalState(IrlsState):
             self._backend_sweep(self._sweeper[0], floor, learn=learn, learn_mains=True, backwards=backwards)
             return
         if self.response.quadratic:
-            self._plain_sweep(learn=learn, backwards=backwards, learn_mains=True)
+            self._least_squares_sweep(learn=learn, backwards=backwards, learn_mains=True)
         else:
             for k in range(len(self.linear_predictors)):
                 if k and not learn and self.response.uses_variance:
-                    continue  # partners count as known, which would pass for a smaller standard deviation
-                self._guarded_sweep(k, learn=learn, backwards=backwards, learn_mains=True)
+                    continue  # without variances of partners the scale would be underestimated
+                self._irls_sweep(k, learn=learn, backwards=backwards, learn_mains=True)
         if learn:
             for k, linear_predictor in enumerate(self.linear_predictors):
-                linear_predictor.learn_surfaces(self.information(k))
+                linear_predictor.learn_tensor_smoothing(self.information(k))
         self._update_dispersion(self._least_dispersion(floor))
 
-    def settle(self, *, backwards: bool) -> None:
+    def sweep_coefficients(self, *, backwards: bool) -> None:
         """One sweep with fixed smoothing parameters and dispersion, towards the optimum of that convex problem."""
         if self._sweeper is not None:
             dispersion = self.dispersion
             self._backend_sweep(self._sweeper[0], 0.0, learn=False, learn_mains=False, backwards=backwards)
             self.dispersion = dispersion
         elif self.response.quadratic:
-            self._plain_sweep(learn=False, backwards=backwards, learn_mains=False)
+            self._least_squares_sweep(learn=False, backwards=backwards, learn_mains=False)
         else:
             for k in range(len(self.linear_predictors)):
-                self._guarded_sweep(k, learn=False, backwards=backwards, learn_mains=False)
+                self._irls_sweep(k, learn=False, backwards=backwards, learn_mains=False)
 
     def learn_parameters(self) -> None:
-        """The family's own parameters, where it has any open."""
+        """Estimate parameters of the family, e.g. a shape, where it has any that are not given."""
         if self.response.family.open and self._sweeper is not None:
             self._sweeper[0].learn_parameters()
         elif self.response.family.open:
@@ -227,7 +227,7 @@ class VariationalState(IrlsState):
             if step >= FEWEST_FIRST_STEPS and abs(left - before) < FIRST_STEPS_TOL:
                 break
 
-    def _plain_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
+    def _least_squares_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         """All blocks at the same working response, then the main effects: for least squares."""
         (linear_predictor,), rows = self.linear_predictors, self.rows
         waiting: ColumnMoments | None = None
@@ -248,7 +248,7 @@ class VariationalState(IrlsState):
                 raise StoppedError
             yield j
 
-    def _guarded_sweep(self, k: int, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
+    def _irls_sweep(self, k: int, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         """All blocks of one linear predictor, each at its own working response, then its main effects."""
         for j in self._columns(k, backwards):
             self.step_column(k, j, learn=learn)
@@ -256,14 +256,15 @@ class VariationalState(IrlsState):
         self.step_main_effects(k, learn=learn_mains)
 
     def _rescale_products(self, k: int) -> None:
-        """Functions of product factors have a root mean square of one again; linear predictors stay what they are."""
+        """Rescale functions of product factors to root mean square one; linear predictors do not change."""
         if self.linear_predictors[k].rescale_products():
             self.set_columns(k, self.linear_predictors[k].tempering)
 
     def _least_dispersion(self, floor: float) -> float:
-        """A floor of the dispersion, which must not fall too fast where pairs have smoothing parameters."""
-        surfaces = any(linear_predictor.posterior.surfaces is not None for linear_predictor in self.linear_predictors)
-        return max(floor, LEAST_DISPERSION_RATIO * self.dispersion) if surfaces else floor
+        """Lower bound of the dispersion after a sweep: with tensor product penalties a fraction of that before."""
+        posteriors = [linear_predictor.posterior for linear_predictor in self.linear_predictors]
+        bounded = any(posterior.tensor_smoothing is not None for posterior in posteriors)
+        return max(floor, LEAST_DISPERSION_RATIO * self.dispersion) if bounded else floor
 
     def _update_dispersion(self, floor: float) -> None:
         """Mean of squared residuals and of variances of linear predictors, where the dispersion is estimated."""

@@ -8,11 +8,8 @@ Coordinate ascent finds a local optimum; which one depends on the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ahofm.backends import WorkingRows
 from ahofm.columns import Codes, known_codes
@@ -21,8 +18,9 @@ from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.kernels.symmetric import symmetric
 from ahofm.model.coordinates import canonical_rotation
 from ahofm.orders import PRODUCT, factors_of
-from ahofm.priors.column import ColumnPriors, relative_stiffness
+from ahofm.priors.column import ColumnPriors, relative_eigenvalues
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
+from ahofm.training.spectrum import Spectrum, ends_of, stacked_functions
 from ahofm.tuning import IDLE_FACTOR_VARIANCE
 from ahofm.tuning.numerics import LEAST_PRODUCT_VARIANCE
 from ahofm.tuning.products import (
@@ -32,14 +30,12 @@ from ahofm.tuning.products import (
     PRODUCT_START_STD,
 )
 from ahofm.tuning.starts import (
-    COVARIANCE_ROWS,
     RANDOM_START_FRACTION,
     START_ETA_STD,
     START_HALVINGS,
     START_LOSS_RISE,
-    START_ROWS,
+    START_PENALTY,
     START_STD,
-    START_STIFFNESS,
     START_TERM_STD,
     UNSUPPORTED_EIGENVALUE_FACTOR,
 )
@@ -49,50 +45,10 @@ def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: 
     """Smooth random functions at the codes, (codes, rank) per column."""
     factors = []
     for column in columns:
-        size = 1.0 / np.sqrt(1.0 + START_STIFFNESS * relative_stiffness(column.stiffness))
+        size = 1.0 / np.sqrt(1.0 + START_PENALTY * relative_eigenvalues(column.penalty_eigenvalues))
         coef = rng.normal(size=(len(size), rank)) * size[:, np.newaxis]
         factors.append(column.start @ coef * (START_STD * std))
     return factors
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """Eigenvalues and eigenvectors of the residual's covariance with products of functions.
-
-    The best rank-F approximation of a sum over pairs of columns is close to the leading eigenvectors of the matrix
-    ``C = sum_i gradient_i z_i z_i'`` over the stacked functions z of all columns, without the blocks of a column with
-    itself.
-
-    Attributes
-    ----------
-    values : array of shape (m,)
-        Ascending.
-    vectors : array of shape (m, m)
-    null_eigenvalue : float
-        Mean of the largest eigenvalue with random signs of the gradients: the size that noise alone reaches.
-    """
-
-    values: Floats
-    vectors: Floats
-    null_eigenvalue: float
-
-    @classmethod
-    def of(cls, columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats) -> Spectrum:
-        """At gradients (n,): of the loss by each row's linear predictor, negative, over the sum of working weights.
-
-        For least squares these are the weighted residuals.
-        """
-        stacked = _stacked(columns)
-        ends = _ends(stacked)
-        gradient, codes = _thinned(gradient, codes)
-        values, vectors = np.linalg.eigh(_covariance(stacked, codes, gradient, ends))
-        null = _null_eigenvalue(stacked, codes, gradient, ends, np.random.default_rng(0))  # the same for all fits
-        return cls(values, vectors, null)
-
-    @property
-    def n_found(self) -> int:
-        """Number of eigenvalues above those of gradients with random signs."""
-        return int((self.values > self.null_eigenvalue).sum())
 
 
 def spectral_factors(
@@ -115,8 +71,8 @@ def spectral_factors(
     most : float
         Upper bound of the eigenvalues.
     """
-    stacked = _stacked(columns)
-    ends, values = _ends(stacked), spectrum.values
+    stacked = stacked_functions(columns)
+    ends, values = ends_of(stacked), spectrum.values
     supported = values > spectrum.null_eigenvalue
     values = np.minimum(np.where(supported, values, UNSUPPORTED_EIGENVALUE_FACTOR * values), most)
     count = min(rank, len(values))
@@ -127,46 +83,6 @@ def spectral_factors(
     for j, functions in enumerate(stacked):
         factors[j][:, :count] += functions @ leading[ends[j] : ends[j + 1]]
     return factors
-
-
-def _stacked(columns: Sequence[ColumnPriors]) -> list[Floats]:
-    """Functions (codes, m) of each column, scaled by ``1 / sqrt(1 + relative stiffness)``."""
-    scales = [1.0 / np.sqrt(1.0 + relative_stiffness(column.stiffness)) for column in columns]
-    return [column.start * scale for column, scale in zip(columns, scales, strict=True)]
-
-
-def _ends(stacked: Sequence[Floats]) -> NDArray[np.int64]:
-    """Where the functions of a column begin and end among all."""
-    return np.cumsum([0, *(functions.shape[1] for functions in stacked)])
-
-
-def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:
-    """Every k-th row, with its gradient multiplied by k: at most about ``START_ROWS`` rows."""
-    step = max(len(gradient) // START_ROWS, 1)
-    return step * gradient[::step], codes.take(np.arange(0, len(gradient), step))
-
-
-def _covariance(stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64]) -> Floats:
-    """C, block by block, in pieces of rows that fit the cache."""
-    matrix = np.zeros((ends[-1], ends[-1]))
-    for start in range(0, len(gradient), COVARIANCE_ROWS):
-        rows = slice(start, start + COVARIANCE_ROWS)
-        wide = np.hstack([functions[column[rows]] for functions, column in zip(stacked, codes.columns, strict=True)])
-        matrix += (wide * gradient[rows, np.newaxis]).T @ wide
-    for a, b in pairwise(ends):
-        matrix[a:b, a:b] = 0.0
-    return matrix
-
-
-def _null_eigenvalue(
-    stacked: Sequence[Floats], codes: Codes, gradient: Floats, ends: NDArray[np.int64], rng: np.random.Generator
-) -> float:
-    """Mean of the largest eigenvalue of C over random signs of the gradients: what it is without interactions."""
-    tops = []
-    for _ in range(3):
-        signs = rng.choice([-1.0, 1.0], len(gradient))
-        tops.append(np.linalg.eigvalsh(_covariance(stacked, codes, gradient * signs, ends))[-1])
-    return float(np.mean(tops))
 
 
 def limited_factors(
@@ -190,9 +106,9 @@ def add_factors(
     order: int,
     rank: int,
     rng: np.random.Generator,
-    spectrum: Callable[[int, ColumnGroup], Spectrum],
+    spectrum: Callable[[int, ColumnGroup, int], Spectrum],
     *,
-    surfaces: bool,
+    tensor_smoothing: bool,
     groups: FactorGroups,
 ) -> None:
     """More factors of an order for all linear predictors.
@@ -203,10 +119,10 @@ def add_factors(
     columns : sequence of ColumnPriors
     order, rank : int
     rng : Generator
-    spectrum : function of k and a group of columns
-        Of the residuals of linear predictor k with pairs of these columns.
-    surfaces : bool
-        Whether pairs of smooth columns have smoothing parameters of their own.
+    spectrum : function of k, a group of columns and a number
+        Of the residuals of linear predictor k with pairs of these columns; so many eigenvectors are needed.
+    tensor_smoothing : bool
+        Whether pairs have tensor product penalties, with two smoothing parameters per pair of columns.
     groups : FactorGroups
         Columns of each factor.
     """
@@ -219,7 +135,8 @@ def add_factors(
             group_columns = [columns[j] for j in group]
             if order == 2:
                 most = np.inf if response.quadratic else 1.0
-                found = spectral_factors(group_columns, spectrum(k, group), len(places), std, rng, most=most)
+                leading = spectrum(k, group, len(places))
+                found = spectral_factors(group_columns, leading, len(places), std, rng, most=most)
             else:
                 found = random_factors(group_columns, len(places), std, rng)
             for j, values in zip(group, found, strict=True):
@@ -228,8 +145,8 @@ def add_factors(
             most = START_TERM_STD * std if order > 2 else np.inf
             new = limited_factors(columns, state.rows, k, order, new, most)
         linear_predictor.widen(order, new, groups.left_out(order, rank))
-        if order == 2 and surfaces and linear_predictor.posterior.surfaces is None:
-            linear_predictor.begin_surfaces(state.information(k), response.total)
+        if order == 2 and tensor_smoothing and linear_predictor.posterior.tensor_smoothing is None:
+            linear_predictor.begin_tensor_smoothing(state.information(k), response.total)
 
 
 def has_idle_factors(state: VariationalState) -> bool:

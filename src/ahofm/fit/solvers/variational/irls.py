@@ -18,7 +18,7 @@ from ahofm.fit.solvers.variational.main_effects import AdditiveDesign, MainEffec
 from ahofm.fit.solvers.variational.posterior import LinearPredictor
 from ahofm.kernels import BlockSums, ColumnMoments
 from ahofm.priors.posterior import ColumnPosterior
-from ahofm.tuning import DAMPINGS, FARTHEST_STEP, MAIN_HALVINGS, REBUILD_VALUE_RATIO, ROUNDING, SUFFICIENT_DECREASE
+from ahofm.tuning import DAMPINGS, LARGEST_ETA_STEP, MAIN_HALVINGS, REBUILD_VALUE_RATIO, ROUNDING, SUFFICIENT_DECREASE
 
 
 @dataclass
@@ -142,7 +142,7 @@ class IrlsState:
         """
         if self.rows.use_majorant or self.response.family.curvature == "majorant":
             return trial.finite
-        if not np.isfinite(trial.excess) or trial.largest_change > FARTHEST_STEP:
+        if not np.isfinite(trial.excess) or trial.largest_change > LARGEST_ETA_STEP:
             return False
         rounding = ROUNDING * self.response.total * abs(trial.before)
         return trial.excess <= SUFFICIENT_DECREASE * trial.curved + rounding

@@ -1,9 +1,8 @@
 """Smooth main effects of all columns jointly, at the true values: the start of a fit, and a step of every sweep.
 
-Blocks visit one column after another. Where columns are nearly functions of each other they need many sweeps to divide
-an effect, and they see a value only through its code. The additive model in smooth coordinates is one small dense
-problem: it is solved for all columns together and without codes, once a sweep; blocks add random walks and
-interactions.
+Block updates change one column at a time (backfitting): with high concurvity they converge slowly, and they depend on
+values through their codes only. The additive model in smooth coordinates is one small dense penalised regression, which
+is solved for all columns jointly at the true values, once per sweep; block updates add random walks and interactions.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class AdditiveDesign:
         """Number of coefficients."""
         return int(self.design.shape[1])
 
-    def nothing(self) -> MainEffects:
+    def zero_effects(self) -> MainEffects:
         """Zero effects, with initial smoothing parameters."""
         return MainEffects(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
 
@@ -95,11 +94,11 @@ class AdditiveDesign:
         return DesignRows(self.design, self.weight)
 
     def initial(self, sums: MainSums, square: float, residual_squares: Callable[[Floats], float]) -> MainEffects:
-        """The additive fit to a centred target of that mean square, with its dispersion: a residual variance.
+        """The additive least squares fit to a centred target of mean square ``square``.
 
         ``residual_squares`` is the weighted sum of squared residuals with given coefficients (m,).
         """
-        smooth, dispersion = self.nothing(), max(square, LEAST_MAIN_DISPERSION)
+        smooth, dispersion = self.zero_effects(), max(square, LEAST_MAIN_DISPERSION)
         for step in range(MAIN_FIRST_STEPS if self.size else 0):
             smooth = self._solved(smooth, sums.gram, sums.rhs, dispersion) or smooth
             before, dispersion = (
@@ -115,7 +114,7 @@ class AdditiveDesign:
     ) -> tuple[float, MainEffects]:
         """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
-        There is one smoothing parameter per column and group; unless ``learn``, they stay as they are.
+        There is one smoothing parameter per column and group; without ``learn`` they are fixed.
         """
         if not self.size:
             return sums.total_response / sums.total, smooth
@@ -124,10 +123,10 @@ class AdditiveDesign:
         return sums.total_response / sums.total - float(sums.middle @ smooth.coef), smooth
 
     def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, dispersion: float) -> MainEffects | None:
-        """From the normal equations; None when rounding has made them indefinite."""
+        """Solution of the normal equations; None where these are numerically indefinite."""
         matrix = gram / dispersion
         diagonal = np.einsum("ii->i", matrix)
-        diagonal += smooth.lam[self._group] * self._within + MAIN_JITTER * diagonal.mean()
+        diagonal += smooth.lam[self._group] * self._relative_penalty + MAIN_JITTER * diagonal.mean()
         factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             return None
@@ -171,7 +170,7 @@ class AdditiveDesign:
         return {
             "design": np.ascontiguousarray(self.design),
             "group": self._group.astype(np.float64),
-            "within": self._within,
+            "within": self._relative_penalty,
             "counts": self._counts,
             "largest_lam": self._largest_lam,
         }
@@ -182,12 +181,12 @@ class AdditiveDesign:
 
     @cached_property
     def _group(self) -> NDArray[np.intp]:
-        """Which smoothing parameter a coefficient has."""
+        """Index of the smoothing parameter of each coefficient."""
         named = [smooth.group + 4 * k for k, smooth in enumerate(self._smooths)]
         return np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *named]), return_inverse=True)[1]
 
     @cached_property
-    def _within(self) -> Floats:
+    def _relative_penalty(self) -> Floats:
         return np.concatenate([np.zeros(0), *(smooth.weight for smooth in self._smooths)])
 
     @cached_property
@@ -200,8 +199,8 @@ class AdditiveDesign:
 
     @cached_property
     def _penalties(self) -> Floats:
-        """Weight of every coefficient in each group."""
-        return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._within, 0.0)
+        """Relative penalties (groups, coefficients): zero outside of the group."""
+        return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._relative_penalty, 0.0)
 
 
 def _design(

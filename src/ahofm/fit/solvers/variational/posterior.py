@@ -65,7 +65,7 @@ class Posterior:
     smooth: MainEffects
     blocks: tuple[ColumnPosterior, ...]
     ranks: Mapping[int, int]
-    surfaces: TensorSmoothing | None = None
+    tensor_smoothing: TensorSmoothing | None = None
     loadings: Floats = field(default_factory=lambda: np.zeros(0))
 
     def stage_result(self, additive: AdditiveDesign, dispersion: float) -> StageResult | None:
@@ -97,17 +97,17 @@ class Posterior:
 
     def arrays(self) -> dict[str, Any]:
         """What a sweeper changes: see ``ahofm.backends.SweepArrays``."""
-        surfaces = self.surfaces
+        tensor_smoothing = self.tensor_smoothing
         return {
             "columns": [block.arrays() for block in self.blocks],
             "coef": self.smooth.coef.copy(),
             "lam": self.smooth.lam.copy(),
             "intercept": self.intercept,
             "trace": self.smooth.trace,
-            "margin_lam": None if surfaces is None else surfaces.margin_lam.copy(),
-            "null_lam": None if surfaces is None else surfaces.null_lam.copy(),
-            "edf": 0.0 if surfaces is None else surfaces.edf,
-            "age": 0 if surfaces is None else surfaces.age,
+            "margin_lam": None if tensor_smoothing is None else tensor_smoothing.margin_lam.copy(),
+            "null_lam": None if tensor_smoothing is None else tensor_smoothing.null_lam.copy(),
+            "edf": 0.0 if tensor_smoothing is None else tensor_smoothing.edf,
+            "age": 0 if tensor_smoothing is None else tensor_smoothing.age,
             "loadings": self.loadings.copy(),
         }
 
@@ -115,27 +115,27 @@ class Posterior:
         """The posterior with the arrays of a sweeper."""
         columns = zip(self.blocks, arrays["columns"], found.solved, strict=True)
         blocks = tuple(block.with_arrays(column_arrays, solved) for block, column_arrays, solved in columns)
-        surfaces = self.surfaces
-        if surfaces is not None:
+        tensor_smoothing = self.tensor_smoothing
+        if tensor_smoothing is not None:
             lam = {name: arrays[name] for name in ("margin_lam", "null_lam")}
-            surfaces = replace(surfaces, **lam, edf=found.edf, age=found.age)
+            tensor_smoothing = replace(tensor_smoothing, **lam, edf=found.edf, age=found.age)
         smooth = MainEffects(arrays["coef"], arrays["lam"], found.trace)
         return replace(
             self,
             intercept=found.intercept,
             smooth=smooth,
             blocks=blocks,
-            surfaces=surfaces,
+            tensor_smoothing=tensor_smoothing,
             loadings=arrays["loadings"],
         )
 
     def _lam(self, j: int) -> Floats:
         """Smoothing parameters of a column's factors; for pairs, geometric means over its tensor products."""
         lam = self.blocks[j].lam
-        if self.surfaces is None:
+        if self.tensor_smoothing is None:
             return lam
         lam, pairs = lam.copy(), Orders(self.ranks).factor_slices[2]
-        lam[0, pairs], lam[1:, pairs] = self.surfaces.of(j)
+        lam[0, pairs], lam[1:, pairs] = self.tensor_smoothing.of(j)
         return lam
 
 
@@ -197,7 +197,7 @@ class LinearPredictor:
         self.posterior = replace(self.posterior, loadings=self.posterior.loadings * scales.prod(axis=0))
         return True
 
-    def begin_surfaces(self, information: float, n_rows: float) -> None:
+    def begin_tensor_smoothing(self, information: float, n_rows: float) -> None:
         """Give pairs tensor-product smoothing parameters, where rows per cell suffice."""
         if len(self.blocks) > 1 and all(block.has_margins for block in self.blocks):
             cells = prod(sorted(block.n_levels for block in self.blocks)[-2:])
@@ -206,26 +206,29 @@ class LinearPredictor:
                 and sum(block.n_coordinates for block in self.blocks) <= MOST_SURFACE_COORDINATES
             ):
                 self.posterior = replace(
-                    self.posterior, surfaces=TensorSmoothing.start(self._margins(), information, n_rows)
+                    self.posterior, tensor_smoothing=TensorSmoothing.start(self._margins(), information, n_rows)
                 )
 
-    def learn_surfaces(self, information: float) -> None:
+    def learn_tensor_smoothing(self, information: float) -> None:
         """New smoothing parameters of pairs."""
-        if self.posterior.surfaces is not None:
+        if self.posterior.tensor_smoothing is not None:
             self.posterior = replace(
-                self.posterior, surfaces=self.posterior.surfaces.learned(self._margins(), information)
+                self.posterior, tensor_smoothing=self.posterior.tensor_smoothing.learned(self._margins(), information)
             )
 
     def tensor_penalty(self, j: int) -> TensorPenalty | None:
         """Tensor-product penalty of a column's factors, given its partners."""
-        return None if self.posterior.surfaces is None else self.posterior.surfaces.tensor_penalty(self._margins(), j)
+        return (
+            None
+            if self.posterior.tensor_smoothing is None
+            else self.posterior.tensor_smoothing.tensor_penalty(self._margins(), j)
+        )
 
     def variance_trace(self, dispersion: float, total: float) -> float:
         """Trace of the variance of smooth main effects and tensor products over all rows."""
-        surface_trace = (
-            0.0 if self.posterior.surfaces is None else self.posterior.surfaces.variance_trace(dispersion, total)
-        )
-        return self.posterior.smooth.trace + surface_trace
+        smoothing = self.posterior.tensor_smoothing
+        tensor_trace = 0.0 if smoothing is None else smoothing.variance_trace(dispersion, total)
+        return self.posterior.smooth.trace + tensor_trace
 
     def _margins(self) -> list[TensorMargin]:
         """Margins of all columns; those of columns that have not been solved since are kept."""

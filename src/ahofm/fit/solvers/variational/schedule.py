@@ -1,13 +1,14 @@
-"""Schedules: how many sweeps each stage of a fit makes, and what it will cost."""
+"""Schedules: numbers of sweeps of the stages of a fit, and their expected cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ahofm.orders import Orders
 from ahofm.tuning import (
-    ALONE_SWEEPS,
+    COEFFICIENT_SWEEPS,
     FEWEST_SWEEPS,
     INNER_SWEEPS,
     LARGE_SAMPLE_LAST_SWEEPS,
@@ -23,10 +24,10 @@ from ahofm.tuning import (
 )
 from ahofm.tuning.forecasts import (
     BASE_COST_FUNCTIONS,
-    LIKELY_ALONE,
     LIKELY_INNER,
     LIKELY_LONG_LAST,
     LIKELY_MAIN,
+    LIKELY_MAIN_ONLY,
     LIKELY_SHORT_LAST,
     PASS_COST_SWEEPS,
     SOLVE_COST_ROWS,
@@ -41,9 +42,9 @@ class Schedule:
     ----------
     main, inner, last : int
         Most sweeps for main effects, for the stage of an order below the last, and for the last.
-    learning, alone : int
-        Sweeps for main effects that no interactions follow: those that update smoothing parameters, and at most so many
-        more, until they change predictions no more.
+    learning, coefficients : int
+        Sweeps of a model of main effects alone: those that update smoothing parameters, and the most with fixed ones
+        that follow, until predictions converge.
     warm : int
         First sweeps of a stage, with the partners' variance set to 0 and smoothing parameters fixed.
     fewest : int
@@ -52,21 +53,21 @@ class Schedule:
         A stage ends after three sweeps that change the logarithm of the dispersion by less.
     rebuild : int
         Sweeps between two constructions of the rows' states from scratch, against rounding.
-    judged : bool
-        Whether a stage that raises the dispersion fails. A few sweeps without warm ones often raise it before it falls;
-        False where only the cost of sweeps is of interest.
+    fails_on_increase : bool
+        Whether a stage that increases the dispersion fails. Without warm sweeps the first few often increase it; False
+        for fits whose time alone is measured.
     """
 
     main: int = MAIN_SWEEPS
     inner: int = INNER_SWEEPS
     last: int = LAST_SWEEPS
     learning: int = LEARNING_SWEEPS
-    alone: int = ALONE_SWEEPS
+    coefficients: int = COEFFICIENT_SWEEPS
     warm: int = WARM_SWEEPS
     fewest: int = FEWEST_SWEEPS
     tol: float = SWEEP_TOL
     rebuild: int = REBUILD_SWEEPS
-    judged: bool = True
+    fails_on_increase: bool = True
 
     @classmethod
     def of(
@@ -86,20 +87,21 @@ class Schedule:
                 tol=LARGE_SAMPLE_SWEEP_TOL,
             )
         if additive and last is not None:
-            default = replace(default, learning=min(default.learning, last), alone=max(last - default.learning, 0))
+            learning = min(default.learning, last)
+            default = replace(default, learning=learning, coefficients=last - learning)
         last = default.last if last is None else last
         return replace(default, last=last, inner=min(default.inner, last), tol=default.tol if tol is None else tol)
 
     def most(self, order: int, highest: int) -> int:
         """Maximal number of sweeps of a stage."""
         if order == 1:
-            return self.main if highest > 1 else self.learning + self.alone
+            return self.main if highest > 1 else self.learning + self.coefficients
         return self.last if order == highest else self.inner
 
     def likely(self, order: int, highest: int) -> float:
         """Expected number of sweeps of a stage."""
         last = LIKELY_SHORT_LAST if self.last <= Schedule.last // 2 else LIKELY_LONG_LAST
-        main = LIKELY_MAIN if highest > 1 else LIKELY_ALONE
+        main = LIKELY_MAIN if highest > 1 else LIKELY_MAIN_ONLY
         return (main if order == 1 else last if order == highest else LIKELY_INNER) * self.most(order, highest)
 
 
@@ -107,7 +109,7 @@ class Schedule:
 class Job:
     """Cost of a staged fit, before it is made: in rows times functions.
 
-    ``grown`` is how often pairs have got as many factors as at first again, each time with a stage of their own.
+    ``grown``: number of further stages of order 2, each of which adds as many factors as the first.
     """
 
     n_rows: int
@@ -115,7 +117,7 @@ class Job:
     schedule: Schedule
     grown: int = 0
 
-    @property
+    @cached_property
     def stages(self) -> list[tuple[int, int]]:
         """(order, number of factors) of each stage."""
         pairs = self.ranks.get(2, 0)

@@ -1,4 +1,4 @@
-"""The sweeps of one stage of a fit, until its objective settles."""
+"""The sweeps of one stage of a fit, until its objective converges."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ahofm.backends import FailedError, StoppedError
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.schedule import Schedule
 from ahofm.tuning import (
+    CONVERGED_CHANGE,
+    CONVERGED_SWEEPS,
     DIVERGED_RATIO,
     FAILED_RATIO,
     FAMILY_SWEEPS,
     LARGEST_VALUE,
-    SETTLED_CHANGE,
-    SETTLED_SWEEPS,
     TEMPERING_CHANGE,
     WARM_DISPERSION_RATIO,
 )
@@ -36,7 +36,7 @@ class Sweep:
     change : float
         Change of the objective, or of its logarithm for least squares.
     grown : int
-        How often the order has got more factors.
+        Number of times that factors have been added to the order.
     """
 
     order: int
@@ -47,7 +47,7 @@ class Sweep:
 
 
 Tempering: TypeAlias = Callable[[float], float]
-"""The tempering as a function of the fraction of the loss that remains: 1 where it is not known."""
+"""The tempering as a function of the remaining fraction of the loss, which is 1 where there is no lower bound."""
 
 Report: TypeAlias = Callable[[Sweep], bool]
 """Called after every sweep; the fit ends with what it has when it returns True."""
@@ -66,8 +66,8 @@ class Stage:
         Whether the backend can do whole sweeps by itself.
     number : int
         Sweeps so far.
-    settled : bool
-        Whether the last sweeps changed next to nothing.
+    converged : bool
+        Whether the last sweeps changed the objective by less than the tolerance.
     """
 
     state: VariationalState
@@ -75,10 +75,10 @@ class Stage:
     tempering: Tempering
     backend_sweeps: bool
     number: int = 0
-    settled: bool = False
+    converged: bool = False
 
     def run(self, order: int, highest: int, report: Report, grown: int = 0) -> bool:
-        """Sweep until the objective settles; returns whether the fit is to stop.
+        """Sweep until the objective converges; returns whether the fit is to stop.
 
         Raises FailedError where new factors make the fit diverge, or end with a higher loss.
         """
@@ -89,8 +89,8 @@ class Stage:
 
     def _run(self, order: int, highest: int, report: Report, grown: int) -> bool:
         schedule, state = self.schedule, self.state
-        used, settled, stopped, change, began = -1.0, 0, False, np.inf, state.reference()
-        judged = schedule.judged and order > 1
+        used, unchanged, stopped, change, began = -1.0, 0, False, np.inf, state.reference()
+        may_fail = schedule.fails_on_increase and order > 1
         for number in range(schedule.most(order, highest)):
             warm = order > 1 and number < schedule.warm
             tempering = 0.0 if warm else self.current_tempering()
@@ -103,18 +103,18 @@ class Stage:
             floor = WARM_DISPERSION_RATIO * state.dispersion if warm else 0.0
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=floor)
             self.number, value = number + 1, state.objective()
-            if judged and not (state.risen(began) <= DIVERGED_RATIO and state.largest() <= LARGEST_VALUE):
+            if may_fail and not (state.objective_ratio(began) <= DIVERGED_RATIO and state.largest() <= LARGEST_VALUE):
                 raise FailedError("sweeps diverge")
             change = self._change(before, value)
             stopped = report(Sweep(order, number, value, change, grown))
-            settled = settled + 1 if change < schedule.tol else 0
-            if stopped or (order > 1 and number + 1 >= schedule.fewest and settled >= SETTLED_SWEEPS):
+            unchanged = unchanged + 1 if change < schedule.tol else 0
+            if stopped or (order > 1 and number + 1 >= schedule.fewest and unchanged >= CONVERGED_SWEEPS):
                 break
         if not state.response.quadratic and not stopped:
             self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
-        if judged and not stopped and not state.risen(began, ends=True) <= FAILED_RATIO:
+        if may_fail and not stopped and not state.objective_ratio(began, ends=True) <= FAILED_RATIO:
             raise FailedError("new factors raise the loss")
-        self.settled = change < schedule.tol
+        self.converged = change < schedule.tol
         return stopped
 
     def run_main_effects(self, report: Report) -> bool:
@@ -130,8 +130,8 @@ class Stage:
             return True
 
     def _run_main_effects(self, report: Report) -> bool:
-        schedule, state, settled, stopped = self.schedule, self.state, 0, False
-        for number in range(schedule.learning + schedule.alone):
+        schedule, state, unchanged, stopped = self.schedule, self.state, 0, False
+        for number in range(schedule.learning + schedule.coefficients):
             if number % schedule.rebuild == 0:
                 self._build(1.0)  # main effects have no partners: all of their variance counts as noise
             before, backwards = state.objective(), number % 2 == 1
@@ -141,13 +141,13 @@ class Stage:
                     state.learn_parameters()
                 state.sweep(learn=True, backwards=backwards, floor=0.0)
             else:
-                state.settle(backwards=backwards)
-                settled = settled + 1 if self._moved() < SETTLED_CHANGE else 0
+                state.sweep_coefficients(backwards=backwards)
+                unchanged = unchanged + 1 if self._moved() < CONVERGED_CHANGE else 0
             value = state.objective()
             stopped = report(Sweep(1, number, value, self._change(before, value)))
-            if stopped or settled >= SETTLED_SWEEPS:
+            if stopped or unchanged >= CONVERGED_SWEEPS:
                 break
-        self.settled = settled > 0
+        self.converged = unchanged > 0
         return stopped
 
     def current_tempering(self) -> float:

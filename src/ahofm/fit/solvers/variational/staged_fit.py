@@ -28,7 +28,7 @@ from ahofm.backends import (
 from ahofm.columns import Codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
-from ahofm.fit.solvers.variational.init import Spectrum, add_factors, add_products, has_idle_factors
+from ahofm.fit.solvers.variational.init import add_factors, add_products, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
 from ahofm.fit.solvers.variational.schedule import Job, Schedule
@@ -39,6 +39,7 @@ from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
+from ahofm.training.spectrum import Spectrum
 from ahofm.tuning import FEWEST_GROWTH_EIGENVALUES, MOST_GROWTHS
 
 
@@ -50,9 +51,9 @@ class MainStage:
     """
 
     state: VariationalState | None = None
-    settled: bool = False
-    # of the residuals, by linear predictor and group of columns
-    spectra: dict[tuple[int, ColumnGroup], Spectrum] = field(default_factory=dict)
+    converged: bool = False
+    # of the residuals, by linear predictor, group of columns and number of eigenvectors
+    spectra: dict[tuple[int, ColumnGroup, int], Spectrum] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -77,8 +78,8 @@ class StagedFit:
         Whether factors start from randomly reweighted rows, so that another ensemble member differs.
     growing : bool
         Whether pairs get more factors as long as they leave something to explain.
-    surfaces : bool
-        Whether pairs of smooth columns have smoothing parameters of their own.
+    tensor_smoothing : bool
+        Whether pairs have tensor product penalties, with two smoothing parameters per pair of columns.
     backend : Backend
         Computes on the rows.
     precision : "float32" or "float64"
@@ -108,9 +109,9 @@ class StagedFit:
     schedule: Schedule = field(default_factory=Schedule)
     fits: list[Fit] = field(default_factory=list)
     posteriors: list[tuple[Posterior, ...]] = field(default_factory=list)
-    settled: bool = False
+    converged: bool = False
     growing: bool = False
-    surfaces: bool = True
+    tensor_smoothing: bool = True
     backend: Backend = field(default_factory=backend_of)
     precision: Precision = "float64"
     stop: Callable[[], bool] = never
@@ -198,17 +199,17 @@ class StagedFit:
             self._state = self._start()
             stage = self._new_stage()
             stopped = stage.run_main_effects(report)
-            self.settled = stage.settled
+            self.converged = stage.converged
             return stopped
         shared = self.main_stage
         with self._locked(shared.lock):
             if shared.state is not None:
-                self._state, self.settled = shared.state.copy(self.columns), shared.settled
+                self._state, self.converged = shared.state.copy(self.columns), shared.converged
                 return False
             self._state = self._start()
             stopped = self._stage(1, report)
             if not stopped:
-                shared.state, shared.settled = self._state.copy(self.columns), self.settled
+                shared.state, shared.converged = self._state.copy(self.columns), self.converged
             return stopped
 
     @contextmanager
@@ -281,8 +282,9 @@ class StagedFit:
             if has_idle_factors(self._state):
                 break
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
-            found = [self._spectrum_of(group, gradient) for gradient in gradients for group in self.groups.of_order(2)]
-            if max(spectrum.n_found for spectrum in found) < FEWEST_GROWTH_EIGENVALUES:
+            groups, fewest = self.groups.of_order(2), FEWEST_GROWTH_EIGENVALUES
+            found = [self._spectrum_of(group, gradient, fewest) for gradient in gradients for group in groups]
+            if max(spectrum.n_found for spectrum in found) < fewest:
                 break
             before = self._state.copy()
             try:
@@ -305,23 +307,23 @@ class StagedFit:
             return
         spectrum = partial(self._spectrum, first=len(self.fits) == 1)
         arguments = self._state, self.columns, order, self.ranks[order], self.rng, spectrum
-        add_factors(*arguments, surfaces=self.surfaces, groups=self.groups)
+        add_factors(*arguments, tensor_smoothing=self.tensor_smoothing, groups=self.groups)
 
-    def _spectrum(self, k: int, group: ColumnGroup, first: bool) -> Spectrum:
+    def _spectrum(self, k: int, group: ColumnGroup, count: int, first: bool) -> Spectrum:
         """Of the residual's covariance with products of functions; that of main effects is made once for all fits."""
         gradient = self._state.rows.gradient(k)
         if self.reweighted:
             gradient = gradient * self.rng.exponential(size=len(gradient))
         if self.reweighted or not first:
-            return self._spectrum_of(group, gradient)
+            return self._spectrum_of(group, gradient, count)
         with self._locked(self.main_stage.lock):
-            if (k, group) not in self.main_stage.spectra:
-                self.main_stage.spectra[k, group] = self._spectrum_of(group, gradient)
-            return self.main_stage.spectra[k, group]
+            if (k, group, count) not in self.main_stage.spectra:
+                self.main_stage.spectra[k, group, count] = self._spectrum_of(group, gradient, count)
+            return self.main_stage.spectra[k, group, count]
 
-    def _spectrum_of(self, group: ColumnGroup, gradient: Floats) -> Spectrum:
+    def _spectrum_of(self, group: ColumnGroup, gradient: Floats, count: int) -> Spectrum:
         codes = Codes(tuple(self.codes.columns[j] for j in group), tuple(self.codes.sizes[j] for j in group))
-        return Spectrum.of([self.columns[j] for j in group], codes, gradient)
+        return Spectrum.of([self.columns[j] for j in group], codes, gradient, count)
 
     def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
         """The sweeps of a stage; whether the fit is to stop."""
@@ -331,7 +333,7 @@ class StagedFit:
             stopped = stage.run(order, max(self.ranks, default=1), report, grown)
         finally:
             self._sweeps = stage.number
-        self.settled = stage.settled
+        self.converged = stage.converged
         return stopped
 
     def _new_stage(self) -> Stage:
