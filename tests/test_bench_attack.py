@@ -76,5 +76,9 @@ def test_cases_are_the_same_every_time(tmp_path):
         (tmp_path / name).mkdir()
         attempt = files.attempt_of("models", tmp_path / name)
         found.append([attempt(case) for case in range(30)])
+    first, again = (
+        [path.read_bytes() for path in sorted((tmp_path / name).glob("*.ahofm"))] for name in ("first", "again")
+    )
+    assert first == again, "and so are the files that are damaged"
     assert [outcome for outcome, _ in found[0]] == [outcome for outcome, _ in found[1]]
     assert np.unique([seen[-30:] for _, seen in found[0]]).size > 3, "and not all alike"

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
-from ahofm.model import ModelFileError
+from ahofm.model import Model, ModelFileError
 from ahofm.rows.digest import digest_of
 from ahofm.scale import CodeStore, StoreError
 from ahofm.training import checkpoint
@@ -88,13 +89,22 @@ def _save_models(folder: Path) -> None:
         warnings.simplefilter("ignore")
         fits: list[Any] = [
             AHOFMRegressor(**_FIT).fit(X, y, sample_weight=rows["w"]),
-            AHOFMRegressor(order=2, max_iter=2, n_members=1, random_state=0).fit(X, y).with_uncertainty(),
+            AHOFMRegressor(order=2, max_iter=2, n_members=1, random_state=0, n_jobs=1).fit(X, y).with_uncertainty(),
             AHOFMClassifier(**{**_FIT, "order": 2}).fit(X, np.digitize(y, [0.0, 1.0])),
             AHOFMClassifier(**_FIT).fit(X, np.where(y > 0, "yes", "no")),
             AHOFMRegressor(family="poisson", **_FIT).fit(X, np.round(np.exp(y)), offset=rows["o"]),
         ]
     for k, fitted in enumerate(fits):
-        fitted.model_.save(folder / f"{k}.ahofm")
+        _without_times(fitted.model_).save(folder / f"{k}.ahofm")
+
+
+def _without_times(model: Model) -> Model:
+    """The model without the times of its trace: files have the same bytes every time, and cases the same damage.
+
+    Fits have one thread for the same reason: records of fits side by side are in the order of their times.
+    """
+    records = tuple(replace(record, seconds=0.0) for record in model.trace.records)
+    return replace(model, trace=replace(model.trace, records=records, seconds=dict.fromkeys(model.trace.seconds, 0.0)))
 
 
 def _models_attempt(folder: Path) -> Attempt:
