@@ -4,7 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "bind_engine.h"
+#include "bind_priors.h"
+#include "bind_row_states.h"
 #include "shared_curves.h"
 
 namespace {
@@ -36,13 +37,13 @@ class BoundSharedCurves {
             if (!is_index(y, K)) refuse("y must be the number of a class");
             targets.y.push_back(static_cast<uint32_t>(y));
         }
-        targets.weight = read(entry(rows, "weight"), {n}, "weight");
-        if (!entry(rows, "offset").is_none()) targets.offset = read(entry(rows, "offset"), {n, K}, "offset");
+        targets.weight = arrays_.read(entry(rows, "weight"), {n}, "weight");
+        if (!entry(rows, "offset").is_none()) targets.offset = arrays_.read(entry(rows, "offset"), {n, K}, "offset");
         expect_any(columns.size(), "columns");
         std::vector<ahofm::SharedColumn> parsed;
         for (nb::handle handle : columns) parsed.push_back(column_of(dictionary(handle, "a column"), F));
-        double *loadings = write(entry(factors, "loadings"), {F, K}, "loadings"),
-               *variance = write(entry(factors, "loading_variance"), {F}, "loading_variance");
+        double *loadings = arrays_.write(entry(factors, "loadings"), {F, K}, "loadings"),
+               *variance = arrays_.write(entry(factors, "loading_variance"), {F}, "loading_variance");
         curves_ = std::make_unique<ahofm::SharedCurves>(passes_, n, K, std::move(targets), std::move(parsed),
                                                         std::move(orders), mains_of(mains), loadings, variance,
                                                         eta.data(), options_of(options));
@@ -73,17 +74,6 @@ class BoundSharedCurves {
     }
 
   private:
-    const double* read(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
-        inputs_.push_back(doubles(given, what));
-        expect_shape(inputs_.back(), shape, what);
-        return inputs_.back().data();
-    }
-
-    double* write(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
-        outputs_.push_back(output(given, shape, what));
-        return outputs_.back().data();
-    }
-
     template <class Code>
     std::vector<uint32_t> checked(const AnyArray& codes, int64_t n_codes) const {
         const Code* from = static_cast<const Code*>(codes.data());
@@ -102,33 +92,33 @@ class BoundSharedCurves {
         column.codes = bytes == 1   ? checked<uint8_t>(codes, column.n_codes)
                        : bytes == 2 ? checked<uint16_t>(codes, column.n_codes)
                                     : checked<uint32_t>(codes, column.n_codes);
-        const int64_t own = column.n_codes - 1;
+        const int64_t known_codes = column.n_codes - 1;
         product(column.n_codes, product(F + 1, 8 * (F + 1), "sums"), "sums of a column");
-        column.mass = copied(entry(given, "mass"), {own}, "mass");
+        column.mass = copied(entry(given, "mass"), {known_codes}, "mass");
         column.bounded = cast<bool>(entry(given, "bounded"), "bounded", "a bool");
         if (!entry(given, "left_out").is_none())
             for (const double each : copied(entry(given, "left_out"), {F}, "left_out"))
                 column.left_out.push_back(each != 0.0);
         if (!entry(given, "main").is_none()) {
             const nb::dict main = dictionary(entry(given, "main"), "main");
-            column.main = prior_of(entry(main, "prior"), own);
+            column.main = prior_of(entry(main, "prior"), known_codes);
             solve_memory(passes_, column.main, 1);
-            column.own = {write(entry(main, "mean"), {own, K_}, "mean"),
-                          write(entry(main, "variance"), {own, K_}, "variance"),
-                          write(entry(main, "smooth"), {column.main.task.m, K_}, "smooth"),
-                          write(entry(main, "per_code"), {own, K_}, "per_code"),
-                          write(entry(main, "lam"), {column.main.n_lam()}, "lam")};
+            column.separate = {arrays_.write(entry(main, "mean"), {known_codes, K_}, "mean"),
+                               arrays_.write(entry(main, "variance"), {known_codes, K_}, "variance"),
+                               arrays_.write(entry(main, "smooth"), {column.main.task.m, K_}, "smooth"),
+                               arrays_.write(entry(main, "per_code"), {known_codes, K_}, "per_code"),
+                               arrays_.write(entry(main, "lam"), {column.main.n_lam()}, "lam")};
         }
         if (F == 0) return column;
-        column.factors = prior_of(entry(given, "factors"), own);
+        column.factors = prior_of(entry(given, "factors"), known_codes);
         solve_memory(passes_, column.factors, F);
         const int64_t parameters = column.factors.n_lam();
-        column.curves = {write(entry(given, "values"), {column.n_codes, F}, "values"),
-                         write(entry(given, "variance"), {column.n_codes, F}, "variance"),
-                         write(entry(given, "lam"), {parameters, F}, "lam"),
-                         write(entry(given, "form"), {parameters, F}, "form"),
-                         write(entry(given, "smooth"), {column.factors.task.m, F}, "smooth"),
-                         write(entry(given, "per_code"), {own, F}, "per_code")};
+        column.curves = {arrays_.write(entry(given, "values"), {column.n_codes, F}, "values"),
+                         arrays_.write(entry(given, "variance"), {column.n_codes, F}, "variance"),
+                         arrays_.write(entry(given, "lam"), {parameters, F}, "lam"),
+                         arrays_.write(entry(given, "form"), {parameters, F}, "form"),
+                         arrays_.write(entry(given, "smooth"), {column.factors.task.m, F}, "smooth"),
+                         arrays_.write(entry(given, "per_code"), {known_codes, F}, "per_code")};
         return column;
     }
 
@@ -137,18 +127,18 @@ class BoundSharedCurves {
         const Doubles design = doubles(entry(given, "design"), "design");
         expect_dimensions(design, 2, "design", "(rows, coefficients)");
         mains.q = within(length(design, 1), 1, 100'000, "coefficients of main effects");
-        mains.design = read(entry(given, "design"), {n_, mains.q}, "design");
+        mains.design = arrays_.read(entry(given, "design"), {n_, mains.q}, "design");
         const Doubles lam = doubles(entry(given, "lam"), "lam");
         expect_dimensions(lam, 1, "lam", "(smoothing parameters,)");
         mains.n_lam = length(lam, 0);
-        mains.lam = write(entry(given, "lam"), {mains.n_lam}, "lam");
+        mains.lam = arrays_.write(entry(given, "lam"), {mains.n_lam}, "lam");
         for (const double number : copied(entry(given, "group"), {mains.q}, "group")) {
             if (number != -1.0 && !is_index(number, mains.n_lam))
                 refuse("group must be whole numbers below " + std::to_string(mains.n_lam) + ", or -1");
             mains.group.push_back(static_cast<int64_t>(number));
         }
         mains.weight = copied(entry(given, "weight"), {mains.q}, "weight");
-        mains.coef = write(entry(given, "coef"), {mains.q, K_}, "coef");
+        mains.coef = arrays_.write(entry(given, "coef"), {mains.q, K_}, "coef");
         return mains;
     }
 
@@ -162,23 +152,11 @@ class BoundSharedCurves {
     void run(Task task) {
         if (busy_) refuse("the sweeps are running");
         const Busy busy(busy_);  // read and written under Python's lock
-        std::string failure;
-        {
-            const nb::gil_scoped_release release;
-            try {
-                task();
-            } catch (const ahofm::Failed& failed) {
-                failure = failed.why;
-            }
-        }
-        if (failure.empty()) return;
-        PyErr_SetString(PyExc_ArithmeticError, failure.c_str());
-        throw nb::python_error();
+        raise_failure(failure_of(task));
     }
 
     const ahofm::Passes& passes_;
-    std::vector<Doubles> inputs_;
-    std::vector<DoublesOut> outputs_;
+    KeptArrays arrays_;
     int64_t n_ = 0, K_ = 0;
     bool busy_ = false;
     std::unique_ptr<ahofm::SharedCurves> curves_;

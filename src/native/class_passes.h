@@ -43,10 +43,10 @@ void run_class_losses(const ClassLossTask& task, ClassLossSums* sums) {
             }
         for (int64_t k = 0; k < K; k++)
             for (int64_t r = 0; r < kBlock; r++) {
-                const double mu = p[k * kBlock + r] / total[r], own = mu * (1.0 - mu);
+                const double mu = p[k * kBlock + r] / total[r], binomial = mu * (1.0 - mu);
                 p[k * kBlock + r] = mu;
-                most[r] = own > most[r] ? own : most[r];
-                curvature[r] += own;
+                most[r] = binomial > most[r] ? binomial : most[r];
+                curvature[r] += binomial;
             }
         for (int64_t r = 0; r < rows; r++) {
             const int64_t i = first + r;
@@ -78,13 +78,13 @@ inline void rests_of(const SharedRows& rows, const SharedOrder& order, const dou
                      double* rest) {
     const int64_t F = rows.F, levels = order.order - 1;
     for (int64_t level = 0; level < levels; level++) {
-        const double *e = state + level * F + order.first, *own = curve + order.first,
+        const double *e = state + level * F + order.first, *phi = curve + order.first,
                      *below = rest + (levels - level) * F + order.first;
         double* to = rest + (levels - 1 - level) * F + order.first;
         if (level == 0)
-            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - own[f];
+            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - phi[f];
         else
-            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - own[f] * below[f];
+            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - phi[f] * below[f];
     }
 }
 
@@ -157,7 +157,7 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
     std::memset(gram, 0, static_cast<size_t>(codes * F * F) * sizeof(double));
     std::memset(rhs, 0, static_cast<size_t>(codes * F) * sizeof(double));
     for (int64_t b = 0; b < codes; b++) {
-        double *own = gram + b * F * F, *right = rhs + b * F;
+        double *matrix = gram + b * F * F, *right = rhs + b * F;
         for (uint32_t begin = first_of_code[b]; begin < first_of_code[b + 1]; begin += most) {
             const uint32_t left = first_of_code[b + 1] - begin;
             const int64_t count = left < most ? left : most;
@@ -172,14 +172,14 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
             }
             for (int64_t f = 0; f < F; f += 4)
                 add_product({weighted + f, 1, F}, F - f < 4 ? F - f : 4, slopes + f, F, F - f, count, 1.0,
-                            own + f * F + f, F);
+                            matrix + f * F + f, F);
         }
         for (int64_t f = 0; f < F; f++)
-            for (int64_t g = f; g < F; g++) own[f * F + g] *= rows.products[f * F + g];
+            for (int64_t g = f; g < F; g++) matrix[f * F + g] *= rows.products[f * F + g];
         for (uint32_t at = first_of_code[b]; at < first_of_code[b + 1] && rows.tempering > 0.0; at++)
-            for (int64_t f = 0; f < F; f++) own[f * F + f] += rows.added[static_cast<int64_t>(sorted[at]) * F + f];
+            for (int64_t f = 0; f < F; f++) matrix[f * F + f] += rows.added[static_cast<int64_t>(sorted[at]) * F + f];
         for (int64_t f = 0; f < F; f++)
-            for (int64_t g = f + 1; g < F; g++) own[g * F + f] = own[f * F + g];
+            for (int64_t g = f + 1; g < F; g++) matrix[g * F + f] = matrix[f * F + g];
     }
 }
 
@@ -187,10 +187,10 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
 inline void change_moments(const SharedRows& rows, const double* v, const double* curve, double sign, double* sums) {
     const int64_t F = rows.F;
     for (int64_t f = 0; f < F; f++) {
-        const double own = rows.tempering * v[f];
-        double moment = sign * own;
+        const double variance = rows.tempering * v[f];
+        double moment = sign * variance;
         for (int64_t k = 0; k + 1 < rows.moments; k++, moment *= curve[f]) sums[k * F + f] += moment;
-        sums[(rows.moments - 1) * F + f] += sign * own * own;
+        sums[(rows.moments - 1) * F + f] += sign * variance * variance;
     }
 }
 

@@ -18,6 +18,8 @@ using Four = VectorOf<double, 4>::type;
 inline Four load4(const double* from) { return *reinterpret_cast<const Four*>(from); }
 inline void store4(double* to, Four v) { *reinterpret_cast<Four*>(to) = v; }
 
+inline double non_negative(double x) { return x > 0.0 ? x : 0.0; }
+
 constexpr int64_t kTasks = 16;       // that the codes of a column are shared out to
 constexpr int64_t kFewestCodes = 8;  // of a task
 

@@ -7,35 +7,11 @@
 //     V'X = T' (B'X)      V C = B (T C)      V' diag(g) V = T' (B' diag(g) B) T      diag(V C V') = diag(B (T C T') B')
 #pragma once
 
+#include "arena.h"
 #include "dense.h"
 
 namespace ahofm {
 namespace {
-
-// Memory of one solve, allocated once and handed out in pieces.
-class Arena {
-  public:
-    Arena(double* memory, int64_t size) : next_(memory), end_(memory + size) {}
-
-    double* take(int64_t count) {
-        const int64_t rounded = (count + 7) / 8 * 8;
-        if (next_ + rounded > end_) too_large();
-        double* found = next_;
-        next_ += rounded;
-        return found;
-    }
-
-    double* zeros(int64_t count) {
-        double* found = take(count);
-        std::memset(found, 0, static_cast<size_t>(count) * sizeof(double));
-        return found;
-    }
-
-    int64_t left() const { return (end_ - next_) / 8 * 8; }
-
-  private:
-    double *next_, *end_;
-};
 
 // Zeros in columns begin .. end - 1 of rows of `width` numbers.
 inline void clear_columns(double* to, int64_t rows, int64_t width, int64_t begin, int64_t end) {

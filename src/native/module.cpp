@@ -9,6 +9,8 @@
 #include "bind_codes.h"
 #include "bind_curves.h"
 #include "bind_engine.h"
+#include "bind_pool.h"
+#include "bind_priors.h"
 #include "bind_row_states.h"
 #include "bind_shared_curves.h"
 #include "encode.h"
@@ -134,6 +136,8 @@ NB_MODULE(_native, m) {
     m.attr("PRODUCT") = ahofm::kProduct;
     m.attr("MAX_STATE_ORDER") = ahofm::kMaxStateOrder;
     m.attr("CONSTANTS") = constants();
+    bind_priors(m);
+    bind_pool(m);
     bind_engine(m);
     bind_shared_curves(m);
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),

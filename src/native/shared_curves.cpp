@@ -34,7 +34,7 @@ SharedCurves::SharedCurves(const Passes& passes, int64_t n, int64_t K, ClassTarg
         column.main.link();
         column.factors.link();
         most = std::max(most, column.n_codes);
-        if (column.own.mean != nullptr) memory = std::max(memory, passes_.solve_memory(column.main.task, 1));
+        if (column.separate.mean != nullptr) memory = std::max(memory, passes_.solve_memory(column.main.task, 1));
         if (F_ == 0) continue;
         memory = std::max(memory, passes_.solve_memory(column.factors.task, F_));
         parameters = std::max(parameters, column.factors.n_lam());
@@ -57,11 +57,11 @@ SharedCurves::SharedCurves(const Passes& passes, int64_t n, int64_t K, ClassTarg
     products_.resize(sized(F_ * F_));
     state_.resize(sized(n_ * levels_ * F_));
     rests_.resize(sized(n_ * (levels_ - 1) * F_));
-    for (std::vector<double>* own : {&response_, &added_, &terms_}) own->assign(sized(n_ * F_), 0.0);
+    for (std::vector<double>* sums : {&response_, &added_, &terms_}) sums->assign(sized(n_ * F_), 0.0);
     gram_.resize(sized(most * F_ * F_));
     rhs_.resize(sized(most * F_));
-    for (std::vector<double>* own : {&mean_, &variance_, &difference_, &new_values_, &new_variance_})
-        own->resize(sized(most * F_));
+    for (std::vector<double>* values : {&mean_, &variance_, &difference_, &new_values_, &new_variance_})
+        values->resize(sized(most * F_));
     learned_lam_.resize(sized(parameters * F_));
     edf_.resize(sized(parameters * F_));
     use_loadings();
@@ -168,7 +168,7 @@ void SharedCurves::use_loadings() {
 void SharedCurves::step_curves(size_t j, bool learn) {
     SharedColumn& column = columns_[j];
     const int64_t codes = column.n_codes - 1, values = codes * F_;
-    CurveArrays& own = column.curves;
+    CurveArrays& curves = column.curves;
     const SharedRows rows = rows_of(j);
     passes_.shared_slopes(rows);
     passes_.shared_sums(rows, column.sorted.data(), column.first.data(), codes, gram_.data(), rhs_.data());
@@ -178,16 +178,16 @@ void SharedCurves::step_curves(size_t j, bool learn) {
     if (column.bounded) bound_curves(column);
     std::fill(new_values_.begin() + values, new_values_.begin() + values + F_, 0.0);  // the neutral code
     std::fill(difference_.begin() + values, difference_.begin() + values + F_, 0.0);
-    std::copy(own.variance, own.variance + values + F_, new_variance_.begin());
+    std::copy(curves.variance, curves.variance + values + F_, new_variance_.begin());
     for (size_t at = 0; at < sized(values); at++) {
         new_values_[at] = mean_[at];
-        difference_[at] = mean_[at] - own.values[at];
+        difference_[at] = mean_[at] - curves.values[at];
         if (learn) new_variance_[at] = variance_[at];
     }
     passes_.shared_move(rows, {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data()});
     evaluated_ = false;
-    std::copy(new_values_.begin(), new_values_.begin() + values, own.values);
-    std::copy(new_variance_.begin(), new_variance_.begin() + values, own.variance);
+    std::copy(new_values_.begin(), new_values_.begin() + values, curves.values);
+    std::copy(new_variance_.begin(), new_variance_.begin() + values, curves.variance);
     if (learn) learn_lam(column);
 }
 
@@ -195,8 +195,8 @@ void SharedCurves::step_curves(size_t j, bool learn) {
 // parameters are learned from: the same as smoothing parameters over fisher_, and variances over it.
 void SharedCurves::solve_curves(SharedColumn& column, bool learn) {
     const int64_t codes = column.n_codes - 1, count = column.factors.n_lam() * F_;
-    CurveArrays& own = column.curves;
-    for (int64_t i = 0; i < count; i++) learned_lam_[sized(i)] = own.lam[i] / fisher_;
+    CurveArrays& curves = column.curves;
+    for (int64_t i = 0; i < count; i++) learned_lam_[sized(i)] = curves.lam[i] / fisher_;
     for (const double jitter : tuning::COLUMN_JITTERS) {
         for (int64_t b = 0; b < codes; b++) {
             double* gram = gram_.data() + b * F_ * F_;
@@ -204,12 +204,13 @@ void SharedCurves::solve_curves(SharedColumn& column, bool learn) {
             for (int64_t f = 0; f < F_; f++) diagonal += gram[f * F_ + f];
             for (int64_t f = 0; f < F_; f++) gram[f * F_ + f] += jitter * diagonal / static_cast<double>(F_);
         }
-        if (!passes_.solve_curves({&column.factors.task, F_, gram_.data(), rhs_.data(), own.lam,
-                                   learn ? learned_lam_.data() : nullptr, mean_.data(), own.smooth, own.per_code,
-                                   own.form, variance_.data(), edf_.data(), memory_.data(), memory_.size()}))
+        if (!passes_.solve_curves({&column.factors.task, F_, gram_.data(), rhs_.data(), curves.lam,
+                                   learn ? learned_lam_.data() : nullptr, mean_.data(), curves.smooth, curves.per_code,
+                                   curves.form, variance_.data(), edf_.data(), memory_.data(), memory_.size()}))
             continue;
         for (size_t at = 0; at < sized(codes * F_) && learn; at++) variance_[at] /= fisher_;
-        if (column.factors.task.kind == PriorKind::spline) std::fill(own.per_code, own.per_code + codes * F_, 0.0);
+        if (column.factors.task.kind == PriorKind::spline)
+            std::fill(curves.per_code, curves.per_code + codes * F_, 0.0);
         return;
     }
     throw Failed{"a block of shared curves is not positive definite"};
@@ -231,16 +232,16 @@ void SharedCurves::leave_out(const SharedColumn& column) {
 // Zero curves of these factors, after a solve, without variance or degrees of freedom.
 void SharedCurves::clear_left_out(const SharedColumn& column, bool learn) {
     if (column.left_out.empty()) return;
-    const CurveArrays& own = column.curves;
+    const CurveArrays& curves = column.curves;
     for (int64_t f = 0; f < F_; f++) {
         if (!column.left_out[sized(f)]) continue;
         for (int64_t b = 0; b + 1 < column.n_codes; b++) {
-            mean_[sized(b * F_ + f)] = own.per_code[b * F_ + f] = 0.0;
+            mean_[sized(b * F_ + f)] = curves.per_code[b * F_ + f] = 0.0;
             if (learn) variance_[sized(b * F_ + f)] = 0.0;
         }
-        for (int64_t a = 0; a < column.factors.task.m; a++) own.smooth[a * F_ + f] = 0.0;
+        for (int64_t a = 0; a < column.factors.task.m; a++) curves.smooth[a * F_ + f] = 0.0;
         for (int64_t g = 0; g < column.factors.n_lam(); g++) {
-            own.form[g * F_ + f] = 0.0;
+            curves.form[g * F_ + f] = 0.0;
             if (learn) edf_[sized(g * F_ + f)] = 0.0;
         }
     }

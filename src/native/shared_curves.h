@@ -24,7 +24,7 @@ struct SharedOptions {
 };
 
 // A main effect that is not in the joint design: memory of the caller; mean is nullptr where it is in the design.
-struct OwnMain {
+struct SeparateMain {
     double *mean = nullptr, *variance = nullptr, *smooth = nullptr, *per_code = nullptr;  // (codes, K), ..., (m, K)
     double* lam = nullptr;  // (smoothing parameters,), the same for all classes
 };
@@ -44,7 +44,7 @@ struct SharedColumn {
     std::vector<uint8_t> left_out;        // (F,): factors in which the column has no curve; empty if there are none
     std::vector<uint32_t> sorted, first;  // rows by code
     Prior main, factors;
-    OwnMain own;
+    SeparateMain separate;
     CurveArrays curves;
 };
 

@@ -11,7 +11,7 @@ void SharedCurves::sweep_mains(bool learn, bool bound) {
     evaluate(bound);
     step_joint(learn);
     for (SharedColumn& column : columns_) {
-        if (column.own.mean == nullptr) continue;
+        if (column.separate.mean == nullptr) continue;
         evaluate(bound);
         step_main(column, learn);
     }
@@ -60,10 +60,10 @@ void SharedCurves::learn_joint(const std::vector<double>& gram, const std::vecto
     for (size_t a = 0; a < q; a++) {
         if (mains_.group[a] < 0) continue;
         const size_t g = sized(mains_.group[a]);
-        double own = 0.0, squares = 0.0;
-        for (size_t b = a; b < q; b++) own += inverse[a * q + b] * inverse[a * q + b];
+        double variance = 0.0, squares = 0.0;
+        for (size_t b = a; b < q; b++) variance += inverse[a * q + b] * inverse[a * q + b];
         for (size_t k = 0; k < K; k++) squares += mains_.coef[a * K + k] * mains_.coef[a * K + k];
-        edf[g] += static_cast<double>(K_ - 1) * (1.0 - mains_.lam[g] * mains_.weight[a] * own);
+        edf[g] += static_cast<double>(K_ - 1) * (1.0 - mains_.lam[g] * mains_.weight[a] * variance);
         form[g] += mains_.weight[a] * squares;
     }
     for (size_t g = 0; g < groups; g++)
@@ -75,7 +75,7 @@ void SharedCurves::learn_joint(const std::vector<double>& gram, const std::vecto
 void SharedCurves::step_main(SharedColumn& column, bool learn) {
     const size_t codes = sized(column.n_codes - 1), K = sized(K_), stride = sized(stride_),
                  m = sized(column.main.task.m), parameters = sized(column.main.n_lam());
-    const OwnMain& own = column.own;
+    const SeparateMain& main = column.separate;
     std::vector<double> weight(codes + 1, 0.0), pulled((codes + 1) * stride, 0.0);
     for (size_t i = 0; i < sized(n_); i++) {
         const size_t b = column.codes[i];
@@ -83,7 +83,7 @@ void SharedCurves::step_main(SharedColumn& column, bool learn) {
         for (size_t k = 0; k < K; k++) pulled[b * stride + k] += slope_[i * stride + k];
     }
     std::vector<double> rhs(codes), mean(codes), variance(codes), smooth(m), per_code(codes), edf(parameters),
-        form(parameters), forms(parameters, 0.0), old(own.mean, own.mean + codes * K);
+        form(parameters), forms(parameters, 0.0), old(main.mean, main.mean + codes * K);
     const auto solve = [&](const double* lam) {
         if (!passes_.solve_prior({&column.main.task, 1, weight.data(), rhs.data(), lam, nullptr, mean.data(),
                                   variance.data(), smooth.data(), per_code.data(), edf.data(), form.data(),
@@ -92,22 +92,22 @@ void SharedCurves::step_main(SharedColumn& column, bool learn) {
     };
     for (size_t k = 0; k < K; k++) {
         for (size_t b = 0; b < codes; b++) rhs[b] = weight[b] * old[b * K + k] + pulled[b * stride + k];
-        solve(own.lam);
+        solve(main.lam);
         for (size_t b = 0; b < codes; b++) {
-            own.mean[b * K + k] = mean[b];
-            own.variance[b * K + k] = variance[b];
-            own.per_code[b * K + k] = per_code[b];
+            main.mean[b * K + k] = mean[b];
+            main.variance[b * K + k] = variance[b];
+            main.per_code[b * K + k] = per_code[b];
         }
-        for (size_t a = 0; a < m; a++) own.smooth[a * K + k] = smooth[a];
+        for (size_t a = 0; a < m; a++) main.smooth[a * K + k] = smooth[a];
         for (size_t g = 0; g < parameters; g++) forms[g] += form[g];
     }
     if (learn) {  // K functions with sum zero have K - 1 degrees of freedom
-        std::vector<double> lam(own.lam, own.lam + parameters);
+        std::vector<double> lam(main.lam, main.lam + parameters);
         for (double& one : lam) one /= fisher_;
         solve(lam.data());
         for (size_t g = 0; g < parameters; g++)
-            own.lam[g] = fellner_schall(static_cast<double>(K_ - 1) * edf[g], forms[g], own.lam[g], column.main.low[g],
-                                        column.main.high[g]);
+            main.lam[g] = fellner_schall(static_cast<double>(K_ - 1) * edf[g], forms[g], main.lam[g],
+                                         column.main.low[g], column.main.high[g]);
     }
     const auto centre = [&](double* values, size_t rows) {  // sum zero over the classes
         for (size_t b = 0; b < rows; b++) {
@@ -116,13 +116,13 @@ void SharedCurves::step_main(SharedColumn& column, bool learn) {
             for (size_t k = 0; k < K; k++) values[b * K + k] -= mean_of_row;
         }
     };
-    centre(own.mean, codes);
-    centre(own.per_code, codes);
-    centre(own.smooth, m);
+    centre(main.mean, codes);
+    centre(main.per_code, codes);
+    centre(main.smooth, m);
     for (size_t i = 0; i < sized(n_); i++) {
         const size_t b = column.codes[i];
         if (b == codes) continue;
-        for (size_t k = 0; k < K; k++) eta_[i * stride + k] += own.mean[b * K + k] - old[b * K + k];
+        for (size_t k = 0; k < K; k++) eta_[i * stride + k] += main.mean[b * K + k] - old[b * K + k];
     }
     evaluated_ = false;
 }
