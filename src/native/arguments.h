@@ -80,10 +80,11 @@ struct Busy {
     bool& flag_;
 };
 
-// Runs a task without Python's lock. Returns why a block could not be solved; empty: all were.
+// Runs a task without Python's lock, with subnormal numbers as zero. Returns why a block could not be solved; empty: all were.
 template <class Task>
 std::string failure_of(Task task) {
     const nb::gil_scoped_release release;
+    const ahofm::SubnormalsAsZero flushed(true);
     try {
         task();
     } catch (const ahofm::Failed& failed) {

@@ -99,6 +99,7 @@ class BoundEngine {
     // Also after Ctrl-C, which the main thread would otherwise notice only when the engine returns.
     bool must_stop() {
         const nb::gil_scoped_acquire acquire;
+        const ahofm::SubnormalsAsZero kept(false);
         try {
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
             return !stop_.is_none() && nb::cast<bool>(stop_());

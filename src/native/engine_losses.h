@@ -84,6 +84,7 @@ class PythonLoss {
 
     bool evaluate(const double* eta, double* value, double* slope, double* curvature) const {
         const nb::gil_scoped_acquire acquire;
+        const ahofm::SubnormalsAsZero kept(false);
         try {
             const nb::object found = loss_(view(eta));
             const nb::tuple parts = tuple_of(found, 3, "a loss", "(value, slope, curvature)");
@@ -100,6 +101,7 @@ class PythonLoss {
     bool majorant(const double* eta, const double* variance, double* curvature) const {
         if (majorant_.is_none()) return false;
         const nb::gil_scoped_acquire acquire;
+        const ahofm::SubnormalsAsZero kept(false);
         try {
             const nb::object found = majorant_(view(eta), view(variance));
             if (found.is_none()) return false;

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "subnormals.h"
+
 namespace ahofm {
 
 // How many threads the jobs of one call may use together. A job takes one for itself while it runs; those that no job
@@ -90,11 +92,13 @@ class Pool {
         std::atomic<int> asleep{0};  // threads
         std::atomic<int> references{1};
         std::mutex guard;
-        std::exception_ptr raised;  // under the lock
+        std::exception_ptr raised;                                   // under the lock
+        const bool subnormals_as_zero = SubnormalsAsZero::active();  // where it is made, and so in its tasks
 
         // Takes tasks until there are none; returns the epoch in which there were none.
         uint64_t drain() {
             int finished = 0;
+            const SubnormalsAsZero like_caller(subnormals_as_zero);
             for (;;) {
                 const uint64_t taken = state.fetch_add(1, std::memory_order_acq_rel);
                 if ((taken & kMask) >= count(taken)) {

@@ -10,7 +10,7 @@ from ahofm.backends import CpuBackend
 from ahofm.backends.cpu import engine_prior
 from ahofm.columns import Encoder, SplineIID
 from ahofm.columns.table import read_table
-from ahofm.families import Bernoulli, Gamma, Gaussian, Huber, Multinomial, NegativeBinomial, Poisson, Tweedie
+from ahofm.families import Bernoulli, Family, Gamma, Gaussian, Huber, Multinomial, NegativeBinomial, Poisson, Tweedie
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.stacking.candidates import Candidate
 from ahofm.fit.stacking.problem import TrainingProblem
@@ -229,3 +229,48 @@ def test_helpers_are_given_back():
 def test_budgets_that_are_none(count):
     with pytest.raises((ValueError, TypeError)):
         ThreadBudget(count)
+
+
+class Faint(Family):
+    """A loss whose derivative is a subnormal number; it keeps what Python makes of such numbers meanwhile."""
+
+    name = "faint"
+
+    def __init__(self):
+        """Nothing has been seen."""
+        self.halves = []
+
+    def loss(self, y, eta):
+        self.halves.append(np.array([1e-310]) / 2)
+        return np.zeros(len(y)), np.full(eta.shape, 1e-310), np.ones(eta.shape)
+
+    def mean(self, eta):
+        return eta[:, 0]
+
+    def guess(self, y, weight):
+        return np.zeros(1)
+
+    @property
+    def target(self):
+        return Gaussian().target
+
+
+def test_subnormal_numbers_are_zero_in_sweeps_and_not_in_python(monkeypatch):
+    family = Faint()
+    monkeypatch.setitem(FAMILIES, "faint", (family, lambda eta, rng: rng.normal(size=len(eta))))
+    zero = []
+    for engine in (True, False):
+        fit = fit_of("faint", "spline_iid", 2)
+        fit._state = VariationalState.start(fit._rows(), fit.response, fit.additive, fit.columns)
+        fit.backend = CpuBackend(compiled_sweeps=engine)
+        fit._new_stage()._build(0.5)
+        assert fit._state.has_sweeper == engine
+        family.halves.clear()
+        fit._state.sweep(learn=False, backwards=False, floor=0.0)
+        fit._state.sync_posteriors()
+        blocks = fit._state.linear_predictors[0].frozen().blocks
+        zero.append(all((block.mean == 0.0).all() for block in blocks))
+        assert len(family.halves) > 0
+        assert np.array(family.halves).min() > 0.0
+    assert zero == [True, False]
+    assert np.array([1e-310])[0] / 2 > 0.0
