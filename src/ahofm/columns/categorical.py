@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def find_levels(levels: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]
         at = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
         return np.where(levels[at] == values, at, -1).astype(np.int64)
     position = {level: k for k, level in enumerate(levels.tolist())}
-    return np.fromiter((position.get(value, -1) for value in values.tolist()), dtype=np.int64, count=len(values))
+    return np.fromiter(map(position.get, values.tolist(), repeat(-1)), dtype=np.int64, count=len(values))
 
 
 @dataclass(frozen=True)

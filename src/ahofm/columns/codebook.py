@@ -208,8 +208,9 @@ class Codebook:
         elif self.edges is not None:
             _native.encode_numbers(values, self.edges, self.missing_code, out)
         else:
-            at = find_levels(self.support.values, values)
-            out[:] = np.where(at >= 0, at, np.where(missing_in(values), self.missing_code, self.neutral_code))
+            out[:] = at = find_levels(self.support.values, values)
+            others = np.flatnonzero(at < 0)
+            out[others] = np.where(missing_in(values[others]), self.missing_code, self.neutral_code)
         return out
 
     def evaluate(self, values: NDArray[Any]) -> Sparse:

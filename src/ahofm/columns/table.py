@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
+from types import NoneType
 from typing import Any
 
 import narwhals as nw
@@ -201,8 +202,10 @@ def _read_series(name: str, series: Any) -> NDArray[Any]:
 
 def _read_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
     """An object column is a column of numbers or one of levels, never both."""
-    cells = [None if _is_missing(value) else value for value in values.tolist()]
-    types = {type(value) for value in cells if value is not None}
+    cells = values.tolist()
+    if not set(map(type, cells)) <= {str, NoneType}:
+        cells = [None if _is_missing(value) else value for value in cells]
+    types = set(map(type, cells)) - {NoneType}
     if all(issubclass(kind, Real) for kind in types):
         try:
             numbers = np.array([np.nan if value is None else float(value) for value in cells], dtype=np.float64)
