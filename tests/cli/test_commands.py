@@ -285,6 +285,15 @@ def test_classes_with_a_score(folder, tmp_path, capsys):
     out = tmp_path / "p.csv"
     assert run(["predict", model, str(folder / "train.csv"), "--out", str(out), "--missing", "?"]) == 0
     assert list(pd.read_csv(out).columns) == ["prediction", "probability no", "probability yes"]
+    intervals = ["predict", model, str(folder / "train.csv"), "--out", str(out), "--missing", "?", "--interval", "0.9"]
+    assert run(intervals) == 0
+    found = pd.read_csv(out)
+    fitted = ahofm.load(model)
+    for k, label in enumerate(fitted.classes_):
+        assert (found[f"low {label}"] < found[f"probability {label}"]).all(), k
+        assert (found[f"probability {label}"] < found[f"high {label}"]).all(), k
+    assert run([*intervals, "--kind", "new"]) == 2
+    assert "a label has no interval; leave --kind out" in capsys.readouterr().err
 
 
 def test_explain_report_and_info(folder, tmp_path, capsys):

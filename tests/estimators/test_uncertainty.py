@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.special import logit
+from scipy.special import logit, softmax
 from sklearn.exceptions import NotFittedError
 
 import ahofm
 from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns import Linear
 from ahofm.columns.table import read_table
+from ahofm.estimators.intervals import class_intervals
 from ahofm.explain import effect
 from ahofm.families import (
     Bernoulli,
@@ -413,6 +414,64 @@ def test_classes():
     np.testing.assert_allclose((draws == 1).mean(axis=0), model.predict_proba(X)[:, 1], atol=0.12)
     with pytest.raises(ValueError, match="classes that were not there"):
         model.log_likelihood(X, np.full(300, "d"))
+
+
+def test_intervals_of_the_probabilities_of_two_classes_are_those_of_the_log_odds():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] + rng.logistic(size=300) > 0, "yes", "no")
+    model = AHOFMClassifier(order=1, random_state=0).fit(X, y)
+    eta, std = model.predict_eta(X[:50], return_std=True)
+    reach = stats.norm.ppf(0.95) * std
+    found = model.predict_interval(X[:50], level=0.9)
+    assert found.shape == (50, 2, 2)
+    np.testing.assert_allclose(logit(found[:, 1]), np.column_stack([eta - reach, eta + reach]), rtol=1e-9)
+    np.testing.assert_allclose(found[:, 0], 1.0 - found[:, 1, ::-1], rtol=1e-9)
+    with pytest.raises(ValueError, match="level must be a number between 0 and 1, got 95"):
+        model.predict_interval(X, level=95)
+
+
+def test_intervals_of_several_probabilities_are_those_of_log_odds_by_their_slopes():
+    """Slopes by differences; a class that is certain and one that is impossible have finite ends."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(400, 3))
+    y = np.array(["a", "b", "c", "d"])[(2 * X @ rng.normal(size=(3, 4)) + rng.gumbel(size=(400, 4))).argmax(axis=1)]
+    model = AHOFMClassifier(order=1, random_state=0).fit(X, y)
+    eta, std = model.predict_eta(X[:60], return_std=True)
+    found, p = model.predict_interval(X[:60]), model.predict_proba(X[:60])
+    assert ((found[..., 0] < p) & (p < found[..., 1])).all()
+
+    def log_odds(at):
+        return logit(softmax(at, axis=1))
+
+    variance = np.zeros_like(eta)
+    for k in range(4):
+        step = np.zeros(4)
+        step[k] = 1e-6
+        slope = (log_odds(eta + step) - log_odds(eta - step)) / 2e-6
+        variance += (slope * std[:, [k]]) ** 2
+    expected = log_odds(eta)[..., np.newaxis] + 1.959964 * np.sqrt(variance)[..., np.newaxis] * [-1.0, 1.0]
+    np.testing.assert_allclose(logit(found), expected, rtol=1e-4, atol=1e-6)
+    far = np.array([[800.0, 0.0, -800.0, 1.0]])
+    low, high = class_intervals(model.model_, far, np.ones((1, 4)), 0.95)
+    np.testing.assert_allclose([low[0], high[0]], [[1, 0, 0, 0], [1, 0, 0, 0]], atol=1e-300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_intervals_of_probabilities_hold(n_classes):
+    """Six simulated tables each, of which the probabilities are known: 95 to 97 % were covered."""
+    covered = []
+    for seed in range(6):
+        rng = np.random.default_rng(100 * n_classes + seed)
+        X = rng.uniform(-2, 2, size=(1700, 4))
+        curves = np.sin(1.5 * X) @ rng.normal(size=(4, n_classes)) + 0.25 * X**2 @ rng.normal(size=(4, n_classes))
+        p = softmax(curves, axis=1)
+        y = (p[:1200].cumsum(axis=1) < rng.uniform(size=(1200, 1))).sum(axis=1)
+        model = AHOFMClassifier(order=1, random_state=0).fit(X[:1200], y)
+        low, high = np.moveaxis(model.predict_interval(X[1200:]), 2, 0)
+        covered.append(np.mean((low <= p[1200:]) & (p[1200:] <= high)))
+    assert 0.92 < np.mean(covered) < 0.99
 
 
 LAWS = [

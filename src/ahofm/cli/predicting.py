@@ -17,9 +17,9 @@ from ahofm.cli.tables import PLAIN, Dialect, Writer, batches, format_of
 from ahofm.cli.unseen import Unseen
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import is_numeric, source_of_part
-from ahofm.estimators.intervals import mean_interval, new_interval, with_std
+from ahofm.estimators.intervals import class_intervals, mean_interval, new_interval, with_std
 from ahofm.explain import contributions, shapley_values
-from ahofm.model import Model
+from ahofm.model import Band, Model
 from ahofm.writing import replacing
 
 ROWS = 50_000
@@ -47,13 +47,22 @@ class Wanted:
 
 def predict_file(model: Model, path: Path, out: Path | None, wanted: Wanted) -> tuple[int, Unseen]:
     """Write predictions to a file, or as CSV to the screen; how many rows, and what training had not seen of them."""
-    if wanted.interval is not None and (model.band is None or model.family.n_eta > 1):
-        why = "was saved without its uncertainty: fit again without --fast"
-        raise CommandError(f"--interval: the model {why if model.band is None else 'has several linear_predictors'}")
+    if wanted.interval is not None:
+        _check_intervals(model, wanted.kind)
     if out is None:
         return _write(model, path, Writer(sys.stdout.buffer, "csv"), wanted)
     with replacing(out) as draft:
         return _write(model, path, Writer(str(draft), format_of(out)), wanted)
+
+
+def _check_intervals(model: Model, kind: str) -> None:
+    """Refuse intervals that the model does not have."""
+    if model.band is None:
+        raise CommandError("--interval: the model was saved without its uncertainty: fit again without --fast")
+    if model.classes is not None and kind != "mean":
+        raise CommandError(f"--kind {kind}: a label has no interval; leave --kind out for those of probabilities")
+    if model.classes is None and model.family.n_eta > 1:
+        raise CommandError("--interval: the model has several linear predictors")
 
 
 def _write(model: Model, path: Path, writer: Writer, wanted: Wanted) -> tuple[int, Unseen]:
@@ -126,14 +135,7 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
     else:
         found["prediction"] = mean
     if wanted.interval is not None and model.band is not None:
-        table = model.encoder.check(X)
-        eta, std = with_std(model, model.band, table, shift)
-        if wanted.kind == "mean":
-            low, high = mean_interval(model, eta, std, wanted.interval)
-        else:
-            relative = model.relative_std(table, shift)
-            low, high = new_interval(model, model.band, eta, std, relative, wanted.interval, seed=0)
-        found |= {"low": low, "high": high}
+        found |= _intervals(model, model.band, X, shift, wanted.interval, wanted.kind)
     labels: list[Any] = [None] if model.family.n_eta == 1 else list(model.classes or range(model.family.n_eta))
     for label in labels if wanted.parts else []:
         ending = "" if label is None else f" ({label})"
@@ -146,3 +148,21 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
             found[f"term intercept{ending}"] = np.full(len(terms.values), terms.intercept)
             found |= {f"term {name}{ending}": terms.values[:, j] for j, name in enumerate(terms.names)}
     return found
+
+
+def _intervals(model: Model, band: Band, X: Any, shift: Floats | None, level: float, kind: str) -> dict[str, Floats]:
+    """Columns of lower and upper ends: of the prediction, or of the probability of every class."""
+    table = model.encoder.check(X)
+    eta, std = with_std(model, band, table, shift)
+    if model.classes is not None:
+        both = class_intervals(model, eta, std, level)
+        return {
+            f"{name} {label}": ends[:, k]
+            for k, label in enumerate(model.classes)
+            for name, ends in zip(("low", "high"), both, strict=True)
+        }
+    if kind == "mean":
+        low, high = mean_interval(model, eta, std, level)
+    else:
+        low, high = new_interval(model, band, eta, std, model.relative_std(table, shift), level, seed=0)
+    return {"low": low, "high": high}

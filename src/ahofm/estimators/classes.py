@@ -11,8 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from ahofm.columns.basis import Floats
 from ahofm.estimators.dask_input import lazily
 from ahofm.estimators.fitted import Fitted
+from ahofm.estimators.intervals import check_level, class_intervals, with_std
+from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import check_weight
 from ahofm.scale.partitions import is_dask
+from ahofm.threads import obeys_n_jobs
 
 
 class ClassPredictions(Fitted):
@@ -83,6 +86,38 @@ class ClassPredictions(Fitted):
         """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X, offset)))
+
+    @obeys_n_jobs
+    @one_blas_thread()
+    def predict_interval(self, X: Any, level: float = 0.95, offset: ArrayLike | None = None) -> Floats:
+        """Predict intervals that hold about ``level`` of the probabilities of classes, on average over rows.
+
+        Parameters
+        ----------
+        X : table of n rows
+            With the columns of training.
+        level : float, default 0.95
+            Between 0 and 1.
+        offset : array of shape (n,) or (n, linear predictors), optional
+            Added to the linear predictor.
+
+        Returns
+        -------
+        array of shape (n, classes, 2)
+            Lower and upper ends, classes in the order of ``classes_``: the probabilities of :meth:`predict_proba` lie
+            between them. For two classes they are the interval of the log odds; for more, the linear predictors of
+            classes are taken as independent.
+
+        Raises
+        ------
+        ValueError
+            Where neither the model has a band nor the estimator its training rows, as after pickling: see
+            :meth:`with_uncertainty`.
+        """
+        check_is_fitted(self, "model_")
+        level = check_level(level)
+        eta, std = with_std(self.model_, self.band_, self._read(X), offset)
+        return np.stack(class_intervals(self.model_, eta, std, level), axis=2)
 
     def decision_function(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Predict on the scale of the linear predictor.

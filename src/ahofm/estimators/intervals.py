@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.special import expit, logsumexp, softmax
 
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
@@ -43,6 +44,25 @@ def mean_interval(model: Model, eta: Floats, std: Floats, level: float) -> tuple
         moved[:, 0] += step
         ends.append(model.family.mean(moved))
     return np.minimum(*ends), np.maximum(*ends)
+
+
+def class_intervals(model: Model, eta: Floats, std: Floats, level: float) -> tuple[Floats, Floats]:
+    """Lower and upper ends (n, classes) for the probability of every class, symmetric around its log odds.
+
+    For more than two classes the log odds of class k against all others are ``eta_k - log sum_{l != k} exp(eta_l)``, of
+    slopes 1 and ``-p_l / (1 - p_k)``; linear predictors are taken as independent.
+    """
+    if eta.shape[1] == 1:
+        low, high = mean_interval(model, eta, std, level)
+        return np.column_stack([1.0 - high, low]), np.column_stack([1.0 - low, high])
+    reach, ends = float(stats.norm.ppf(0.5 + 0.5 * level)), []
+    for k in range(eta.shape[1]):
+        others, variances = np.delete(eta, k, axis=1), np.delete(std, k, axis=1) ** 2
+        log_odds = eta[:, k] - logsumexp(others, axis=1)
+        step = reach * np.sqrt(std[:, k] ** 2 + (softmax(others, axis=1) ** 2 * variances).sum(axis=1))
+        ends.append((expit(log_odds - step), expit(log_odds + step)))
+    low, high = np.transpose(ends, (1, 2, 0))
+    return low, high
 
 
 def new_interval(
