@@ -61,7 +61,8 @@ def newcomer():
         names |= {name: getattr(loaded, name) for name in loaded.__all__}
     for name in ("AHOFMRegressor", "AHOFMClassifier"):  # no search for the kind of interactions: it takes seconds
         names[name] = partial(names[name], factor_prior="spline")
-    return names | {"model": names["AHOFMRegressor"](order=2, random_state=0).fit(X, names["y"])}
+    names["model"] = names["AHOFMRegressor"](order=2, random_state=0).fit(X, names["y"])
+    return names | {"classifier": names["AHOFMClassifier"](order=1, random_state=0).fit(X, names["c"])}
 
 
 @pytest.mark.slow
