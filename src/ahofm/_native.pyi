@@ -114,6 +114,16 @@ def solve_prior(
     isa: str, prior: dict[str, Any], gram: _Floats, rhs: _Floats, lam: _Floats, outputs: list[_Floats]
 ) -> bool: ...
 def weighted_grams(isa: str, design: _Floats, weights: _Floats, out: _Floats, budget: ThreadBudget | None) -> None: ...
+def design_times(isa: str, design: dict[str, Any], coef: _Floats, out: _Floats) -> None: ...
+def design_sums(
+    isa: str,
+    design: dict[str, Any],
+    x: _Floats | None,
+    weight: _Floats | None,
+    sums: _Floats | None,
+    gram: _Floats | None,
+    budget: ThreadBudget | None,
+) -> None: ...
 
 class ThreadBudget:
     def __init__(self, count: int, jobs: int = 0) -> None: ...

@@ -58,6 +58,12 @@ class KeptArrays {
         return outputs_.back().data();
     }
 
+    const int32_t* read_places(nb::handle given, const std::vector<int64_t>& shape, const std::string& what) {
+        places_.push_back(cast<Integers>(given, what, "a contiguous array of 32-bit integers"));
+        expect_shape(places_.back(), shape, what);
+        return places_.back().data();
+    }
+
     const AnyArray& codes(nb::handle given, int64_t n) {
         codes_.push_back(cast<AnyArray>(given, "codes", "a contiguous array of codes"));
         code_width(codes_.back(), "codes");
@@ -69,6 +75,7 @@ class KeptArrays {
     std::vector<Doubles> inputs_;
     std::vector<DoublesOut> outputs_;
     std::vector<AnyArray> codes_;
+    std::vector<Integers> places_;
 };
 
 // Sets a flag as long as it lives.

@@ -23,6 +23,7 @@ namespace nb = nanobind;
 namespace {
 
 using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>;
 using DoublesOut = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>;
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "local_design.h"
 #include "passes.h"
 #include "pool.h"
 
@@ -80,10 +81,10 @@ struct ColumnArrays {
 // Smooth main effects of all columns, with q coefficients.
 struct MainEffects {
     int64_t q = 0;
-    const double* design = nullptr;  // (n, q), centred with the weights of the rows
-    std::vector<int64_t> group;      // (q,): which smoothing parameter a coefficient has
-    std::vector<double> within;      // (q,): penalty of a coefficient within its group
-    std::vector<double> counts;      // (groups,): coefficients of each
+    LocalDesign design;          // (n, q), centred with the weights of the rows; its rows are memory of the caller
+    std::vector<int64_t> group;  // (q,): which smoothing parameter a coefficient has
+    std::vector<double> within;  // (q,): penalty of a coefficient within its group
+    std::vector<double> counts;  // (groups,): coefficients of each
     double largest_lam = 0.0;
     std::vector<double> gram;  // (q, q): Gram matrix of the design with the rows' own weights, upper triangle
 };

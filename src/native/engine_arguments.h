@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind_design.h"
 #include "bind_priors.h"
 #include "bind_row_states.h"
 
@@ -72,10 +73,9 @@ class EngineArguments {
 
     ahofm::MainEffects mains_of(const nb::dict& given) {
         ahofm::MainEffects mains;
-        const Doubles design = doubles(entry(given, "design"), "design");
-        expect_dimensions(design, 2, "design", "(rows, coefficients)");
-        mains.q = length(design, 1);
-        mains.design = arrays_.read(entry(given, "design"), {n_, mains.q}, "design");
+        const nb::dict design = dictionary(entry(given, "design"), "design");
+        mains.design = design_of(design, n_, arrays_);
+        mains.q = mains.design.q;
         mains.counts = numbers_of(entry(given, "counts"), "counts");
         mains.group = indices_of(entry(given, "group"), static_cast<int64_t>(mains.counts.size()), "group");
         mains.within = copied(entry(given, "within"), {mains.q}, "within");

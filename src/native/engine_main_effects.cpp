@@ -11,32 +11,13 @@
 
 namespace ahofm {
 
-namespace {
-
-// Rows of a task and the most tasks: sums add task by task, so that bits do not depend on the number of threads.
-constexpr int64_t kRowsOfTask = 1024, kMostTasks = 16;
-
-}  // namespace
-
-// X' diag(weight) X, upper triangle, and X' rows; weight nullptr: the latter alone.
+// D' diag(weight) D, upper triangle, and D' rows; weight nullptr: the latter alone.
 void Engine::sum_design(const double* weight, const double* rows, std::vector<double>& gram,
                         std::vector<double>& sums) {
-    const int64_t q = mains_.q, count = std::clamp<int64_t>(n_ / kRowsOfTask, 1, kMostTasks);
-    const size_t Q = static_cast<size_t>(q), size = Q + (weight == nullptr ? 0 : Q * Q);
-    std::vector<double> parts(static_cast<size_t>(count) * size);
-    parallel(static_cast<int>(count), [&](int r) {
-        const int64_t begin = r * n_ / count, end = (r + 1) * n_ / count;
-        double* to = parts.data() + static_cast<size_t>(r) * size;
-        const double* design = mains_.design + begin * q;
-        passes_.design_transposed_times(design, end - begin, q, rows + begin, to);
-        if (weight != nullptr) passes_.weighted_gram(design, end - begin, q, weight + begin, to + q);
-    });
-    sums.assign(parts.begin(), parts.begin() + q);
-    if (weight != nullptr) gram.assign(parts.begin() + q, parts.begin() + static_cast<int64_t>(size));
-    for (size_t r = 1; r < static_cast<size_t>(count); r++) {
-        for (size_t i = 0; i < Q; i++) sums[i] += parts[r * size + i];
-        for (size_t i = Q; i < size; i++) gram[i - Q] += parts[r * size + i];
-    }
+    DesignSums parts(passes_, mains_.design, n_);
+    parts.reserve(rows, weight);
+    parallel(parts.count(), [&](int at) { parts.part(at); });
+    parts.total(gram, sums);
 }
 
 // Working weights of the main effects of linear predictor k: those that its Gram matrix was computed with, as long as the

@@ -72,12 +72,13 @@ void Engine::read_states(size_t k) {
 }
 
 void Engine::update_additive(size_t k) {
-    const EtaArrays& eta = etas[k];
+    double added = 0.0;
+    const std::vector<double> coef = mains_.design.in_functions(etas[k].coef, added);
+    added += etas[k].intercept;
     over_rows([&](const Range& range) {
         double* additive = additive_[k].data();
-        passes_.design_times(mains_.design + range.begin * mains_.q, range.end - range.begin, mains_.q, eta.coef,
-                             additive + range.begin);
-        for (int64_t i = range.begin; i < range.end; i++) additive[i] += eta.intercept;
+        passes_.local_times(mains_.design.rows, range.begin, range.end, coef.data(), additive);
+        for (int64_t i = range.begin; i < range.end; i++) additive[i] += added;
     });
 }
 

@@ -138,6 +138,7 @@ NB_MODULE(_native, m) {
     m.attr("CONSTANTS") = constants();
     bind_priors(m);
     bind_pool(m);
+    bind_design(m);
     bind_engine(m);
     bind_shared_curves(m);
     m.def("encode_numbers", &encode_numbers, nb::arg("values"), nb::arg("edges"), nb::arg("missing"),

@@ -58,13 +58,58 @@ void read_state(const BlockTask& task, double* mean, double* variance) {
     else read_state_of<float>(task, mean, variance);
 }
 
-void design_times(const double* design, int64_t n, int64_t q, const double* coef, double* out) {
-    for (int64_t i = 0; i < n; i++) out[i] = dot(design + i * q, coef, q);
+void local_times(const LocalRows& rows, int64_t begin, int64_t end, const double* coef, double* out) {
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t* places = rows.places + i * rows.blocks;
+        const double* entries = rows.entries + i * rows.blocks * kLocal;
+        Four sum = {};
+        for (int64_t b = 0; b < rows.blocks; b++) sum += load4(entries + kLocal * b) * load4(coef + places[b]);
+        out[i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
 }
 
-void design_transposed_times(const double* design, int64_t n, int64_t q, const double* rows, double* out) {
-    std::memset(out, 0, static_cast<size_t>(q) * sizeof(double));
-    for (int64_t i = 0; i < n; i++) subtract_row(-rows[i], design + i * q, q, out);
+void local_transposed_times(const LocalRows& rows, int64_t begin, int64_t end, const double* x, double* out) {
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t* places = rows.places + i * rows.blocks;
+        const double* entries = rows.entries + i * rows.blocks * kLocal;
+        for (int64_t b = 0; b < rows.blocks; b++) {
+            double* to = out + places[b];
+            store4(to, load4(to) + x[i] * load4(entries + kLocal * b));
+        }
+    }
+}
+
+// Pair by pair of blocks, for some rows at a time: the sums of a pair, and what it reads, stay in the nearest cache.
+void local_gram(const LocalRows& rows, int64_t begin, int64_t end, const double* weight, double* out) {
+    constexpr int64_t kRows = 256;
+    const int64_t blocks = rows.blocks, functions = rows.functions;
+    Buffer<double> entries(blocks * kRows * kLocal), weighted(kRows * kLocal);
+    Buffer<int32_t> places(blocks * kRows);
+    for (int64_t first = begin; first < end; first += kRows) {
+        const int64_t count = end - first < kRows ? end - first : kRows;
+        for (int64_t r = 0; r < count; r++)
+            for (int64_t b = 0; b < blocks; b++) {
+                const int64_t from = (first + r) * blocks + b, to = b * kRows + r;
+                store4(entries.get() + kLocal * to, load4(rows.entries + kLocal * from));
+                places[to] = rows.places[from];
+            }
+        for (int64_t a = 0; a < blocks; a++) {
+            const double* left = entries.get() + a * kRows * kLocal;
+            const int32_t* left_places = places.get() + a * kRows;
+            for (int64_t r = 0; r < count; r++)
+                store4(weighted.get() + kLocal * r, weight[first + r] * load4(left + kLocal * r));
+            for (int64_t b = a; b < blocks; b++) {
+                const double* right = entries.get() + b * kRows * kLocal;
+                const int32_t* right_places = places.get() + b * kRows;
+                for (int64_t r = 0; r < count; r++) {
+                    const Four vector = load4(right + kLocal * r);
+                    double* to = out + left_places[r] * functions + right_places[r];
+                    for (int s = 0; s < kLocal; s++, to += functions)
+                        store4(to, load4(to) + weighted[kLocal * r + s] * vector);
+                }
+            }
+        }
+    }
 }
 
 // Independent chains of multiply-adds in registers: the peak of one core with the vectors the passes use.
@@ -102,8 +147,9 @@ const RowPasses AHOFM_PASSES = {AHOFM_NAME,
                                 read_state,
                                 run_losses,
                                 run_majorants,
-                                design_times,
-                                design_transposed_times,
+                                local_times,
+                                local_transposed_times,
+                                local_gram,
                                 run_class_losses,
                                 run_shared_slopes,
                                 run_shared_sums,

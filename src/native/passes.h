@@ -381,6 +381,15 @@ struct CurvesSolve {
     int64_t memory_size;
 };
 
+// Functions at rows, of which each row has kLocal numbers per block: those of functions that follow one another.
+constexpr int kLocal = 4;
+
+struct LocalRows {
+    int64_t blocks, functions;
+    const int32_t* places;  // (n, blocks): the first function of each; ascending, or the same for several blocks
+    const double* entries;  // (n, blocks, kLocal)
+};
+
 // Solves of one instruction set.
 struct Solves {
     const char* name;
@@ -418,9 +427,11 @@ struct RowPasses {
     void (*read_state)(const BlockTask&, double* mean, double* variance);
     void (*losses)(const LossTask&);
     bool (*majorants)(const LossTask&, const double* variance);  // curvatures alone; false: the family has none
-    // (n,) and (q,).
-    void (*design_times)(const double* design, int64_t n, int64_t q, const double* coef, double* out);
-    void (*design_transposed_times)(const double* design, int64_t n, int64_t q, const double* rows, double* out);
+    // Of rows begin .. end - 1 of a matrix B of local functions: B coef, of all rows (n,); B' x, added to (functions,); the
+    // upper triangle of B' diag(weight) B, added to (functions, functions).
+    void (*local_times)(const LocalRows&, int64_t begin, int64_t end, const double* coef, double* out);
+    void (*local_transposed_times)(const LocalRows&, int64_t begin, int64_t end, const double* x, double* out);
+    void (*local_gram)(const LocalRows&, int64_t begin, int64_t end, const double* weight, double* out);
     void (*class_losses)(const ClassLossTask&, ClassLossSums*);
     void (*shared_slopes)(const SharedRows&);
     void (*shared_sums)(const SharedRows&, const uint32_t* sorted, const uint32_t* first_of_code, int64_t codes,

@@ -24,7 +24,7 @@ def moved(state, by):
 
 def test_small_changes_of_working_weights_keep_the_gram_matrix_and_use_the_present_slopes():
     state = started(Poisson())
-    rows, values = state.rows, state.additive.design
+    rows, values = state.rows, state.additive.rows.matrix
     rows.evaluate()
     before, old_weight = rows.main_sums(0), rows.response.weight * rows.derivatives.curvature[:, 0]
     moved(state, 0.01)
@@ -47,8 +47,8 @@ def test_large_changes_of_working_weights_do_not():
 
 @pytest.mark.parametrize("family", [Poisson(), Multinomial(3)], ids=["poisson", "multinomial"])
 def test_the_optimum_is_the_same_with_fewer_gram_matrices(family, monkeypatch):
-    computed, gram = [], design.weighted_gram
-    monkeypatch.setattr(design, "weighted_gram", lambda *arrays: computed.append(0) or gram(*arrays))
+    computed, gram = [], design.design_gram
+    monkeypatch.setattr(design, "design_gram", lambda *arrays: computed.append(0) or gram(*arrays))
     found, state = [], started(family)
     for change in (-1.0, working_rows.MAIN_WEIGHTS_CHANGE):
         monkeypatch.setattr(working_rows, "MAIN_WEIGHTS_CHANGE", change)

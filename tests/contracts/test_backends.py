@@ -288,7 +288,7 @@ class Working:
         self.response = Response(self.family, random_target(rng, family, n, self.n_eta), self.weight, self.offset)
         self.moments = [[self.random_moments(j, scale) for j in range(len(SIZES))] for _ in range(self.n_eta)]
         design = rng.normal(size=(n, 2))
-        self.design = DesignRows(design - self.weight @ design / self.weight.sum(), self.weight)
+        self.design = DesignRows.dense(design, self.weight)
         self.intercept, self.coef = 0.2 * rng.normal(size=self.n_eta), 0.2 * rng.normal(size=(self.n_eta, 2))
         source = ArraySource(self.codes, chunk_rows=7)
         loaded = backend.load(source, executor or SerialExecutor(), precision)
@@ -305,7 +305,7 @@ class Working:
         return ColumnMoments(column, mean, scale**2 * self.rng.uniform(0.0, 0.25, shape))
 
     def main(self, k):
-        return self.intercept[k] + self.design.values @ self.coef[k]
+        return self.intercept[k] + self.design.matrix @ self.coef[k]
 
     @property
     def eta(self):
@@ -400,7 +400,7 @@ def test_sums_of_main_effects(backend, precision, tolerance, family):
     for k in range(working.n_eta):
         weight, target = working.working(k)
         state = working.eta[:, k] - working.main(k)
-        wide = np.column_stack([np.ones(len(weight)), working.design.values])
+        wide = np.column_stack([np.ones(len(weight)), working.design.matrix])
         rest = target + weight * (working.main(k) - state)  # the response counts from the state on
         expected = np.linalg.solve(wide.T @ (weight[:, None] * wide), wide.T @ rest)
         sums = working.rows.main_sums(k)

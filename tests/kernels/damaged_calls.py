@@ -155,9 +155,20 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
     ]
     both = {name: np.zeros((N, n_eta)) for name in ("offset", "eta", "slope", "curvature", "variance")}
     given = {"y": rng.integers(0, max(n_eta, 2), N).astype(float), "weight": np.ones(N), "value": np.zeros(N), **both}
-    mains = {"design": rng.normal(size=(N, 3)), "counts": np.array([2.0, 1.0]), "group": np.array([0.0, 0.0, 1.0])}
+    mains = {"design": design_of(rng), "counts": np.array([2.0, 1.0]), "group": np.array([0.0, 0.0, 1.0])}
     mains |= {"within": np.ones(3), "largest_lam": 1e8}
     return [True, given, columns, list(ranks), mains, etas, loss, None]
+
+
+def design_of(rng):
+    """Two columns of functions, one block each, and three coefficients."""
+    return {
+        "places": np.column_stack([rng.integers(0, 3, N), np.full(N, 5)]).astype(np.int32),
+        "entries": rng.normal(size=(N, 2, 4)),
+        "transform": rng.normal(size=(9, 3)),
+        "parts": np.array([[0.0, 6.0, 0.0, 2.0], [5.0, 9.0, 2.0, 3.0]]),
+        "centre": rng.normal(size=3),
+    }
 
 
 def run_engine(*arguments):
@@ -269,6 +280,16 @@ CALLS = {
         np.zeros((SIZES[0], 5)),
     ],
     "chain": lambda isa: [isa, matrices(), np.ones((4, 3, 2)), np.ones(3), np.ones(3), np.ones(3), *outputs()],
+    "design_times": lambda isa: [isa, design_of(np.random.default_rng(0)), np.ones(3), np.zeros(N)],
+    "design_sums": lambda isa: [
+        isa,
+        design_of(np.random.default_rng(0)),
+        np.ones(N),
+        np.ones(N),
+        np.zeros(3),
+        np.zeros((3, 3)),
+        None,
+    ],
     "weighted_grams": lambda isa: [isa, np.ones((N, 3)), np.ones((2, N)), np.zeros((2, 3, 3)), None],
     "solve_prior": lambda isa: [isa, *solve_call(0)],
     "solve_prior, random walk": lambda isa: [isa, *solve_call(1)],

@@ -18,12 +18,13 @@ from ahofm.backends.base import (
     never,
 )
 from ahofm.backends.cpu import CpuBackend
-from ahofm.backends.design import DesignRows, MainSums
+from ahofm.backends.design import CELL_BYTES, DesignRows, MainSums
 from ahofm.backends.device import DEVICES, Device, backend_of
 from ahofm.backends.reference import ReferenceBackend
 from ahofm.backends.response import LossDerivatives, Response, Trial, WorkingResponse
 
 __all__ = [
+    "CELL_BYTES",
     "DEVICES",
     "Backend",
     "CpuBackend",

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ahofm.backends import FailedError
+from ahofm.backends import CELL_BYTES, FailedError
 from ahofm.fit.solvers.subsample.objective import RefinementObjective
 from ahofm.fit.solvers.subsample.refine import rows_of
 from ahofm.fit.solvers.variational.schedule import Job, Schedule
@@ -131,11 +131,11 @@ class Memory:
                 _ = some.additive(candidate).rows.gram  # made untraced, as all fits share it
                 found.append(traced(partial(staged.run, lambda _: False)))
         kept, own = (Line.through(*zip(sizes, costs, strict=True)) for costs in zip(*found, strict=True))
-        return cls(kept, own, 8.0 * problem.additive(candidate).size)
+        return cls(kept, own, problem.additive(candidate).rows.nbytes / problem.response.n_rows)
 
     def at(self, n_rows: int, *, beside: int, before: int, parts: int) -> float:
         """With so many fits side by side and so many done before them, on so many parts of the rows."""
-        design = self.design if self.design * n_rows <= 8.0 * MOST_DESIGN_CELLS else 0.0
+        design = self.design if self.design * n_rows <= CELL_BYTES * MOST_DESIGN_CELLS else 0.0
         return parts * design * n_rows + beside * self.own.at(n_rows) + before * self.kept.at(n_rows)
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID, known_codes
-from ahofm.columns.basis import Basis, Floats
+from ahofm.columns.basis import Basis, Floats, Sparse
 from ahofm.columns.kind import Support
 from ahofm.columns.spline_iid import SplineIIDBasis
 from ahofm.model.coordinates import coordinates
@@ -116,7 +117,11 @@ class ColumnPriors:
 
 @dataclass(frozen=True)
 class SmoothCoordinates:
-    """Coordinates of a smooth part: at the codes, in the codebook's basis, and in which group each of them is."""
+    """Coordinates of a smooth part: at the codes, in the codebook's basis, and in which group each of them is.
+
+    ``between_codes`` is of curves that are linear in the value between codes: functions at the codes (codes, size),
+    sparse, and coordinates in them (size, m). There these are fewer functions than the codebook's.
+    """
 
     values: Floats
     to_basis: Floats
@@ -127,6 +132,7 @@ class SmoothCoordinates:
     largest_lam: float
     functions: Basis
     basis: Floats
+    between_codes: tuple[Sparse, Floats] | None = None
 
     @property
     def prior(self) -> SplinePrior:
@@ -135,12 +141,16 @@ class SmoothCoordinates:
             self.values, self.group, self.weight, self.largest_lam, self.penalty_eigenvalues > 0.0, self.basis
         )
 
-    def at(self, book: Codebook, values: NDArray[Any]) -> Floats:
-        """Each coordinate at raw values of the column: (len(values), m)."""
+    def functions_at(self, book: Codebook, values: NDArray[Any]) -> tuple[Sparse, Floats]:
+        """Functions at raw values of the column (len(values), functions), and coordinates in them (functions, m).
+
+        Their product, and ``centring``, are the coordinates at these values.
+        """
+        if self.between_codes is not None:
+            at_codes, coordinates = self.between_codes
+            return sp.csr_array(book.evaluate(values)[:, -at_codes.shape[0] :] @ at_codes), coordinates
         rows = [*range(self.functions.size), *([book.size - 1] if book.learns_missing else [])]
-        return np.asarray(
-            replace(book, functions=self.functions).evaluate(values) @ self.to_basis[rows] + self.centring
-        )
+        return replace(book, functions=self.functions).evaluate(values), self.to_basis[rows]
 
 
 def relative_eigenvalues(eigenvalues: Floats) -> Floats:
@@ -310,7 +320,16 @@ def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
     to_basis = np.zeros((book.size, found.values.shape[1]))
     to_basis[book.size - len(found.values) :] = found.values
-    return replace(found, to_basis=to_basis, centring=np.zeros(to_basis.shape[1]), functions=book.functions)
+    # B-splines sum to one: the centring is part of their coefficients. Missing values have a function of their own.
+    missing = [found.values[-1:]] if book.learns_missing else []
+    indicator = np.zeros((len(found.values), len(missing)))
+    indicator[-1:] = 1.0
+    at_codes = (
+        sp.csr_array(np.hstack([found.basis, indicator])),
+        np.vstack([found.to_basis[: found.functions.size] + found.centring, *missing]),
+    )
+    no_centring = np.zeros(to_basis.shape[1])
+    return replace(found, to_basis=to_basis, centring=no_centring, functions=book.functions, between_codes=at_codes)
 
 
 def all_column_priors(

@@ -41,7 +41,9 @@ def test_coordinates_of_ranks_are_the_same_at_codes_at_values_and_in_the_basis(b
     assert found.centring.tolist() == [0.0] * found.values.shape[1]
     at_codes = np.asarray(book.basis @ found.to_basis)[:-1]
     np.testing.assert_allclose(at_codes, found.values, atol=1e-12)
-    np.testing.assert_allclose(found.at(book, x), np.vstack([found.values, 0 * found.values[:1]])[book.encode(x)])
+    functions, coordinates = found.functions_at(book, x)
+    at_x = functions @ coordinates + found.centring
+    np.testing.assert_allclose(at_x, np.vstack([found.values, 0 * found.values[:1]])[book.encode(x)])
 
 
 def test_coordinates_of_ranks_do_not_change_with_the_scale_of_a_column():

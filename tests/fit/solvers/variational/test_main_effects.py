@@ -22,7 +22,7 @@ def initial(fit, target):
     return fit.initial(
         fit.rows.sums(fit.weight, fit.weight * target),
         fit.weight @ target**2 / fit.weight.sum(),
-        lambda coef: fit.weight @ (target - fit.design @ coef) ** 2,
+        lambda coef: fit.weight @ (target - fit.rows.matrix @ coef) ** 2,
     )
 
 
@@ -37,8 +37,8 @@ def test_a_step_is_the_ridge_solution():
     fit, *_ = additive(X, weight)
     begun = initial(fit, target)
     penalty = begun.lam[fit._group] * fit._relative_penalty
-    gram = fit.design.T @ (weight[:, None] * fit.design)
-    expected = np.linalg.solve(gram / 0.3 + np.diag(penalty), fit.design.T @ (weight * target) / 0.3)
+    gram = fit.rows.matrix.T @ (weight[:, None] * fit.rows.matrix)
+    expected = np.linalg.solve(gram / 0.3 + np.diag(penalty), fit.rows.matrix.T @ (weight * target) / 0.3)
     intercept, smooth = fit.step(begun, fit.rows.sums(fit.weight, fit.weight * target), 0.3)
     np.testing.assert_allclose(smooth.coef, expected, rtol=1e-6, atol=1e-9)
     assert intercept == pytest.approx(np.average(target, weights=weight))
@@ -49,7 +49,7 @@ def test_a_step_with_other_weights_has_its_intercept_in():
     X, weight, response = rng.normal(size=(200, 3)), rng.exponential(size=200), rng.normal(size=200)
     fit, *_ = additive(X)
     begun = initial(fit, response)
-    wide = np.column_stack([np.ones(200), fit.design])
+    wide = np.column_stack([np.ones(200), fit.rows.matrix])
     penalty = np.append(0.0, begun.lam[fit._group] * fit._relative_penalty)
     expected = np.linalg.solve(wide.T @ (weight[:, None] * wide) / 0.3 + np.diag(penalty), wide.T @ response / 0.3)
     intercept, smooth = fit.step(begun, fit.rows.sums(weight, response), 0.3)
@@ -63,7 +63,7 @@ def test_coefficients_give_the_fit_at_raw_values_and_means_are_zero():
     fit, books, columns = additive(X, max_codes=20)
     smooth = initial(fit, np.sin(2 * X[:, 0]) + np.isnan(X[:, 1]))
     fitted = at_raw_values(fit, smooth, books, columns)
-    np.testing.assert_allclose(fitted, fit.design @ smooth.coef, atol=1e-9)
+    np.testing.assert_allclose(fitted, fit.rows.matrix @ smooth.coef, atol=1e-9)
     assert abs(fitted.mean()) < 1e-9
 
 
@@ -75,7 +75,7 @@ def test_collinear_columns_and_bins_do_not_hide_an_additive_truth():
     target = 3.0 * a - 2.0 * b
     target -= target.mean()
     fit, *_ = additive(X, max_codes=20)
-    assert np.std(target - fit.design @ initial(fit, target).coef) < 1e-4
+    assert np.std(target - fit.rows.matrix @ initial(fit, target).coef) < 1e-4
 
 
 def test_strengths_grow_where_there_is_nothing():
@@ -102,5 +102,5 @@ def test_more_coordinates_than_rows_are_penalised():
     fit, *_ = additive(X)
     assert fit.size > 50
     target = X[:, 0] - X[:, 0].mean()
-    found = fit.design @ initial(fit, target + 0.1 * rng.normal(size=50)).coef
+    found = fit.rows.matrix @ initial(fit, target + 0.1 * rng.normal(size=50)).coef
     assert np.corrcoef(found, target)[0, 1] > 0.95

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ahofm import AHOFMRegressor, Spline
-from ahofm.backends import CpuBackend, Response
+from ahofm.backends import CpuBackend, DesignRows, Response
 from ahofm.columns import Codes
 from ahofm.families import Gaussian, Huber, Poisson
 from ahofm.fit.solvers.variational import init, stage, staged_fit
@@ -21,7 +21,7 @@ from ahofm.priors import column
 from ahofm.rows import ArraySource, SerialExecutor
 from tests.fit.solvers.variational.samples import small_problem
 
-NO_COLUMNS = AdditiveDesign((), np.zeros((4, 0)), np.ones(4), np.zeros(0))
+NO_COLUMNS = AdditiveDesign((), DesignRows.of([], np.ones(4)))
 
 
 def started(response):

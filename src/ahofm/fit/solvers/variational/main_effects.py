@@ -19,6 +19,7 @@ from scipy.linalg import lapack
 from ahofm.backends import DesignRows, MainSums
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
+from ahofm.kernels.native_engine import LOCAL
 from ahofm.priors.column import SmoothCoordinates
 from ahofm.priors.fellner_schall import updated
 from ahofm.tuning import (
@@ -50,17 +51,12 @@ class AdditiveDesign:
     ----------
     coordinates : tuple of SmoothCoordinates or None
         None for columns without, such as levels.
-    design : array of shape (n, coefficients)
-        Centred.
-    weight : array of shape (n,)
-    middle : array of shape (coefficients,)
-        Means that were subtracted.
+    rows : DesignRows
+        The coordinates at the rows, centred.
     """
 
     coordinates: tuple[SmoothCoordinates | None, ...]
-    design: Floats
-    weight: Floats
-    middle: Floats
+    rows: DesignRows
 
     @classmethod
     def of(
@@ -72,26 +68,35 @@ class AdditiveDesign:
     ) -> AdditiveDesign:
         """At raw values. Without any coordinates when there would be too many of them."""
         size = sum(smooth.values.shape[1] for smooth in coordinates if smooth is not None)
-        if size > MOST_MAIN_COEFFICIENTS or size * len(weight) > MOST_DESIGN_CELLS:
+        cells = LOCAL * len(weight) * sum(smooth is not None for smooth in coordinates)
+        if size > MOST_MAIN_COEFFICIENTS or cells > MOST_DESIGN_CELLS:
             coordinates = [None] * len(books)
-        design = _design(books, coordinates, columns)
-        middle = np.asarray(weight @ design) / weight.sum()
-        design -= middle
-        return cls(tuple(coordinates), design, weight, middle)
+        functions = [
+            smooth.functions_at(book, column)
+            for book, smooth, column in zip(books, coordinates, columns, strict=True)
+            if smooth is not None
+        ]
+        return cls(tuple(coordinates), DesignRows.of(functions, weight))
 
     @property
     def size(self) -> int:
         """Number of coefficients."""
-        return int(self.design.shape[1])
+        return self.rows.size
+
+    @property
+    def weight(self) -> Floats:
+        """Weights of the rows: (n,)."""
+        return self.rows.weight
+
+    @property
+    def middle(self) -> Floats:
+        """Means of the coordinates at the rows, which are subtracted from them: (coefficients,)."""
+        centrings = [smooth.centring for smooth in self._smooths]
+        return np.asarray(self.rows.centre + np.concatenate([np.zeros(0), *centrings]))
 
     def zero_effects(self) -> MainEffects:
         """Zero effects, with initial smoothing parameters."""
         return MainEffects(np.zeros(self.size), np.ones(len(self._counts)), 0.0)
-
-    @cached_property
-    def rows(self) -> DesignRows:
-        """The design at the rows."""
-        return DesignRows(self.design, self.weight)
 
     def initial(self, sums: MainSums, square: float, residual_squares: Callable[[Floats], float]) -> MainEffects:
         """The additive least squares fit to a centred target of mean square ``square``.
@@ -147,8 +152,8 @@ class AdditiveDesign:
                 out.append((np.zeros(book.size), 0.0))
                 continue
             column_coef = coef[start : start + smooth.values.shape[1]]
-            middle = self.middle[start : start + len(column_coef)]
-            out.append((smooth.to_basis @ column_coef, float(smooth.centring @ column_coef - middle @ column_coef)))
+            centre = self.rows.centre[start : start + len(column_coef)]
+            out.append((smooth.to_basis @ column_coef, -float(centre @ column_coef)))
             start += len(column_coef)
         return out
 
@@ -168,7 +173,7 @@ class AdditiveDesign:
     def arrays(self) -> dict[str, Any]:
         """As a sweeper reads it: the design, and which smoothing parameter each coefficient has."""
         return {
-            "design": np.ascontiguousarray(self.design),
+            "design": self.rows.arrays,
             "group": self._group.astype(np.float64),
             "within": self._relative_penalty,
             "counts": self._counts,
@@ -201,16 +206,3 @@ class AdditiveDesign:
     def _penalties(self) -> Floats:
         """Relative penalties (groups, coefficients): zero outside of the group."""
         return np.where(np.arange(len(self._counts))[:, np.newaxis] == self._group, self._relative_penalty, 0.0)
-
-
-def _design(
-    books: Sequence[Codebook], coordinates: Sequence[SmoothCoordinates | None], columns: Sequence[NDArray[Any]]
-) -> Floats:
-    size = sum(smooth.values.shape[1] for smooth in coordinates if smooth is not None)
-    out, start = np.empty((len(columns[0]), size)), 0
-    for book, smooth, column in zip(books, coordinates, columns, strict=True):
-        if smooth is not None:
-            end = start + smooth.values.shape[1]
-            out[:, start:end] = smooth.at(book, column)
-            start = end
-    return out
