@@ -127,7 +127,7 @@ def noise_of(
     sampled = np.arange(0, len(scores.rows), -(-len(scores.rows) // VARIANCE_ROWS))
     rows = _ValidationRows(problem.take(scores.rows[sampled]), scores.response.take(sampled), predicted[sampled])
     found, relative = _variance_model(problem, rows, runner)
-    dispersion = scores.best_dispersion()[sampled]
+    dispersion = scores.stacked_dispersion()[sampled]
     quantiles = _error_quantiles(problem, rows, dispersion * relative**2, n_fitted / problem.data.n_rows)
     return Noise(found, quantiles, problem.dispersion_unit * rows.response.mean_of(dispersion))
 
@@ -259,7 +259,7 @@ def validated_family(family: Family, scores: Scores | None) -> Family:
     if scores is None or not (isinstance(family, FailureTime) and family.open):
         return family
     response = scores.response
-    return family.learned(response.y, response.shifted(scores.best()), response.weight)
+    return family.learned(response.y, response.shifted(scores.stacked_eta()), response.weight)
 
 
 def variance_components(stage_result: StageResult, problem: TrainingProblem) -> dict[str, float]:
