@@ -135,7 +135,7 @@ class Posterior:
         if self.tensor_smoothing is None:
             return lam
         lam, pairs = lam.copy(), Orders(self.ranks).factor_slices[2]
-        lam[0, pairs], lam[1:, pairs] = self.tensor_smoothing.of(j)
+        lam[0, pairs], lam[1:, pairs] = self.tensor_smoothing.geometric_means(j)
         return lam
 
 
@@ -213,7 +213,7 @@ class LinearPredictor:
         """New smoothing parameters of pairs."""
         if self.posterior.tensor_smoothing is not None:
             self.posterior = replace(
-                self.posterior, tensor_smoothing=self.posterior.tensor_smoothing.learned(self._margins(), information)
+                self.posterior, tensor_smoothing=self.posterior.tensor_smoothing.updated(self._margins(), information)
             )
 
     def tensor_penalty(self, j: int) -> TensorPenalty | None:
