@@ -147,7 +147,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
         return run(self, *given)
 
     monkeypatch.setattr(StagedFit, "run", listening)
-    monkeypatch.setattr(TensorSmoothing, "learned", lambda self, *_: self)
+    monkeypatch.setattr(TensorSmoothing, "updated", lambda self, *_: self)
     monkeypatch.setattr(StagedFit, "forget", lambda _: None)
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (400, 3))

@@ -156,7 +156,7 @@ class TensorSmoothing:
         """One step of the Fellner–Schall rule for the smoothing parameters of all pairs.
 
         A coefficient of prior precision ``d = sum_m lam_m s_m`` has the posterior variance ``1 / (i + d)``, i being the
-        information of the rows, as if columns were independent; penalty m has ``edf_m = lam_m sum s_m (1/d - 1/(i+d))``.
+        information of the rows, as if columns were independent; ``edf_m = lam_m sum s_m (1 / d - 1 / (i + d))``.
         First steps up are smaller than steps down: coefficients of weak surfaces take several sweeps to grow.
         """
         margin_lam, null_lam, total_edf = self.margin_lam.copy(), self.null_lam.copy(), 0.0
