@@ -148,7 +148,7 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
 
     monkeypatch.setattr(StagedFit, "run", listening)
     monkeypatch.setattr(TensorSmoothing, "updated", lambda self, *_: self)
-    monkeypatch.setattr(StagedFit, "forget", lambda _: None)
+    monkeypatch.setattr(StagedFit, "release", lambda _: None)
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (400, 3))
     y = np.sin(3 * X[:, 0] + 2 * X[:, 1]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=400)

@@ -228,9 +228,7 @@ def column_priors(
             factors = _random_walk(book, mass)
         elif factor_prior != "spline":
             factors = SplineIIDPrior(smooth.prior, mass, repeated)
-    return ColumnPriors(
-        book, main, factors, main_smooth, smooth, main_smooth.values, main_smooth.penalty_eigenvalues
-    )
+    return ColumnPriors(book, main, factors, main_smooth, smooth, main_smooth.values, main_smooth.penalty_eigenvalues)
 
 
 def _priors_of_levels(

@@ -81,7 +81,7 @@ class ColumnPosterior:
         """The same main effect, with the priors of another candidate."""
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
-    def widened(
+    def with_factors(
         self, start: Floats, constants: Floats | None = None, left_out: NDArray[np.bool_] | None = None
     ) -> ColumnPosterior:
         """With more factors: values ``start`` (codes, rank), variance 0; product factors have ``constants`` (rank,)."""

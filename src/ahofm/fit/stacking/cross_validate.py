@@ -244,15 +244,14 @@ class _Race:
     def finish(self) -> list[list[Fit]]:
         """Fit the candidates that stay in the race at all orders."""
         all_fits = [staged for of_split in zip(*self._staged_fits, strict=True) for staged in of_split]
-        if all(staged.forgotten for staged in all_fits):
+        if all(staged.released for staged in all_fits):
             return [staged.fits for staged in all_fits]
         others = [number for number, by_split in enumerate(self._staged_fits) if PRODUCT not in by_split[0].ranks]
         products = [number for number in range(len(self._staged_fits)) if number not in others]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
             survivors = {others[k] for k in self._scores(others).survivors(count)}
-            eliminated = [number for number in others if number not in survivors]
-            for staged in (staged for number in eliminated for staged in self._staged_fits[number]):
+            for staged in [fit for k in others if k not in survivors for fit in self._staged_fits[k]]:
                 before = staged.job.total
                 staged.ranks = Orders(staged.ranks).up_to(RACED_ORDER)
                 self._runner.expect(staged.job.total - before)
@@ -314,8 +313,8 @@ class _Race:
         """Eliminate a candidate: it keeps main effects only, with the predictions of the first candidate's."""
         for staged in self._staged_fits[candidate]:
             self._runner.expect(-staged.job.total)
-            if not staged.forgotten:
-                staged.forget()
+            if not staged.released:
+                staged.release()
             staged.ranks, staged.fits = {}, staged.fits[:1]
         self._predicted[candidate] = [by_stage[:1] for by_stage in self._predicted[0]]
 
