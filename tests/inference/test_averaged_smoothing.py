@@ -93,7 +93,7 @@ def test_a_main_effect_is_averaged_over_shapes_of_its_penalty():
     H, start = np.diag([1.0, *c]), np.array([0.0, *estimate])
     group = Group(np.arange(1, 5), main=True, line=False, portion=1.0)
     found = averaged(Information.whole(H), H @ start, start, np.array([1.0, *weight]), [group])
-    mean, variance = mixture_by_hand(c, c * estimate, weight, tuning.CENTRE, tuning.SHAPES)
+    mean, variance = mixture_by_hand(c, c * estimate, weight, tuning.MAIN_PRIOR_EDF, tuning.PENALTY_POWERS)
     np.testing.assert_allclose(c * estimate / (c + found.mean[1:]), mean, rtol=2e-3)
     np.testing.assert_allclose(1.0 / (c + found.variance[1:]), np.minimum(variance, 1.0 / (c + 1e-3)), rtol=2e-3)
 

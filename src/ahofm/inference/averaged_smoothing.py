@@ -33,12 +33,12 @@ from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information
 from ahofm.tuning.bands import (
-    CENTRE,
     DETERMINED_TOLERANCE,
-    FACTOR_CENTRE,
+    FACTOR_PRIOR_EDF,
     LARGEST_BAND_LAM,
-    LINE_CENTRE,
-    SHAPES,
+    LINE_PRIOR_EDF,
+    MAIN_PRIOR_EDF,
+    PENALTY_POWERS,
     SMALLEST_BAND_LAM,
 )
 
@@ -175,7 +175,9 @@ def _stacked_groups(
         of_group = np.average(tolerance[at], weights=square * diagonal[at]) if weighted_mean else 1.0
         averages_power = group.main and bool(np.ptp(weight) > 0.0)
         prior_edf = (
-            LINE_CENTRE if group.line else group.portion * min(CENTRE if group.main else FACTOR_CENTRE, 0.5 * len(at))
+            LINE_PRIOR_EDF
+            if group.line
+            else group.portion * min(MAIN_PRIOR_EDF if group.main else FACTOR_PRIOR_EDF, 0.5 * len(at))
         )
         constants = (weight @ square, prior_edf, of_group, float(group.main), averages_power)
         found[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))
@@ -213,7 +215,7 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
     batch : _GroupConstants
     """
     inverses, log_posteriors = [], []
-    for power in SHAPES if batch.averages_power.all() else (1.0,):
+    for power in PENALTY_POWERS if batch.averages_power.all() else (1.0,):
         weight = batch.weight**power
         median = smoothing_parameters(weight / c, batch.prior_edf)
         lam = (median[:, np.newaxis] * np.exp(_LOG_LAM_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]

@@ -45,8 +45,8 @@ from ahofm.tuning.bands import (
     MOST_CORRELATED,
     MOST_WOODBURY_ROWS,
     SMALLEST_BAND_LAM,
-    USUAL_LEVEL,
-    USUAL_ROWS,
+    USUAL_STD_QUANTILE,
+    USUAL_STD_ROWS,
 )
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
@@ -188,8 +188,8 @@ def band_of(
         product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
         random_effects=tuple(one.random_effects for one in found),
     )
-    some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_ROWS))
-    usual = np.quantile(band.eta(codes.take(some)), USUAL_LEVEL, axis=0)
+    some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_STD_ROWS))
+    usual = np.quantile(band.eta(codes.take(some)), USUAL_STD_QUANTILE, axis=0)
     return replace(band, usual_std=tuple(float(std) for std in usual))
 
 

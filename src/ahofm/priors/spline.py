@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import Coefficients, FunctionPosterior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
-from ahofm.tuning import LARGEST_LAM, LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
+from ahofm.tuning import LARGEST_LAM, LARGEST_LOCAL_ERROR, LARGEST_LOCAL_FRACTION, SMALLEST_LAM, SPLINE_JITTER
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class SplinePrior:
         for functions in (basis[:, :-2], basis[:, :-1], basis):  # the last code may be that of missing values
             nonzero = int((functions != 0.0).sum(axis=1).max())
             transform = np.asarray(np.linalg.lstsq(functions, self.values, rcond=None)[0], dtype=np.float64)
-            exact = np.abs(functions @ transform - self.values).max() <= LOCAL_EXACT * np.abs(self.values).max()
-            if exact and nonzero <= MOST_LOCAL * self.values.shape[1]:
+            exact = np.abs(functions @ transform - self.values).max() <= LARGEST_LOCAL_ERROR * np.abs(self.values).max()
+            if exact and nonzero <= LARGEST_LOCAL_FRACTION * self.values.shape[1]:
                 places = np.sort(np.argsort(functions == 0.0, axis=1, kind="stable")[:, :nonzero], axis=1)
                 return places, np.take_along_axis(functions, places, axis=1), transform
         return None

@@ -256,19 +256,19 @@ def prepare_dataset(
     """Rows that are coded already. Few of them are taken into memory, and are then like a table that was there."""
     raw_sample = dataset.raw_sample
     labels = None if classes is None or dataset.target.text else np.asarray(classes)
-    change = Changed(family, Units.unchanged(family.n_eta), labels)
+    to_fit_units = FitUnits(family, Units.unchanged(family.n_eta), labels)
     offset = None if raw_sample.offset is None else check_offset(raw_sample.offset, len(raw_sample.y), family)
-    rows = Rows(change.target(raw_sample.y), raw_sample.weight, offset)
+    rows = Rows(to_fit_units.target(raw_sample.y), raw_sample.weight, offset)
     if dataset.source.n_rows <= RAW_SAMPLE_ROWS:
         family.check(rows.y)
         rows = replace(rows, weight=row_counts(rows.weight, family))
         return prepare(raw_sample.table, rows, encoder, family, all_raw=True, n_threads=n_threads)
     executor = dataset.executor(n_threads)
-    _check_targets(MappedSource(dataset.source, change), executor, family)
+    _check_targets(MappedSource(dataset.source, to_fit_units), executor, family)
     ends = [dataset.target.low, dataset.target.high] if classes is None else np.arange(float(len(classes)))
     family.check(np.concatenate([rows.y, ends]))
     filled, inner, units = _standardised(family, rows)
-    source = MappedSource(dataset.source, replace(change, units=units))
+    source = MappedSource(dataset.source, replace(to_fit_units, units=units))
     codes = encoder.encode(raw_sample.table, n_threads=n_threads)
     inner_rows = _inner(rows, units)
     columns = by_relevance(
@@ -280,8 +280,8 @@ def prepare_dataset(
 
 
 @dataclass(frozen=True)
-class Changed:
-    """A chunk as it was stored, to one in the units of a fit.
+class FitUnits:
+    """Converts chunks from how they were stored to the units of a fit.
 
     Attributes
     ----------

@@ -118,8 +118,9 @@ def _row_numbers(rows: Any, n_rows: int, split: int) -> NDArray[np.int64]:
     found = np.asarray(rows)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
         raise ValueError(f"cv: split {split} must hold row numbers, got an array of {found.dtype}, {found.shape}")
-    if len(found) and not (found.min() >= 0 and found.max() < n_rows):
-        raise ValueError(f"cv: split {split} names row {found.max()}, but X has rows 0 to {n_rows - 1}")
+    outside = found[(found < 0) | (found >= n_rows)]
+    if len(outside):
+        raise ValueError(f"cv: split {split} names row {outside[0]}, but X has rows 0 to {n_rows - 1}")
     return np.asarray(found, dtype=np.int64)
 
 
@@ -133,7 +134,7 @@ def with_roles(
     classes: bool = False,
     fraction: float | None = None,
 ) -> Rows:
-    """Rows with the roles of folds that keep groups together; as they are, where they have roles or nothing is asked.
+    """Rows with the roles of folds that keep groups together; unchanged with roles, or without groups and ``n_folds``.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ from ahofm.tuning import (
 from ahofm.tuning.classes import FALLBACK_COEFFICIENT_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
 from ahofm.tuning.products import LARGE_SAMPLE_PRODUCT_RANK, PRODUCT_RANK, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
-from ahofm.tuning.subsample import PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
+from ahofm.tuning.subsample import LOWER_ORDER_PASSES, PASSES, SAMPLE_ROWS, SUBSAMPLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ class Plan:
         count = member_count(settings, n_rows)
         count = count if ranks else min(count, len(candidates))  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings) for _ in range(count)]
-        most = dict.fromkeys((1, *ranks), PASSES_BELOW)
+        most = dict.fromkeys((1, *ranks), LOWER_ORDER_PASSES)
         most[max(ranks, default=1)] = settings.max_iter or PASSES
         passes = {order: LIKELY_PASSES * number for order, number in most.items()} if subsampled else {}
         return cls(tuple(search), tuple(members), passes, n_rows)

@@ -20,12 +20,12 @@ from ahofm.orders import PRODUCT
 from ahofm.training.validation import gain_of, mean_and_error
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
+    LARGEST_COMPARED_LOSS,
     LEAST_WEIGHT,
     RACE_STANDARD_ERRORS,
     SIGNIFICANT_GAIN,
     STACKING_STEPS,
     SUPPORTED_GAIN,
-    WORST_LOSS,
 )
 from ahofm.tuning.numerics import STACKING_HALVINGS, STACKING_TOL, SUM_PENALTY
 
@@ -136,7 +136,7 @@ class Scores:
 
     def _losses_of_rows(self, eta: Floats) -> Floats:
         """Losses (rows,) of linear predictors (rows, K), bounded so that their squares are finite."""
-        return np.minimum(self.response.derivatives(eta).value, WORST_LOSS)
+        return np.minimum(self.response.derivatives(eta).value, LARGEST_COMPARED_LOSS)
 
     def stacked_eta(self) -> Floats:
         """Linear predictors (rows, K): weighted means by the stacking weights of the highest order."""

@@ -54,7 +54,7 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     assert fitted().model_.order == 1
 
 
-@pytest.mark.parametrize("bound", ["DIVERGED_RATIO", "FAILED_RATIO", "LARGEST_VALUE"])
+@pytest.mark.parametrize("bound", ["DIVERGED_RATIO", "FAILED_RATIO", "LARGEST_FUNCTION_VALUE"])
 @pytest.mark.parametrize("family", ["poisson", "huber", "gaussian_location_scale"])
 def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
     rng = np.random.default_rng(0)

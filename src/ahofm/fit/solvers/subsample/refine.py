@@ -49,10 +49,10 @@ from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
 from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 from ahofm.tuning.subsample import (
     DESCENTS,
-    ENOUGH_DECREASE,
+    LEAST_PREDICTED_DECREASE,
     LEAST_SIGNAL_TO_NOISE,
+    LOWER_ORDER_PASSES,
     PASSES,
-    PASSES_BELOW,
     QUASI_NEWTON_MEMORY,
     SAMPLE_ROWS,
 )
@@ -97,7 +97,7 @@ def refined(
             predicted = -float(gradient @ direction)
         if progress(value / rows.total, predicted):
             break
-        if predicted < 2.0 * ENOUGH_DECREASE or passes * DESCENTS >= descent * most_passes:
+        if predicted < 2.0 * LEAST_PREDICTED_DECREASE or passes * DESCENTS >= descent * most_passes:
             if descent == DESCENTS:
                 break
             value, gradient = objective.update_lam(u, value, slopes)
@@ -272,7 +272,7 @@ def _refined_stage(
         sample_rows,
         staged.expected_sums(supported),
         dispersion,
-        most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+        most_passes=(problem.settings.max_iter or PASSES) if last else LOWER_ORDER_PASSES,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
         name=f"{stage_name} on its way",

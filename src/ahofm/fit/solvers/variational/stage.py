@@ -17,7 +17,7 @@ from ahofm.tuning import (
     DIVERGED_RATIO,
     FAILED_RATIO,
     FAMILY_SWEEPS,
-    LARGEST_VALUE,
+    LARGEST_FUNCTION_VALUE,
     TEMPERING_CHANGE,
     WARM_DISPERSION_RATIO,
 )
@@ -159,7 +159,9 @@ class Stage:
     def _diverged(self, reference: tuple[float, float]) -> bool:
         """Whether the objective, the dispersion or a function has become too large; also if it is NaN."""
         state = self.state
-        return not (state.objective_ratio(reference) <= DIVERGED_RATIO and state.largest_value() <= LARGEST_VALUE)
+        return not (
+            state.objective_ratio(reference) <= DIVERGED_RATIO and state.largest_value() <= LARGEST_FUNCTION_VALUE
+        )
 
     def _change(self, before: float, value: float) -> float:
         """Size of the change of the objective; of its logarithm, for least squares."""

@@ -309,7 +309,7 @@ class StagedFit:
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
             groups, fewest = self.groups.of_order(2), FEWEST_GROWTH_EIGENVALUES
             spectra = [self._spectrum_of(group, gradient, fewest) for gradient in gradients for group in groups]
-            if max(spectrum.n_found for spectrum in spectra) < fewest:
+            if max(spectrum.n_above_null for spectrum in spectra) < fewest:
                 break
             before = self._state.copy()
             try:
