@@ -53,7 +53,7 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
         if (!centring.sound()) return false;
         double* shift = arena.take(stride);
         centring.shift(task.mean, shift);
-        centring.move(shift, task.mean);
+        centring.subtract(shift, task.mean);
         centring.condition(task.variance);
     }
     for (int64_t f = 0; f < K; f++) {

@@ -18,7 +18,7 @@ from ahofm.priors.arrays import function_posteriors, posterior_arrays, prior_arr
 from ahofm.priors.base import FunctionPosterior, bounded, concatenated, decoupled, with_zeros, zero_posterior
 from ahofm.priors.bounds import Bounds
 from ahofm.priors.column import ColumnPriors
-from ahofm.priors.fellner_schall import learned
+from ahofm.priors.fellner_schall import updated_by_order
 from ahofm.priors.iid import IIDPrior
 from ahofm.priors.spline import SplinePrior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
@@ -290,9 +290,9 @@ class ColumnPosterior:
             mean[-1, mean.shape[1] - len(constants) :] = constants
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
         if learn:
-            block.main_lam = learned(self.column.main, main, self.main_lam, [1])
+            block.main_lam = updated_by_order(self.column.main, main, self.main_lam, [1])
         if learn and factors is not None:
-            block.lam = learned(self.column.factors, factors, self.lam, ranks)
+            block.lam = updated_by_order(self.column.factors, factors, self.lam, ranks)
             if tensor_penalty is not None:  # the smoothing parameters of pairs are not the column's
                 block.lam[:, : tensor_penalty.rank] = self.lam[:, : tensor_penalty.rank]
         return block

@@ -25,7 +25,7 @@ from ahofm.fit.solvers.variational.posterior import Posterior
 from ahofm.kernels import BlockSums, ColumnSums, Tables
 from ahofm.priors.base import Coefficients
 from ahofm.priors.coefficient_block import CoefficientBlock, blocks_of_column
-from ahofm.priors.fellner_schall import learned
+from ahofm.priors.fellner_schall import updated_by_order
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.tuning.subsample import LAM_STEPS
 
@@ -208,7 +208,7 @@ class RefinementObjective:
             ranks = [1] if block.columns.start == 0 else list(self.ranks.values())
             new.append(block)
             for _ in range(LAM_STEPS if block.estimates_lam else 0):
-                lam = learned(block.prior, new[-1].block_solve(slope, coef), new[-1].lam, ranks)
+                lam = updated_by_order(block.prior, new[-1].block_solve(slope, coef), new[-1].lam, ranks)
                 new[-1] = replace(block, lam=lam)
         self._replace_blocks(new)
         gradient = np.empty_like(u)
