@@ -91,10 +91,10 @@ def main_sizes(
         return [int(size) for size in sizes]
     levels = np.array([isinstance(book.kind, Categorical) for book in books])
     used = np.max([_used_sizes(columns, books, tables) for tables in at_codes], axis=0)
-    needed, fewest = np.where(levels, sizes, used), int(sizes.max())
-    while fewest > 1 and np.minimum(sizes, np.maximum(needed, fewest)).sum() > MOST_COORDINATES:
+    used_sizes, fewest = np.where(levels, sizes, used), int(sizes.max())
+    while fewest > 1 and np.minimum(sizes, np.maximum(used_sizes, fewest)).sum() > MOST_COORDINATES:
         fewest -= 1
-    return [int(size) for size in np.minimum(sizes, np.maximum(needed, fewest))]
+    return [int(size) for size in np.minimum(sizes, np.maximum(used_sizes, fewest))]
 
 
 def _used_sizes(columns: Sequence[ColumnPriors | None], books: Sequence[Codebook], tables: Tables) -> NDArray[np.intp]:
