@@ -118,6 +118,10 @@ def row_counts(weight: Floats, family: Family) -> Floats:
     return np.where(weight < mean / MOST_TOTAL_WEIGHT, 0.0, weight)
 
 
+_RELEVANCE_DIGITS = 9
+"""Decimal digits to which variances of means per code are compared: the others are rounding errors."""
+
+
 def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, ascending: bool = False) -> tuple[int, ...]:
     """Positions of the columns, by the variance of the target's means per code, the largest first or ``ascending``.
 
@@ -140,8 +144,8 @@ def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, asce
             between[j] += (sums**2 / np.maximum(mass, np.finfo(float).tiny)).sum()
             trend[j] += np.abs(np.arange(size) @ sums)
     # Columns of mostly distinct values tie in the first number, but for rounding.
-    found = np.lexsort((-trend, np.array(codes.sizes), -between.round(9)))
-    return tuple(int(j) for j in (found[::-1] if ascending else found))
+    order = np.lexsort((-trend, np.array(codes.sizes), -between.round(_RELEVANCE_DIGITS)))
+    return tuple(int(j) for j in (order[::-1] if ascending else order))
 
 
 def merged_rows(table: Table, codes: Codes, rows: Rows, columns: Sequence[int]) -> tuple[Table, Codes, Rows]:

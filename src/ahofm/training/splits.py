@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 UNUSED, FITTED, VALIDATED = 0, 1, 2
 """Roles of a row in a split."""
 
+_LEAST_FRACTION = 1e-9
+"""Lower bound of the fraction of validation rows, where it is a divisor."""
+
 _STRATIFIED_GROUPS = 5_000
 """Most groups whose classes are spread evenly over folds, one group after the other."""
 
@@ -159,7 +162,7 @@ def with_roles(
     if present < 2:
         raise ValueError("groups: all rows of positive weight are of one group; give at least two, or none")
     if fraction is not None:
-        count, n_parts = 1, max(min(round(1.0 / max(fraction, 1e-9)), present), 2)
+        count, n_parts = 1, max(min(round(1.0 / max(fraction, _LEAST_FRACTION)), present), 2)
     elif n_folds is not None:
         if n_folds > present:
             what = f"{n} rows" if rows.groups is None else f"{present} groups"
