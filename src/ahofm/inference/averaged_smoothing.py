@@ -106,7 +106,7 @@ class _GroupConstants:
     averages_power: NDArray[np.bool_]
 
 
-def averaged(
+def averaged_penalties(
     information: Information, slope: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group]
 ) -> Penalties:
     """Penalties (P,) of the coordinates.
@@ -140,7 +140,7 @@ def averaged(
 def edf_of_coordinates(diagonal: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group]) -> Floats:
     """Effective degrees of freedom (P,) of each coordinate, from the diagonal (P,) of the information alone.
 
-    The other arguments are those of :func:`averaged`.
+    The other arguments are those of :func:`averaged_penalties`.
     """
     lam = _initial_penalties(
         diagonal, penalty, _stacked_groups(diagonal, theta, penalty, groups, np.ones_like(diagonal))
@@ -177,7 +177,7 @@ def _stacked_groups(
         prior_edf = (
             LINE_PRIOR_EDF
             if group.line
-            else group.portion * min(MAIN_PRIOR_EDF if group.main else FACTOR_PRIOR_EDF, 0.5 * len(at))
+            else group.order_fraction * min(MAIN_PRIOR_EDF if group.main else FACTOR_PRIOR_EDF, 0.5 * len(at))
         )
         constants = (weight @ square, prior_edf, of_group, float(group.main), averages_power)
         found[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))

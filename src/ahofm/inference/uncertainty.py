@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.inference.averaged_smoothing import averaged, edf_of_coordinates
+from ahofm.inference.averaged_smoothing import averaged_penalties, edf_of_coordinates
 from ahofm.inference.concurvity import concurvity_of
-from ahofm.inference.implied_smoothing import at_fit, main_sizes, smoothest
+from ahofm.inference.implied_smoothing import by_penalty, fitted_coordinates, main_sizes
 from ahofm.inference.information import Information, root_of, shifts, variances
 from ahofm.inference.many_levels import OtherLevels, level_edf, most_others
 from ahofm.inference.sample import rare_rows, sample_of
@@ -102,7 +102,7 @@ class _Functions:
     def penalty_eigenvalues(self) -> list[Floats]:
         """Penalties of the coordinates of each column's main effect, the smoothest first."""
         return [
-            np.zeros(0) if one is None else one.penalty_eigenvalues[smoothest(one)][: main.shape[1]]
+            np.zeros(0) if one is None else one.penalty_eigenvalues[by_penalty(one)][: main.shape[1]]
             for one, main in zip(self.columns, self.mains, strict=True)
         ]
 
@@ -210,7 +210,9 @@ def _band_of_eta(
     5. All of it in the units of the linear predictor.
     """
     mains, factors, ranks = functions.mains, functions.factors, functions.ranks
-    theta, implied_penalty, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, LARGEST_BAND_LAM)
+    theta, implied_penalty, groups = fitted_coordinates(
+        at_codes, mains, factors, functions.columns, ranks, LARGEST_BAND_LAM
+    )
     tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, at_codes.means)
     sample = Chunk(losses.codes.take(losses.sampled))
     information_diagonal = diagonal(sample, tables, mains, factors, losses.sampled_curvature)
@@ -240,7 +242,7 @@ def _band_of_eta(
         of_mains = [implied_penalty[correlated][part] for part in at]
         for j, value in level_edf(losses.codes, losses.curvature, mains, of_mains, lam).items():
             edf[1][j] = value
-    penalties = averaged(information, information.times(theta) + score, theta, implied_penalty, groups)
+    penalties = averaged_penalties(information, information.times(theta) + score, theta, implied_penalty, groups)
     penalty, theta_correlated = kappa * penalties.mean[correlated], theta[correlated]
     shift, row_shift = shifts(matrix, score[correlated] - penalty * theta_correlated, penalty, at)
     statistics = main_statistics(
@@ -343,7 +345,7 @@ def _coordinates(columns: list[ColumnPriors | None], model: Model, at_codes: Seq
     for book, column, size in zip(model.encoder.codebooks, columns, sizes, strict=True):
         values = np.zeros((book.n_codes, size))
         if column is not None:
-            known_codes(values)[:] = column.start[:, smoothest(column)[:size]]
+            known_codes(values)[:] = column.start[:, by_penalty(column)[:size]]
         mains.append(values)
         factors.append(values[:, :most] if rank else values[:, :0])
     return _Functions(mains, factors, columns, model.ranks, int(MOST_CORRELATED / np.sqrt(n_eta)))
