@@ -56,12 +56,31 @@ from ahofm.tuning.subsample import LOWER_ORDER_PASSES, PASSES, SAMPLE_ROWS, SUBS
 class TrainingProblem:
     """Rows to fit, in the units of the standardised target, and the priors to fit them with.
 
-    ``columns``: indices in the table of the columns that vary; sequences with one entry per column are in this order.
-    ``n_rows``: effective number of rows of the whole fit (``Response.information``). It determines tempering and
-    sweeps, also in fits to a part of the rows.
-    ``counts``: number of rows of each code, where weights do not count rows.
-    ``refined``: whether fits are refined on more rows than they are made to; pairs then have no tensor
-    product penalties, and no candidate is weighted.
+    Attributes
+    ----------
+    data : Data
+        Of the whole fit.
+    ranks : dict of order to rank
+    settings : Settings
+    columns : sequence of int
+        Indices in the table of the columns that vary; sequences with one entry per column are in this order.
+    automatic : sequence of bool
+        Whether the kind of a column was chosen by the fit.
+    books : sequence of Codebook
+    table : sequence of arrays of shape (n,)
+        Raw values of the rows.
+    codes : Codes
+        Codes of the rows.
+    response : Response
+        Targets, weights, offsets and losses of the rows.
+    n_rows : float
+        Effective number of rows of the whole fit (``Response.information``), which determines tempering and sweeps, in
+        fits to a part of the rows as well.
+    counts : sequence of arrays of shape (codes,), or None
+        Number of rows of each code, where weights do not count rows.
+    refined : bool
+        Whether fits are refined on more rows than they are made to; pairs then have no tensor product penalties, and no
+        candidate is weighted.
     """
 
     data: Data
