@@ -17,7 +17,13 @@ from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.training.data import Rows
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import COLUMN_DF, DISPERSION_STANDARD_ERRORS, LEAST_RESIDUAL_FRACTION, OVERDISPERSED, UNDERDISPERSED
+from ahofm.tuning import (
+    DISPERSION_STANDARD_ERRORS,
+    LARGEST_COLUMN_DF,
+    LEAST_RESIDUAL_FRACTION,
+    OVERDISPERSED_PEARSON,
+    UNDERDISPERSED_PEARSON,
+)
 
 
 class DispersionWarning(UserWarning):
@@ -54,9 +60,9 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     said = f"{family.name}: targets vary {{:.3g}} times as much as the family says"
     said += " (Pearson's statistic by row; 1 is right)"
     margin, margin_of_fit = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * error_of_fit
-    if found > OVERDISPERSED and found - 1.0 > margin and of_fit - 1.0 > margin_of_fit:
+    if found > OVERDISPERSED_PEARSON and found - 1.0 > margin and of_fit - 1.0 > margin_of_fit:
         return _warned(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
-    if found / residual < UNDERDISPERSED and 1.0 - found / residual > margin:
+    if found / residual < UNDERDISPERSED_PEARSON and 1.0 - found / residual > margin:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
         return _warned(model, found, said.format(found / residual), f"intervals are too wide: use {remedy}")
@@ -98,5 +104,5 @@ def _residual_fraction(used: float, rows: float) -> float:
 
 def _largest_edf(model: Model) -> float:
     """Upper bound of the effective degrees of freedom of the fit, computed without a band."""
-    sizes = np.array([min(book.n_codes, COLUMN_DF) for book in model.encoder.codebooks if book.size])
+    sizes = np.array([min(book.n_codes, LARGEST_COLUMN_DF) for book in model.encoder.codebooks if book.size])
     return float(sizes.sum() * model.ranks.width)

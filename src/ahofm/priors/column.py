@@ -18,7 +18,7 @@ from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning import FEWEST_EFFECT_ROWS, LARGEST_COORDINATE_PENALTY, LARGEST_LAM, START_LEVELS
+from ahofm.tuning import FEWEST_EFFECT_ROWS, LARGEST_COORDINATE_PENALTY, LARGEST_LAM, MOST_START_LEVELS
 from ahofm.tuning.numerics import LEAST_MASS
 
 FactorPrior: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
@@ -235,7 +235,7 @@ def _priors_of_levels(
     book: Codebook, fraction: Floats, mass: Floats | None, repeated: NDArray[np.bool_]
 ) -> ColumnPriors:
     """Independent effects per level, or the prior of a kind that defines one; factors start from frequent levels."""
-    start = level_functions(fraction, START_LEVELS)
+    start = level_functions(fraction, MOST_START_LEVELS)
     main = _prior_of_kind(book, fraction) or IIDPrior(fraction, repeated)
     factors = _prior_of_kind(book, mass) or IIDPrior(mass, repeated)
     return ColumnPriors(book, main, factors, None, None, start, np.zeros(start.shape[1]))

@@ -94,7 +94,7 @@ walk) and .98 (spline_iid)."""
 
 # Priors
 
-START_LEVELS = 24
+MOST_START_LEVELS = 24
 """Most levels of a column with initial factors that are not random: the most frequent ones."""
 
 FEWEST_EFFECT_ROWS = 1.5
@@ -369,7 +369,7 @@ LARGEST_WEIGHT_RATIO = 20.0
 
 # Merger
 
-MEMBERS = 3
+ENSEMBLE_MEMBERS = 3
 """Ensemble members up to ``FULL_SEARCH_ROWS``; see there."""
 
 LEAST_VARIANCE, LEAST_VARIANCE_RATIO = 1e-5, 0.01
@@ -385,12 +385,12 @@ Measured: Naval 4.3e-5 to 2.5e-5."""
 
 # Checks of the variance
 
-OVERDISPERSED, UNDERDISPERSED = 1.5, 0.5
+OVERDISPERSED_PEARSON, UNDERDISPERSED_PEARSON = 1.5, 0.5
 """Pearson dispersions beyond which a fit warns."""
 
 DISPERSION_STANDARD_ERRORS = 3.0
 """Least distance of the statistic from 1 for a warning, in standard errors: with small means its variance is large."""
 
-COLUMN_DF, LEAST_RESIDUAL_FRACTION = 20, 0.2
+LARGEST_COLUMN_DF, LEAST_RESIDUAL_FRACTION = 20, 0.2
 """In that statistic: largest degrees of freedom of a column's main effect, and least residual degrees of freedom as a
 fraction of the rows."""

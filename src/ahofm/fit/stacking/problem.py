@@ -36,12 +36,12 @@ from ahofm.tuning import (
     BEST_MEMBERS,
     BEST_MEMBERS_BEYOND,
     DISPERSED_SEARCH_SWEEPS,
+    ENSEMBLE_MEMBERS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
     FOLDS,
     FULL_SEARCH_ROWS,
     LARGE_SAMPLE_ROWS,
-    MEMBERS,
     REFINED_SPLINE_TEMPERING,
     SEARCH_SWEEPS,
     TEMPERED_ROWS,
@@ -280,7 +280,7 @@ def member_count(settings: Settings, n_rows: int) -> int:
     full_search = FEWEST_VALIDATION_ROWS <= n_rows <= FULL_SEARCH_ROWS
     if settings.effort == "best":
         return BEST_MEMBERS if full_search else BEST_MEMBERS_BEYOND
-    return MEMBERS if full_search and settings.effort == "balanced" else 1
+    return ENSEMBLE_MEMBERS if full_search and settings.effort == "balanced" else 1
 
 
 def fold_count(settings: Settings) -> int:
