@@ -150,21 +150,21 @@ def edf_of_coordinates(diagonal: Floats, theta: Floats, penalty: Floats, groups:
 
 def _initial_penalties(diagonal: Floats, penalty: Floats, batches: Sequence[_GroupConstants]) -> Floats:
     """Initial penalties (P,): lambda = m / (theta' W theta) of each group, at most that at the scale of the prior."""
-    found = penalty.copy()
+    initial = penalty.copy()
     for batch in batches:
         at_prior = smoothing_parameters(batch.weight / diagonal[batch.at], batch.prior_edf)
         lam = np.clip(
             np.minimum(batch.at.shape[1] / batch.quadratic_form, at_prior), SMALLEST_BAND_LAM, LARGEST_BAND_LAM
         )
-        found[batch.at] = batch.weight * lam[:, np.newaxis]
-    return found
+        initial[batch.at] = batch.weight * lam[:, np.newaxis]
+    return initial
 
 
 def _stacked_groups(
     diagonal: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group], tolerance: Floats
 ) -> list[_GroupConstants]:
     """Groups with the same number of coordinates, stacked: each array has a leading axis."""
-    found = defaultdict[tuple[int, bool], list[_GroupConstants]](list)
+    by_shape = defaultdict[tuple[int, bool], list[_GroupConstants]](list)
     for group in groups:
         at = group.at[diagonal[group.at] > _NEGLIGIBLE_INFORMATION * diagonal[group.at].max()]
         if not len(at):
@@ -180,8 +180,8 @@ def _stacked_groups(
             else group.order_fraction * min(MAIN_PRIOR_EDF if group.main else FACTOR_PRIOR_EDF, 0.5 * len(at))
         )
         constants = (weight @ square, prior_edf, of_group, float(group.main), averages_power)
-        found[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))
-    return [_stacked(parts) for parts in found.values()]
+        by_shape[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))
+    return [_stacked(parts) for parts in by_shape.values()]
 
 
 def _stacked(parts: Iterable[_GroupConstants]) -> _GroupConstants:
@@ -199,8 +199,8 @@ def _updated(batch: _GroupConstants, variances: Floats, estimate: Floats, mean: 
     tolerance = batch.tolerance[:, np.newaxis]
 
     def penalty(variance: Floats) -> Floats:
-        found = np.clip(1.0 / variance - c, SMALLEST_BAND_LAM, LARGEST_BAND_LAM * batch.weight)
-        return np.asarray(found**tolerance * np.minimum(found, largest) ** (1.0 - tolerance))
+        implied = np.clip(1.0 / variance - c, SMALLEST_BAND_LAM, LARGEST_BAND_LAM * batch.weight)
+        return np.asarray(implied**tolerance * np.minimum(implied, largest) ** (1.0 - tolerance))
 
     return penalty(within), penalty(within + tolerance * batch.between_weight[:, np.newaxis] * between)
 

@@ -50,9 +50,9 @@ class Information:
         """The product with a vector (P,)."""
         if self.rows is not None:
             return np.asarray(self.rows.T @ (self.rows @ theta))
-        found = self.diagonal * theta
-        found[self.at] = self.matrix @ theta[self.at]
-        return found
+        product = self.diagonal * theta
+        product[self.at] = self.matrix @ theta[self.at]
+        return product
 
     def posterior(self, penalty: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Variances (P,) and means (P,) of the coordinates under penalties (P,), with slopes (P,) at zero."""

@@ -99,7 +99,7 @@ def main_statistics(
     units[mains, np.arange(len(mains))] = 1.0
     half = scipy.linalg.cho_solve(root, units, check_finite=False)
     covariance = half.T @ (lifted @ half)
-    found, start = {}, 0
+    statistics, start = {}, 0
     for j, (block, of_column) in enumerate(zip(at, eigenvalues, strict=True)):
         local = slice(start, start + len(of_column))
         start = local.stop
@@ -109,13 +109,13 @@ def main_statistics(
             levels = np.full(len(of_column), float(len(of_column) > 1))
             weight = relative_eigenvalues(of_column) if of_column.any() else levels
             of_directions = functions.T @ (weight[:, np.newaxis] * functions)
-            found[j] = _statistic(
+            statistics[j] = _statistic(
                 functions.T @ estimate[block],
                 functions.T @ covariance[local, local] @ functions,
                 of_directions,
                 float(edf[j]),
             )
-    return found
+    return statistics
 
 
 def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float) -> Statistic:

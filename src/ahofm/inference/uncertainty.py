@@ -153,7 +153,7 @@ def band_of(
         for predictor, scale in zip(model.linear_predictors, scales, strict=True)
     ]
     functions = _coordinates(_columns(model.encoder.codebooks), model, linear_predictors)
-    found = []
+    bands = []
     for k, (tables, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         lam = _level_penalties(model, scale**2 * float(unit.sum() / weights.sum()))
         others = {
@@ -165,28 +165,28 @@ def band_of(
         losses = _LossDerivatives(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], *sample)
         one = _band_of_eta(losses, tables, functions, others, scale, kappa)
         unseen = {j: scale**2 * _variances_of_unseen_levels(functions.mains[j], value) for j, value in lam.items()}
-        found.append(replace(one, random_effects=unseen | one.random_effects))
-    used = sum(float(part.sum()) for one in found for part in one.edf.values())
+        bands.append(replace(one, random_effects=unseen | one.random_effects))
+    used = sum(float(part.sum()) for one in bands for part in one.edf.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
     band = Band(
         tuple(functions.mains),
         tuple(functions.factors),
         dict(model.ranks),
-        tuple(one.theta for one in found),
-        tuple(one.root for one in found),
-        tuple(one.shift for one in found),
-        tuple(one.edf for one in found),
-        tuple(one.concurvity for one in found),
-        {j: p_value([one.statistics[j] for one in found], residual) for j in found[0].statistics},
+        tuple(one.theta for one in bands),
+        tuple(one.root for one in bands),
+        tuple(one.shift for one in bands),
+        tuple(one.edf for one in bands),
+        tuple(one.concurvity for one in bands),
+        {j: p_value([one.statistics[j] for one in bands], residual) for j in bands[0].statistics},
         loadings=tuple(
             {d: scale * loading if d == PRODUCT else loading for d, loading in (tables.loadings or {}).items()}
             for tables, scale in zip(linear_predictors, scales, strict=True)
         ),
-        correlated=tuple(one.correlated for one in found),
-        uncorrelated=tuple(one.uncorrelated for one in found),
-        row_shifts=tuple(one.row_shift for one in found),
+        correlated=tuple(one.correlated for one in bands),
+        uncorrelated=tuple(one.uncorrelated for one in bands),
+        row_shifts=tuple(one.row_shift for one in bands),
         product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
-        random_effects=tuple(one.random_effects for one in found),
+        random_effects=tuple(one.random_effects for one in bands),
     )
     some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_STD_ROWS))
     usual = np.quantile(band.eta(codes.take(some)), USUAL_STD_QUANTILE, axis=0)
@@ -322,14 +322,14 @@ def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
     """Priors of each column: splines for numbers, the most frequent levels for categories; None for a constant."""
     counts = [book.n_codes - 1 for book in books if book.size and isinstance(book.kind, Categorical)]
     most = max((m for m in range(1, MOST_LEVELS + 1) if sum(min(n, m) for n in counts) <= MOST_LEVELS), default=1)
-    found: list[ColumnPriors | None] = []
+    priors: list[ColumnPriors | None] = []
     for book in books:
         column = column_priors(book, "spline", center=True) if book.size else None
         if column is not None and isinstance(book.kind, Categorical):
             levels = level_functions(column.mass, min(most, max(_MOST_VALUES // book.n_codes, _FEWEST_LEVELS)))
             column = replace(column, start=levels, penalty_eigenvalues=np.zeros(levels.shape[1]))
-        found.append(column)
-    return found
+        priors.append(column)
+    return priors
 
 
 def _coordinates(columns: list[ColumnPriors | None], model: Model, at_codes: Sequence[Tables]) -> _Functions:
@@ -366,9 +366,9 @@ def _level_penalties(model: Model, unit: float) -> dict[int, float]:
 
 def _variances_of_unseen_levels(main: Floats, lam: float) -> Floats:
     """Variances (codes,) of levels without a coordinate, where all levels of training rows have one."""
-    found = np.zeros(len(main))
-    found[-1] = 1.0 / lam
-    return found
+    variance = np.zeros(len(main))
+    variance[-1] = 1.0 / lam
+    return variance
 
 
 def _edf(information: Floats, lam: Floats, places: Places, ranks: Orders) -> dict[int, Floats]:

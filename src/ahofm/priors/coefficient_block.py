@@ -144,7 +144,7 @@ def blocks_of_column(
 
     Unless losses are quadratic, ``spline_iid`` factors keep the sample's smoothing parameters: levels follow events.
     """
-    found = []
+    blocks = []
     main, factors = column_posterior.main, column_posterior.factors
     assert main is not None
     solves: list[tuple[Prior, FunctionPosterior, Floats, slice]] = [
@@ -177,5 +177,5 @@ def blocks_of_column(
             left_out=left_out,
             bounds=None if columns.start == 0 else column_posterior.bounds,
         )
-        found.append(block)
-    return found
+        blocks.append(block)
+    return blocks

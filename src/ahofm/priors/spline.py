@@ -198,5 +198,5 @@ def _unpacked(m: int, width: int) -> NDArray[np.intp]:
         places.append(at)
     outer, inner = places
     count = width * (width + 1) // 2
-    found = outer[:, np.newaxis, :, np.newaxis] * count + inner[np.newaxis, :, np.newaxis, :]
-    return np.ascontiguousarray(found.reshape(m * width, m * width))
+    places_of_all = outer[:, np.newaxis, :, np.newaxis] * count + inner[np.newaxis, :, np.newaxis, :]
+    return np.ascontiguousarray(places_of_all.reshape(m * width, m * width))

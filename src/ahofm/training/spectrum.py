@@ -188,7 +188,7 @@ def screened_columns(
 @one_blas_thread()
 def _largest_blocks(design: Floats, ends: NDArray[np.int64], gradient: Floats) -> Floats:
     """For each column the root mean square of its largest block with another one: (columns,)."""
-    sizes, found = np.diff(ends), np.zeros(len(ends) - 1)
+    sizes, largest = np.diff(ends), np.zeros(len(ends) - 1)
     weighted = gradient[:, np.newaxis] * design
     for first in range(0, len(sizes), _STRIP):
         some = np.arange(first, min(first + _STRIP, len(sizes)))
@@ -196,16 +196,16 @@ def _largest_blocks(design: Floats, ends: NDArray[np.int64], gradient: Floats) -
         squares = np.add.reduceat(strip**2, ends[:-1], axis=1)
         squares = np.add.reduceat(squares, ends[some] - ends[first], axis=0) / np.outer(sizes[some], sizes)
         squares[np.arange(len(some)), some] = 0.0
-        found[some] = np.sqrt(squares.max(axis=1))
-    return found
+        largest[some] = np.sqrt(squares.max(axis=1))
+    return largest
 
 
 def _zero_padded(vectors: Floats, stacked: Sequence[Floats], chosen: NDArray[np.intp]) -> Floats:
     """Vectors over the functions of some columns as vectors over those of all, zero elsewhere."""
     ends = ends_of(stacked)
-    found = np.zeros((ends[-1], vectors.shape[1]))
-    found[np.concatenate([np.arange(ends[j], ends[j + 1]) for j in chosen])] = vectors
-    return found
+    padded = np.zeros((ends[-1], vectors.shape[1]))
+    padded[np.concatenate([np.arange(ends[j], ends[j + 1]) for j in chosen])] = vectors
+    return padded
 
 
 def _decomposed(

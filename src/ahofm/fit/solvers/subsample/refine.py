@@ -126,22 +126,22 @@ def posteriors_of(
     posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
 ) -> list[Posterior]:
     """The posteriors with other coefficients and smoothing parameters; variances stay those of the sample."""
-    found = iter(zip(objective.blocks(), objective.coefficients(u), strict=True))
+    blocks_in_order = iter(zip(objective.blocks(), objective.coefficients(u), strict=True))
     out = []
     for k, posterior in enumerate(posteriors):
         blocks, coef = [], posterior.smooth.coef.copy()
         for j, block in enumerate(posterior.blocks):
-            (_, function, _), coefs = next(found)
-            main, main_lam = _with_coef(block.main, function, coefs), function.lam
+            (_, coefficient_block, _), coefs = next(blocks_in_order)
+            main, main_lam = _with_coef(block.main, coefficient_block, coefs), coefficient_block.lam
             factors, lam = None, block.lam
             if block.factors is not None:
-                (_, function, _), coefs = next(found)
-                factors, lam = _with_coef(block.factors, function, coefs), function.lam
+                (_, coefficient_block, _), coefs = next(blocks_in_order)
+                factors, lam = _with_coef(block.factors, coefficient_block, coefs), coefficient_block.lam
             if factors is not None and block.bounds is not None:
                 factors = bounded(factors, block.bounds)
             smooth = additive.column(j)
             if smooth is not None:
-                _, coefs = next(found)
+                _, coefs = next(blocks_in_order)
                 coef[smooth[1]] = np.ravel(coefs.flat())
             mean = block.mean.copy()
             known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
@@ -154,10 +154,10 @@ def posteriors_of(
 
 
 def _with_coef(
-    posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients
+    posterior: FunctionPosterior | None, coefficient_block: CoefficientBlock, coef: Coefficients
 ) -> FunctionPosterior:
     assert posterior is not None
-    return replace(posterior, mean=function.values(coef), smooth=coef.smooth, per_code=coef.per_code)
+    return replace(posterior, mean=coefficient_block.values(coef), smooth=coef.smooth, per_code=coef.per_code)
 
 
 def _line_search(
@@ -337,8 +337,8 @@ def _term_variances(posterior: Posterior) -> Floats:
 
 def _edf(posterior: Posterior) -> Floats:
     """Effective degrees of freedom of each factor, at least 1: (factors,)."""
-    found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
-    return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
+    edf = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
+    return np.asarray(np.maximum(np.sum(edf, axis=0), 1.0))
 
 
 def _with_factors(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
