@@ -333,10 +333,10 @@ def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:
     ranks = np.cumsum(mass) - 0.5 * mass
     support = Support(ranks, book.support.mass, float(ranks[0]), float(ranks[-1]), exact=True)
     kind = book.kind if isinstance(book.kind, SplineIID) else SplineIID()
-    in_ranks = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
-    to_basis = np.zeros((book.size, in_ranks.values.shape[1]))
-    to_basis[book.size - len(in_ranks.values) :] = in_ranks.values
-    return replace(in_ranks, to_basis=to_basis, centring=np.zeros(to_basis.shape[1]), functions=book.functions)
+    found = smooth_coordinates(replace(book, support=support), kind.smooth.learn(support), center=center)
+    to_basis = np.zeros((book.size, found.values.shape[1]))
+    to_basis[book.size - len(found.values) :] = found.values
+    return replace(found, to_basis=to_basis, centring=np.zeros(to_basis.shape[1]), functions=book.functions)
 
 
 def all_column_priors(
