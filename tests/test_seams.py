@@ -80,7 +80,7 @@ class Exchangeable:
     def penalty_gradient(self, coef, lam):
         return Coefficients(None, lam[0] * np.linalg.inv(0.7 * np.eye(self.n_codes) + 0.3) @ coef.per_code)
 
-    def nothing(self, width):
+    def zero_coefficients(self, width):
         return Coefficients(None, np.zeros((self.n_codes, width)))
 
 

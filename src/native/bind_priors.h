@@ -67,7 +67,7 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
     if (effects) {
         for (const double each : copied(entry(given, "repeated"), {codes}, "repeated"))
             prior.repeated.push_back(each != 0.0);
-        prior.task.free_levels = number(entry(given, "free_levels"), "free_levels");
+        prior.task.prior_trace = number(entry(given, "prior_trace"), "prior_trace");
     }
     if (!entry(given, "mass").is_none()) prior.mass = copied(entry(given, "mass"), {codes}, "mass");
     if (prior.n_lam() != expected)

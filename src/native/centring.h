@@ -17,7 +17,7 @@ class Centring {
     Centring(const double* mass, const double* u, int64_t codes, int64_t K, int64_t stride, Arena& arena,
              const Parallel& parallel)
         : mass_(mass), u_(u), codes_(codes), K_(K), stride_(stride), inverse_(arena.zeros(stride * stride)),
-          row_(arena.zeros(stride)), turned_(arena.take(kTasks * stride * stride)), parallel_(parallel) {
+          row_(arena.zeros(stride)), product_(arena.take(kTasks * stride * stride)), parallel_(parallel) {
         over_slices(parallel, stride * stride, [&](int64_t begin, int64_t end) {
             for (int64_t b = 0; b < codes; b++)
                 subtract_row(-mass[b], u + b * stride * stride + begin, end - begin, inverse_ + begin);
@@ -44,7 +44,7 @@ class Centring {
     }
 
     // Subtracts the shift from values (codes, K).
-    void move(const double* shift, double* values) const {
+    void subtract(const double* shift, double* values) const {
         over_codes(parallel_, codes_, [&](int, int64_t b) {
             for (int64_t f = 0; f < K_; f++)
                 values[b * K_ + f] -= dot(u_ + (b * stride_ + f) * stride_, shift, stride_);
@@ -55,10 +55,10 @@ class Centring {
     void condition(double* variance) const {
         with_small(stride_, [&](auto small) {
             over_codes(parallel_, codes_, [&](int task, int64_t b) {
-                double* turned = turned_ + task * stride_ * stride_;
-                small.template multiply<>(u_ + b * stride_ * stride_, inverse_, turned, stride_, stride_);
+                double* product = product_ + task * stride_ * stride_;
+                small.template multiply<>(u_ + b * stride_ * stride_, inverse_, product, stride_, stride_);
                 for (int64_t f = 0; f < K_; f++) {
-                    const double decrease = dot(turned + f * stride_, u_ + (b * stride_ + f) * stride_, stride_);
+                    const double decrease = dot(product + f * stride_, u_ + (b * stride_ + f) * stride_, stride_);
                     variance[b * K_ + f] = non_negative(variance[b * K_ + f] - decrease);
                 }
             });
@@ -68,16 +68,18 @@ class Centring {
 
     // Decrease by conditioning of the weighted sum of variances of differences of neighbours, by function.
     void condition_differences(const double* edges, double* differences, Arena& arena) const {
-        double *neighbours = arena.take(kTasks * stride_ * stride_), *sums = arena.zeros(kTasks * stride_);
+        double *differences_of_u = arena.take(kTasks * stride_ * stride_), *sums = arena.zeros(kTasks * stride_);
         with_small(stride_, [&](auto small) {
             over_codes(parallel_, codes_ - 1, [&](int task, int64_t b) {
                 if (!(edges[b] > 0.0)) return;
-                double *apart = neighbours + task * stride_ * stride_, *turned = turned_ + task * stride_ * stride_;
+                double *difference = differences_of_u + task * stride_ * stride_,
+                       *product = product_ + task * stride_ * stride_;
                 const double *here = u_ + b * stride_ * stride_, *next = here + stride_ * stride_;
-                for (int64_t i = 0; i < stride_ * stride_; i++) apart[i] = next[i] - here[i];
-                small.template multiply<>(apart, inverse_, turned, stride_, stride_);
+                for (int64_t i = 0; i < stride_ * stride_; i++) difference[i] = next[i] - here[i];
+                small.template multiply<>(difference, inverse_, product, stride_, stride_);
                 for (int64_t f = 0; f < K_; f++)
-                    sums[task * stride_ + f] += edges[b] * dot(turned + f * stride_, apart + f * stride_, stride_);
+                    sums[task * stride_ + f] +=
+                        edges[b] * dot(product + f * stride_, difference + f * stride_, stride_);
             });
             return true;
         });
@@ -88,7 +90,7 @@ class Centring {
   private:
     const double *mass_, *u_;
     int64_t codes_, K_, stride_;
-    double *inverse_, *row_, *turned_;
+    double *inverse_, *row_, *product_;
     const Parallel& parallel_;
     bool sound_ = false;
 };

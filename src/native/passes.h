@@ -246,7 +246,7 @@ struct PriorTask {
     const double* penalty = nullptr;    // (m,): its diagonal, 0 in the null space
     const double* mass = nullptr;       // (codes,): functions have this weighted mean zero; nullptr: they need not
     const uint8_t* repeated = nullptr;  // (codes,): codes that the precision of independent effects is learned from
-    double free_levels = 0.0;           // prior variance of those effects, in units of one effect's
+    double prior_trace = 0.0;           // sum of prior variances of those effects, in units of one effect's
     const double* edges = nullptr;      // (codes - 1,): weight of each difference of neighbours
     const double* penalty_eigenvalues = nullptr;  // (n_eigenvalues,): of the matrix of squared differences
     int64_t n_eigenvalues = 0;

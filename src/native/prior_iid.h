@@ -53,7 +53,7 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
         if (!centring.sound()) return false;
         double* shift = arena.take(stride);
         centring.shift(task.mean, shift);
-        centring.move(shift, task.mean);
+        centring.subtract(shift, task.mean);
         centring.condition(task.variance);
     }
     for (int64_t f = 0; f < K; f++) {
@@ -63,7 +63,7 @@ inline bool solve_as_iid(const SolveTask& task, Arena& arena) {
                 variance += task.variance[b * K + f];
                 square += task.mean[b * K + f] * task.mean[b * K + f];
             }
-        task.edf[f] = prior.free_levels - task.lam[f] * variance;
+        task.edf[f] = prior.prior_trace - task.lam[f] * variance;
         task.form[f] = square;
     }
     std::memcpy(task.per_code, task.mean, static_cast<size_t>(codes * K) * sizeof(double));

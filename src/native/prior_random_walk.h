@@ -286,7 +286,7 @@ inline bool solve_as_random_walk(const SolveTask& task, Arena& arena) {
             if (!centring.sound()) return false;
             double* shift = arena.take(stride);
             centring.shift(task.mean, shift);
-            centring.move(shift, task.mean);
+            centring.subtract(shift, task.mean);
             centring.condition(task.variance);
             centring.condition_differences(prior.edges, chain.differences, arena);
         }

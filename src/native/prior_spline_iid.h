@@ -145,7 +145,7 @@ inline bool solve_as_spline_iid(const SolveTask& task, Arena& arena) {
                 variance += effect_variance[b * K + f];
                 square += task.per_code[b * K + f] * task.per_code[b * K + f];
             }
-        task.edf[prior.groups * K + f] = prior.free_levels - t[f] * variance;
+        task.edf[prior.groups * K + f] = prior.prior_trace - t[f] * variance;
         task.form[prior.groups * K + f] = square;
     }
     return true;

@@ -82,7 +82,7 @@ class Counted:
 
 SEAMS = {
     "weights that are relative": {"swap", "linearise", "main_sums", "evaluate", "dispersion", "gradient"},
-    "default, text and gaps": {"swap", "curves", "set_columns", "move"},
+    "default, text and gaps": {"swap", "curves", "set_columns", "set_main_effects"},
     "bernoulli": {"swap", "trial", "accept", "loss_along", "loss"},
     "negative binomial": {"learn_parameters"},
     "location and scale": {"trial", "accept"},

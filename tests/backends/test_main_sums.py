@@ -17,7 +17,7 @@ def started(family):
 def moved(state, by):
     """Shift the linear predictor, and accept it."""
     rows, posterior = state.rows, state.linear_predictors[0].posterior
-    rows.move(0, posterior.intercept + by, posterior.smooth.coef)
+    rows.set_main_effects(0, posterior.intercept + by, posterior.smooth.coef)
     rows.trial(0)
     rows.accept(state.other_variances())
 

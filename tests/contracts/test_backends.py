@@ -294,7 +294,7 @@ class Working:
         loaded = backend.load(source, executor or SerialExecutor(), precision)
         self.rows = loaded.working(self.response, self.design)
         for k in range(self.n_eta):
-            self.rows.move(k, float(self.intercept[k]), self.coef[k])
+            self.rows.set_main_effects(k, float(self.intercept[k]), self.coef[k])
             self.rows.set_columns(k, self.ranks, self.moments[k])
         self.rows.evaluate()
         self.nothing = np.zeros(self.n_eta)
@@ -454,7 +454,7 @@ def test_trials(backend, precision, tolerance, family, taken):
 @every_backend
 def test_trials_of_main_effects(backend, precision, tolerance):
     working = Working(backend, precision, "bernoulli")
-    working.rows.move(0, 1.5, np.array([0.3, -0.2]))
+    working.rows.set_main_effects(0, 1.5, np.array([0.3, -0.2]))
     trial = working.rows.trial(0)
     working.intercept, working.coef = np.array([1.5]), np.array([[0.3, -0.2]])
     assert_close(trial.loss, working.mean_loss, 10 * tolerance)
@@ -465,7 +465,7 @@ def test_trials_of_main_effects(backend, precision, tolerance):
 @every_backend
 def test_a_step_to_infinity_is_told(backend, precision, tolerance):
     working = Working(backend, precision, "poisson")
-    working.rows.move(0, 1e4, np.zeros(2))
+    working.rows.set_main_effects(0, 1e4, np.zeros(2))
     trial = working.rows.trial(0)
     assert not trial.finite
     assert not np.isfinite(trial.excess)
@@ -508,7 +508,7 @@ def test_copies_go_their_own_way(backend, precision, tolerance):
     loss, other = working.rows.loss(), working.rows.copy()
     with pytest.raises(RuntimeError, match="linear predictor 0 has no state"):
         other.swap(0, None, working.moments[0][0])
-    working.rows.move(0, 2.0, np.zeros(2))
+    working.rows.set_main_effects(0, 2.0, np.zeros(2))
     working.rows.evaluate(working.nothing)
     assert working.rows.loss() != loss
     assert other.loss() == loss
@@ -520,11 +520,11 @@ def test_copies_go_their_own_way(backend, precision, tolerance):
 @every_backend
 def test_changes_since_a_mark(backend, precision, tolerance):
     working = Working(backend, precision, "gaussian")
-    working.rows.mark()
-    assert working.rows.moved() == 0.0
-    working.rows.move(0, float(working.intercept[0]) + 0.5, working.coef[0])
+    working.rows.keep_eta()
+    assert working.rows.mean_squared_change() == 0.0
+    working.rows.set_main_effects(0, float(working.intercept[0]) + 0.5, working.coef[0])
     working.rows.evaluate(working.nothing)
-    assert working.rows.moved() == pytest.approx(0.25, rel=1e-5)
+    assert working.rows.mean_squared_change() == pytest.approx(0.25, rel=1e-5)
 
 
 @every_backend
@@ -562,7 +562,7 @@ def test_majorants(backend, precision, tolerance):
 @every_backend
 def test_large_linear_predictors_use_the_majorant_from_then_on(backend, precision, tolerance):
     working = Working(backend, precision, "bernoulli")
-    working.rows.move(0, 500.0, np.zeros(2))
+    working.rows.set_main_effects(0, 500.0, np.zeros(2))
     working.rows.evaluate(working.nothing)
     assert working.rows.use_majorant
     assert working.rows.information(0) > 1e-4  # the logistic loss is flat there
@@ -577,7 +577,7 @@ def test_families_learn_their_parameters(backend, precision, tolerance):
     source = ArraySource(working.codes)
     response = replace(working.response, family=family, y=y)
     rows = backend.load(source, SerialExecutor(), precision).working(response, working.design)
-    rows.move(0, float(working.intercept[0]), working.coef[0])
+    rows.set_main_effects(0, float(working.intercept[0]), working.coef[0])
     rows.set_columns(0, working.ranks, working.moments[0])
     rows.evaluate()
     rows.learn_parameters(working.nothing)
@@ -595,7 +595,7 @@ def test_losses_that_depend_on_variances(backend, precision, tolerance):
     source = ArraySource(working.codes, chunk_rows=5)
     rows = backend.load(source, SerialExecutor(), precision).working(response, working.design)
     for k in range(2):
-        rows.move(k, float(working.intercept[k]), working.coef[k])
+        rows.set_main_effects(k, float(working.intercept[k]), working.coef[k])
         rows.set_columns(k, working.ranks, working.moments[k])
     rows.evaluate()
     eta, curvature = working.eta[:, :2], family.loss(response.y, working.eta[:, :2])[2]

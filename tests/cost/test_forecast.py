@@ -82,16 +82,22 @@ def test_a_fit_has_done_its_work_when_it_ends(n):
 
 def test_work_below_a_stage_is_done_when_the_stage_begins():
     job = Job(500, {2: 4, 3: 4}, Schedule())
-    assert 0.0 < job.done(2, 3) < job.done(2, 10_000) < job.done(3, 0) < job.total
-    assert job.done(3, 10_000) == pytest.approx(job.total)
+    assert 0.0 < job.cost_until(2, 3) < job.cost_until(2, 10_000) < job.cost_until(3, 0) < job.total
+    assert job.cost_until(3, 10_000) == pytest.approx(job.total)
 
 
 def test_work_grows_with_the_factors_of_pairs():
     job = Job(500, {2: 4, 3: 4}, Schedule())
-    grown = replace(job, grown=2)
+    grown = replace(job, n_growths=2)
     assert [factors for _, factors in grown.stages] == [0, 4, 8, 12, 16]
-    assert job.done(2, 10_000) < grown.done(2, 0) < grown.done(2, 10_000) < grown.done(3, 0) < grown.total
-    assert grown.done(3, 10_000) == pytest.approx(grown.total)
+    assert (
+        job.cost_until(2, 10_000)
+        < grown.cost_until(2, 0)
+        < grown.cost_until(2, 10_000)
+        < grown.cost_until(3, 0)
+        < grown.total
+    )
+    assert grown.cost_until(3, 10_000) == pytest.approx(grown.total)
 
 
 def test_a_line_through_two_measurements():

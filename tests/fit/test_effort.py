@@ -11,7 +11,7 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.families import Gaussian
 from ahofm.fit import Settings, TimeBudgetWarning, fit_model
 from ahofm.fit.stacking import ensemble
-from ahofm.fit.stacking.members import First
+from ahofm.fit.stacking.members import FirstFit
 from ahofm.model import Reason
 from ahofm.training.runner import Deadline
 
@@ -152,7 +152,7 @@ def test_unfinished_members_do_not_spoil_a_complete_one(monkeypatch):
 
 
 def test_candidates_have_equal_weights_where_there_is_no_time_to_compare_them(monkeypatch):
-    monkeypatch.setattr(First, "leaves_time", lambda *_: False)
+    monkeypatch.setattr(FirstFit, "leaves_time", lambda *_: False)
     with pytest.warns(TimeBudgetWarning):
         model = fit_model(X, Y, settings=Settings(order=2, max_iter=6, time_budget=3600.0))
     assert sources(model).count("33%") == 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from ahofm.inference.averaged_smoothing import averaged, smoothing_parameters
+from ahofm.inference.averaged_smoothing import averaged_penalties, smoothing_parameters
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information, root_of
 from ahofm.tuning import bands as tuning
@@ -20,8 +20,8 @@ def problem(columns, n=500):
     groups, penalty = [], [0.0]
     for j in range(len(columns)):
         start = 1 + 13 * j
-        groups.append(Group(np.arange(start, start + 1), main=True, line=True, portion=1.0))
-        groups.append(Group(np.arange(start + 1, start + 13), main=True, line=False, portion=1.0))
+        groups.append(Group(np.arange(start, start + 1), main=True, line=True, order_fraction=1.0))
+        groups.append(Group(np.arange(start + 1, start + 13), main=True, line=False, order_fraction=1.0))
         penalty += [1.0, *WIGGLES]
     return Z, np.asarray(penalty), groups
 
@@ -35,7 +35,7 @@ def fitted(Z, y, penalty, groups):
     """Smoothing parameters around a penalised fit, with the posterior mean under them."""
     H = Z.T @ Z
     theta = np.linalg.solve(H + np.diag(penalty), Z.T @ y)
-    penalties = averaged(Information.whole(H), Z.T @ y, theta, penalty, groups)
+    penalties = averaged_penalties(Information.whole(H), Z.T @ y, theta, penalty, groups)
     return H, theta, penalties.variance
 
 
@@ -46,10 +46,10 @@ def edf(H, lam, at):
 def test_one_coefficient_has_mean_and_variance_of_the_mixture():
     """Against quadrature: half-Cauchy of the standard deviation, at the scale of the standard error."""
     information, estimate = 40.0, 0.3
-    group = Group(np.array([1]), main=True, line=False, portion=1.0)
+    group = Group(np.array([1]), main=True, line=False, order_fraction=1.0)
     H = np.diag([1.0, information])
     start = np.array([0.0, estimate])
-    found = averaged(Information.whole(H), H @ start, start, np.ones(2), [group])
+    found = averaged_penalties(Information.whole(H), H @ start, start, np.ones(2), [group])
 
     def density(tau):
         variance = tau**2 + 1.0 / information
@@ -66,7 +66,7 @@ def test_one_coefficient_has_mean_and_variance_of_the_mixture():
     variance = mean / information + estimate**2 * mean_of(lambda tau: (fraction(tau) - mean) ** 2)
     assert information / (information + found.mean[1]) == pytest.approx(mean, rel=1e-3)
     assert 1.0 / (information + found.variance[1]) == pytest.approx(min(variance, 1 / (information + 1e-3)), rel=1e-3)
-    factor = averaged(Information.whole(H), H @ start, start, np.ones(2), [replace(group, main=False)])
+    factor = averaged_penalties(Information.whole(H), H @ start, start, np.ones(2), [replace(group, main=False)])
     assert factor.variance[1] == factor.mean[1], "of factors, the variance of the means does not count"
 
 
@@ -91,9 +91,9 @@ def test_a_main_effect_is_averaged_over_shapes_of_its_penalty():
     c, weight = np.array([50.0, 40.0, 45.0, 60.0]), np.array([1.0, 8.0, 30.0, 90.0])
     estimate = np.array([0.5, -0.2, 0.05, 0.1])
     H, start = np.diag([1.0, *c]), np.array([0.0, *estimate])
-    group = Group(np.arange(1, 5), main=True, line=False, portion=1.0)
-    found = averaged(Information.whole(H), H @ start, start, np.array([1.0, *weight]), [group])
-    mean, variance = mixture_by_hand(c, c * estimate, weight, tuning.CENTRE, tuning.SHAPES)
+    group = Group(np.arange(1, 5), main=True, line=False, order_fraction=1.0)
+    found = averaged_penalties(Information.whole(H), H @ start, start, np.array([1.0, *weight]), [group])
+    mean, variance = mixture_by_hand(c, c * estimate, weight, tuning.MAIN_PRIOR_EDF, tuning.PENALTY_POWERS)
     np.testing.assert_allclose(c * estimate / (c + found.mean[1:]), mean, rtol=2e-3)
     np.testing.assert_allclose(1.0 / (c + found.variance[1:]), np.minimum(variance, 1.0 / (c + 1e-3)), rtol=2e-3)
 
@@ -161,10 +161,10 @@ def test_slopes_of_correlated_columns_keep_much_of_the_variance_of_least_squares
     x = rng.uniform(-1, 1, 500)
     other = x + 0.25 * rng.uniform(-1, 1, 500)
     Z = np.column_stack([np.ones(500), x, other])
-    groups = [Group(np.array([j]), main=True, line=True, portion=1.0) for j in (1, 2)]
+    groups = [Group(np.array([j]), main=True, line=True, order_fraction=1.0) for j in (1, 2)]
     H = Z.T @ Z
     start = np.array([0.0, 1.0, 1e-6])
-    lam = averaged(Information.whole(H), H @ [0.0, 1.0, 0.0], start, np.ones(3), groups).variance
+    lam = averaged_penalties(Information.whole(H), H @ [0.0, 1.0, 0.0], start, np.ones(3), groups).variance
     found = np.linalg.inv(H + np.diag(lam))[1, 1]
     assert 0.4 < found / np.linalg.inv(H)[1, 1] < 1.0
     assert 1.0 / H[1, 1] < 0.2 * found
@@ -178,13 +178,13 @@ def test_the_step_to_the_best_fit_does_not_shrink_slopes():
     slope = 2.0 / np.sqrt(x @ x)
     _, theta, _ = fitted(Z, rng.normal(size=500), penalty, groups)
     H = Z.T @ Z
-    found = averaged(Information.whole(H), H[:, groups[0].at[0]] * slope, theta, penalty, groups)
+    found = averaged_penalties(Information.whole(H), H[:, groups[0].at[0]] * slope, theta, penalty, groups)
     for group in groups:
         assert ((found.mean[group.at] < 1e-6 * H[1, 1]) == group.line).all(), "curves keep their penalty"
     assert found.variance[groups[0].at[0]] > 0.0
     twice, penalty, groups = problem([functions(x), functions(x)])
     H = twice.T @ twice
-    repeated = averaged(Information.whole(H), H[:, groups[0].at[0]] * slope, theta, penalty, groups)
+    repeated = averaged_penalties(Information.whole(H), H[:, groups[0].at[0]] * slope, theta, penalty, groups)
     for group in groups[::2]:
         assert repeated.mean[group.at] > 0.5 * repeated.variance[group.at], "a slope that the data leave open keeps it"
 
@@ -210,20 +210,20 @@ def test_factors_share_a_degree_of_freedom():
     H = Z.T @ Z
     at = 1 + np.arange(48).reshape(12, 4)
 
-    def kept(portion):
-        groups = [Group(own, main=False, line=False, portion=portion) for own in at]
+    def kept(order_fraction):
+        groups = [Group(own, main=False, line=False, order_fraction=order_fraction) for own in at]
         pull = Z.T @ rng.normal(size=2000)
         theta = np.linalg.solve(H + 1e3 * np.eye(49), pull)
-        return edf(H, averaged(Information.whole(H), pull, theta, np.ones(49), groups).mean, at.ravel())
+        return edf(H, averaged_penalties(Information.whole(H), pull, theta, np.ones(49), groups).mean, at.ravel())
 
     assert kept(1.0 / 12) < 0.5 * kept(1.0)
 
 
 def test_coordinates_without_rows_keep_their_penalty():
     H = np.diag([10.0, 5.0, 0.0])
-    group = Group(np.array([1, 2]), main=False, line=False, portion=1.0)
+    group = Group(np.array([1, 2]), main=False, line=False, order_fraction=1.0)
     start = np.array([1.0, 1.0, 0.0])
-    found = averaged(Information.whole(H), H @ start, start, np.array([1.0, 1.0, 7.0]), [group])
+    found = averaged_penalties(Information.whole(H), H @ start, start, np.array([1.0, 1.0, 7.0]), [group])
     for lam in (found.mean, found.variance):
         assert lam[2] == 7.0
         assert np.isfinite(lam).all()
@@ -236,6 +236,8 @@ def test_units_of_the_penalty_do_not_matter():
     Z, penalty, groups = problem([functions(x)])
     y = np.cos(5 * x) + rng.normal(size=500)
     H, theta = Z.T @ Z, np.linalg.solve(Z.T @ Z + np.eye(14), Z.T @ y)
-    first, second = (averaged(Information.whole(H), Z.T @ y, theta, unit * penalty, groups) for unit in (1.0, 100.0))
+    first, second = (
+        averaged_penalties(Information.whole(H), Z.T @ y, theta, unit * penalty, groups) for unit in (1.0, 100.0)
+    )
     np.testing.assert_allclose(second.variance[2:], first.variance[2:], rtol=1e-8)
     np.testing.assert_allclose(second.mean[2:], first.mean[2:], rtol=1e-8)

@@ -95,7 +95,7 @@ def prior(kind, codes):
     if kind == 1:
         given |= {"edges": np.ones(codes - 1), "penalty_eigenvalues": np.ones(codes - 1)}
     if kind in (2, 3):
-        given |= {"repeated": np.ones(codes), "free_levels": codes - 1.0}
+        given |= {"repeated": np.ones(codes), "prior_trace": codes - 1.0}
     return given
 
 

@@ -111,7 +111,7 @@ REFUSED = {
         "repeats must be between 1 and 1000000000"),
     "a prior of no kind": (lambda: solve_with(kind=4), "kind must be between 0 and 3, got 4"),
     "a prior without masses": (lambda: _native.solve_prior("baseline", {"kind": 2, "low": np.ones(1),
-        "high": np.ones(1), "repeated": np.ones(4), "free_levels": 3.0}, *solve_call(2)[1:]), "'mass' is missing"),
+        "high": np.ones(1), "repeated": np.ones(4), "prior_trace": 3.0}, *solve_call(2)[1:]), "'mass' is missing"),
     "a group that is no number of one": (lambda: solve_with(group=np.array([0.0, 0.5])),
         "group must be whole numbers below 2"),
     "too few smoothing parameters": (lambda: solve_with(low=np.ones(1), high=np.ones(1)),

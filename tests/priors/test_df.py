@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline, SplineIID
 from ahofm.fit import degrees_of_freedom, smoothing_parameter_of, smoothing_parameters_of
 from ahofm.model import eigenvalues
-from ahofm.tuning.penalised import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
+from ahofm.tuning.penalised import FACTOR_DF, LARGEST_DF_FRACTION, MAIN_DF
 
 KINDS = [
     Spline(),
@@ -101,7 +101,7 @@ def test_global_per_order_per_column(kind):
     assert dfs(books, smoothing_parameters_of(books, [1, 2], 5, kind), kind)[2] == pytest.approx([5, 5, 5])
     found = dfs(books, smoothing_parameters_of(books, [1, 2], {1: 4, "x1": 7}, kind), kind)
     assert found[1] == pytest.approx([4, 7, 4])
-    assert found[2] == pytest.approx([FACTOR_DF, 7, 2 + MOST_OF_FUNCTIONS * 4])
+    assert found[2] == pytest.approx([FACTOR_DF, 7, 2 + LARGEST_DF_FRACTION * 4])
     found = dfs(books, smoothing_parameters_of(books, [1, 2], {2: {"x0": 3.5}, "x2": {1: 3}}, kind), kind)
     assert found[1] == pytest.approx([MAIN_DF, MAIN_DF, 3])
     assert found[2][0] == pytest.approx(3.5)
@@ -110,8 +110,8 @@ def test_global_per_order_per_column(kind):
 def test_defaults_can_be_reached_by_every_column():
     books = Encoder.learn(table()).codebooks
     found = dfs(books, smoothing_parameters_of(books, [1, 2, 3], None))
-    assert found[1] == pytest.approx([10.0, MOST_OF_FUNCTIONS, 2 + MOST_OF_FUNCTIONS * 4, 10.0])
-    assert found[3] == pytest.approx([8.0, MOST_OF_FUNCTIONS, 2 + MOST_OF_FUNCTIONS * 4, 8.0])
+    assert found[1] == pytest.approx([10.0, LARGEST_DF_FRACTION, 2 + LARGEST_DF_FRACTION * 4, 10.0])
+    assert found[3] == pytest.approx([8.0, LARGEST_DF_FRACTION, 2 + LARGEST_DF_FRACTION * 4, 8.0])
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_a_line_far_from_zero_is_smoothed_like_one_at_zero(missing):
     centred = smoothing_parameters_of(near, [1], None)[1]
     assert as_they_are[1] == pytest.approx(centred, rel=1e-6), "main effects are centred"
     s, total = eigenvalues(far[0]), far[0].mass.sum()
-    assert degrees_of_freedom(as_they_are[2][0], s, total) == pytest.approx(MOST_OF_FUNCTIONS * len(s))
+    assert degrees_of_freedom(as_they_are[2][0], s, total) == pytest.approx(LARGEST_DF_FRACTION * len(s))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from ahofm.priors.iid import IIDPrior, SplineIIDPrior, free_levels
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior, prior_trace
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
 
@@ -257,8 +257,8 @@ def test_prior_variances_of_centred_levels(name):
     prior = CASES[name](MASS).prior
     some = np.arange(CODES) < 4
     covariance = np.eye(CODES) - np.outer(MASS, MASS) / (MASS @ MASS)
-    assert free_levels(prior.mass, some) == pytest.approx(np.diag(covariance)[some].sum())
-    assert free_levels(None, some) == 4
+    assert prior_trace(prior.mass, some) == pytest.approx(np.diag(covariance)[some].sum())
+    assert prior_trace(None, some) == 4
 
 
 @every(CASES)

@@ -67,7 +67,7 @@ def test_a_column_meets_the_prior_of_all_its_surfaces(j):
 def test_strengths_are_freedom_over_size(information):
     """The Fellner–Schall rule for each surface alone, within the bounds of a step."""
     margins, before = some_margins(), some_smoothing()
-    after = before.learned(margins, information)
+    after = before.updated(margins, information)
     edf = 0.0
     for j, k in combinations(range(4), 2):
         prior, C = precisions(before, margins, j, k), margins[j].coef @ margins[k].coef.T
@@ -88,7 +88,7 @@ def test_strengths_are_freedom_over_size(information):
 def test_surfaces_that_vanish_have_bounded_strengths_and_no_freedom():
     margins, surfaces = some_margins(1e-9), some_smoothing()
     for _ in range(60):
-        surfaces = surfaces.learned(margins, 1000.0)
+        surfaces = surfaces.updated(margins, 1000.0)
     assert np.isfinite(surfaces.margin_lam).all()
     assert surfaces.edf < 0.01 * sum(len(margin.penalty) for margin in margins) ** 2 / 2
 
@@ -147,8 +147,8 @@ def test_with_enough_factors_it_is_the_exact_fit_of_all_surfaces(monkeypatch):
         return run(self, *given)
 
     monkeypatch.setattr(StagedFit, "run", listening)
-    monkeypatch.setattr(TensorSmoothing, "learned", lambda self, *_: self)
-    monkeypatch.setattr(StagedFit, "forget", lambda _: None)
+    monkeypatch.setattr(TensorSmoothing, "updated", lambda self, *_: self)
+    monkeypatch.setattr(StagedFit, "release", lambda _: None)
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (400, 3))
     y = np.sin(3 * X[:, 0] + 2 * X[:, 1]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=400)

@@ -8,7 +8,7 @@ from ahofm.columns import Encoder
 from ahofm.explain import top_interactions
 from ahofm.priors.column import column_priors
 from ahofm.training import spectrum
-from ahofm.training.spectrum import Spectrum, ends_of, stacked_functions, standing_out
+from ahofm.training.spectrum import Spectrum, ends_of, screened_columns, stacked_functions
 
 
 def wide_table(n_rows, n_columns, seed):
@@ -34,7 +34,7 @@ def coded(n_rows=400, n_columns=20, *, levels=False, product=True):
 def iterative(monkeypatch):
     """All problems count as those of many columns, in which no pair stands out."""
     monkeypatch.setattr(spectrum, "MOST_DENSE_FUNCTIONS", 0)
-    monkeypatch.setattr(spectrum, "STANDING_OUT", np.inf)
+    monkeypatch.setattr(spectrum, "LEAST_SCREENING_RATIO", np.inf)
 
 
 @pytest.mark.parametrize("levels", [False, True])
@@ -48,7 +48,7 @@ def test_iterations_find_what_the_decomposition_finds(monkeypatch, levels):
     np.testing.assert_allclose(found.null_eigenvalue, whole.null_eigenvalue, rtol=1e-8)
     shared = np.linalg.svd(whole.vectors[:, -6:].T @ found.vectors, compute_uv=False)
     np.testing.assert_allclose(shared, 1.0, atol=1e-6)
-    assert min(whole.n_found, 6) == found.n_found
+    assert min(whole.n_above_null, 6) == found.n_above_null
 
 
 def test_iterations_are_the_same_every_time(monkeypatch):
@@ -64,7 +64,7 @@ def test_no_residuals_have_no_eigenvalues(monkeypatch):
     columns, codes, gradient = coded()
     found = Spectrum.of(columns, codes, 0.0 * gradient, 3)
     assert not found.values.any()
-    assert found.n_found == 0
+    assert found.n_above_null == 0
 
 
 def test_pairs_that_stand_out_are_looked_at_alone(monkeypatch):
@@ -83,16 +83,16 @@ def test_pairs_that_stand_out_are_looked_at_alone(monkeypatch):
 def test_columns_stand_out_in_strips_as_at_once(monkeypatch):
     columns, codes, gradient = coded(levels=True)
     signs = np.random.default_rng(2).choice([-1.0, 1.0], (3, len(gradient)))
-    once = standing_out(columns, codes, gradient, signs)
+    once = screened_columns(columns, codes, gradient, signs)
     monkeypatch.setattr(spectrum, "_STRIP", 3)
-    np.testing.assert_array_equal(standing_out(columns, codes, gradient, signs), once)
+    np.testing.assert_array_equal(screened_columns(columns, codes, gradient, signs), once)
     assert {4, 9} <= set(once.tolist())
 
 
 def test_nothing_stands_out_of_noise():
     columns, codes, gradient = coded(300, 120, product=False)
     signs = np.random.default_rng(2).choice([-1.0, 1.0], (3, len(gradient)))
-    assert len(standing_out(columns, codes, gradient, signs)) == 0
+    assert len(screened_columns(columns, codes, gradient, signs)) == 0
 
 
 def test_a_fit_finds_a_pair_among_two_hundred_columns():

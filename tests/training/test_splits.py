@@ -197,6 +197,7 @@ class Nothing:
         ([([1], [])], None, "cv: split 0 has no validation rows"),
         ([([0, 1, 2], [2, 3])], None, "cv: row 2 is fitted and validated in split 0"),
         ([([0, 1], [2, 60])], None, "cv: split 0 names row 60, but X has rows 0 to 59"),
+        ([([0, 1], [2, -1])], None, "cv: split 0 names row -1, but X has rows 0 to 59"),
         ([([0.5], [1])], None, "cv: split 0 must hold row numbers, got an array of float64"),
         ([3], None, "cv: split 0 is int, not a pair"),
         (1, None, "cv must be at least 2 folds, got 1"),

@@ -198,7 +198,7 @@ class WorkingRows(Protocol):
         """A copy without states."""
         ...
 
-    def move(self, k: int, intercept: float, coef: Floats) -> None:
+    def set_main_effects(self, k: int, intercept: float, coef: Floats) -> None:
         """Other main effects of linear predictor k: coefficients of shape (m,)."""
         ...
 
@@ -281,12 +281,12 @@ class WorkingRows(Protocol):
         """
         ...
 
-    def mark(self) -> None:
+    def keep_eta(self) -> None:
         """Remember the linear predictors."""
         ...
 
-    def moved(self) -> float:
-        """Mean square of their change since ``mark``, weighted by curvatures."""
+    def mean_squared_change(self) -> float:
+        """Mean square of their change since ``keep_eta``, weighted by curvatures."""
         ...
 
     def learn_parameters(self, others: Floats) -> None:

@@ -63,7 +63,7 @@ class KernelWorkingRows:
         other._weighted = [None] * len(self._main)
         return other
 
-    def move(self, k: int, intercept: float, coef: Floats) -> None:
+    def set_main_effects(self, k: int, intercept: float, coef: Floats) -> None:
         """Other main effects."""
         self._main[k] = self._design.eta(intercept, coef)
 
@@ -190,11 +190,11 @@ class KernelWorkingRows:
 
         return loss
 
-    def mark(self) -> None:
+    def keep_eta(self) -> None:
         """Remember the linear predictors."""
         self._marked = self.derivatives.eta.copy()
 
-    def moved(self) -> float:
+    def mean_squared_change(self) -> float:
         """Mean square of their change, weighted by curvatures."""
         square = self.derivatives.curvature * (self.derivatives.eta - self._marked) ** 2
         return self.response.mean_of(square.sum(axis=1))

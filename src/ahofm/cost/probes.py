@@ -168,7 +168,7 @@ def pass_times(problem: TrainingProblem, candidate: Candidate) -> dict[int, Line
         for size in sizes:
             rows = rows_of(_some(problem, size), staged)
             objective = RefinementObjective(posteriors, staged.additive, rows, rows, expected_sums, 1.0)
-            task = partial(objective.value, objective.start)
+            task = partial(objective.value_and_gradient, objective.start)
             task()
             costs.append((size, timed(task)[1]))
         found[order] = Line.through(*costs)

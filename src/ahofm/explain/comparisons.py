@@ -68,8 +68,8 @@ def difference(
     """
     model = model_of(fitted, band=True)
     k = linear_predictor_of(model, linear_predictor)
-    own = column_of(model, column)
-    columns: tuple[int, ...] = (own,) if along is None else (own, column_of(model, along))
+    j = column_of(model, column)
+    columns: tuple[int, ...] = (j,) if along is None else (j, column_of(model, along))
     if len(set(columns)) < len(columns):
         raise ValueError(f"along={along!r} is the column itself; name another one")
     pure = purify(model, k)
@@ -77,7 +77,7 @@ def difference(
     terms = [columns[:1]] if along is None or model.order < 2 else [columns[:1], columns]
     sides = []
     for one in (value, other):
-        given = column_values(model, own, [one] * len(places))
+        given = column_values(model, j, [one] * len(places))
         sides.append([given] if along is None else [given, places])
     found = value_of(pure, columns, sides[0], terms) - value_of(pure, columns, sides[1], terms)
     std = reach = None
@@ -90,11 +90,11 @@ def difference(
             parts = [band.term(term, [codes[j] for j in term], k, lines) for term in terms]
             jacobians.append(np.sum(parts, axis=0))
             others += sum(band.uncorrelated_variance(term, [codes[j] for j in term], k) for term in terms)
-            of_levels += band.random_effect_variance(columns[:1], [codes[own]], k)
+            of_levels += band.random_effect_variance(columns[:1], [codes[j]], k)
         derivatives = jacobians[0] - jacobians[1]
         std = np.hypot(band.std(derivatives, k), np.sqrt(others + of_levels))
         reach = band.reach(derivatives, level, k, of_levels) * std
-    name = model.encoder.names[own]
+    name = model.encoder.names[j]
     shown = (np.array([f"{value} - {other}"], dtype=object),) if along is None else (places,)
     label = (name,) if along is None else (model.encoder.names[columns[1]],)
     rows = np.ones(1) if along is None else density_of(model.encoder.codebooks[columns[1]], places)

@@ -118,7 +118,7 @@ def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> Variance
     orders, main, each = variances(pure)
     total = sum(orders.values())
     unit = total if total > 0.0 else 1.0
-    shares = {order: own / unit for order, own in orders.items()}
+    shares = {order: variance / unit for order, variance in orders.items()}
     return VarianceShares(tuple(model.encoder.names), total, shares, main / unit, each / unit)
 
 
@@ -127,12 +127,12 @@ def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
     main = np.ascontiguousarray(pure.moments[:, MAIN, MAIN])
     orders = {1: float(main.sum())} | dict.fromkeys(pure.term_orders[1:], 0.0)
     if PRODUCT in pure.orders:
-        own, constants, loading = _pairs(pure, PRODUCT)
-        for order, one in enumerate(truncated(constants, own, pure.order)[2:], start=2):
+        moments, constants, loading = _pairs(pure, PRODUCT)
+        for order, one in enumerate(truncated(constants, moments, pure.order)[2:], start=2):
             orders[order] += float((loading * one).sum())
     for order in pure.orders.symmetric:
-        own, constants, loading = _pairs(pure, order)
-        orders[order] += float((loading * truncated(constants, own, order)[order]).sum())
+        moments, constants, loading = _pairs(pure, order)
+        orders[order] += float((loading * truncated(constants, moments, order)[order]).sum())
     return orders, main, np.maximum(_of_columns(pure), 0.0)
 
 
@@ -140,21 +140,21 @@ def _of_columns(pure: Pure, *, divided: bool = False) -> Floats:
     """Variance (columns,) of all terms that contain a column, each divided by its number of columns if ``divided``."""
     found = np.array(pure.moments[:, MAIN, MAIN])
     if PRODUCT in pure.orders:
-        own, constants, loading = _pairs(pure, PRODUCT)
-        alone = without_each(constants, np.zeros_like(own), 0)[0]
+        moments, constants, loading = _pairs(pure, PRODUCT)
+        alone = without_each(constants, np.zeros_like(moments), 0)[0]
         if divided:  # the integral over t takes t^(k - 1) to 1 / k
-            nodes, weights = np.polynomial.legendre.leggauss(-(-len(own) // 2))
+            nodes, weights = np.polynomial.legendre.leggauss(-(-len(moments) // 2))
             parts = (
-                0.5 * weight * without_each(constants + 0.5 * (node + 1.0) * own, np.zeros_like(own), 0)[0]
+                0.5 * weight * without_each(constants + 0.5 * (node + 1.0) * moments, np.zeros_like(moments), 0)[0]
                 for node, weight in zip(nodes, weights, strict=True)
             )
-            others = sum(parts, np.zeros_like(own))
+            others = sum(parts, np.zeros_like(moments))
         else:
-            others = without_each(constants + own, np.zeros_like(own), 0)[0]
-        found += (loading * own * (others - alone)).sum(axis=(1, 2))
+            others = without_each(constants + moments, np.zeros_like(moments), 0)[0]
+        found += (loading * moments * (others - alone)).sum(axis=(1, 2))
     for order in pure.orders.symmetric:
-        own, constants, loading = _pairs(pure, order)
-        terms = (loading * own * without_each(constants, own, order - 1)[order - 1]).sum(axis=(1, 2))
+        moments, constants, loading = _pairs(pure, order)
+        terms = (loading * moments * without_each(constants, moments, order - 1)[order - 1]).sum(axis=(1, 2))
         found += terms / (order if divided else 1)
     return found
 
@@ -165,12 +165,12 @@ def _pairs(pure: Pure, order: int) -> tuple[Floats, Floats, Floats]:
     With ``PRODUCT``, product factors alone; with an order, products of two product factors have loading zero.
     """
     factors = pure.factors_of(order)
-    own = pure.moments[:, factors.which][:, :, factors.which]
+    moments = pure.moments[:, factors.which][:, :, factors.which]
     constants = factors.means[:, :, np.newaxis] * factors.means[:, np.newaxis]
     loading = np.outer(factors.loadings, factors.loadings)
     if order != PRODUCT:
         loading[np.ix_(factors.products, factors.products)] = 0.0
-    return own, constants, loading
+    return moments, constants, loading
 
 
 @obeys_n_jobs
@@ -257,14 +257,18 @@ def _search(
     if order > len(columns):
         return best
     rows, cols = np.triu_indices(len(factors.which))  # symmetric: the upper triangle, off-diagonal entries count twice
-    own = pure.moments[columns][:, factors.which[rows], factors.which[cols]]
+    moments = pure.moments[columns][:, factors.which[rows], factors.which[cols]]
     constants = factors.means[columns][:, rows] * factors.means[columns][:, cols]
     idle = factors.outside(columns)  # columns that do not vary
     start = (np.outer(idle, idle) * 2.0)[rows, cols]
     start[rows == cols] *= 0.5
-    strongest = np.argsort(-np.abs(own) @ np.abs(start), kind="stable")
-    columns, own, constants = [columns[at] for at in strongest], own[strongest], constants[strongest]
-    reach = _reach(np.abs(own), np.abs(constants), order)
+    strongest = np.argsort(-np.abs(moments) @ np.abs(start), kind="stable")
+    columns, moments, constants = (
+        [columns[at] for at in strongest],
+        moments[strongest],
+        constants[strongest],
+    )
+    reach = _reach(np.abs(moments), np.abs(constants), order)
     rest = np.cumprod(np.vstack([np.ones_like(start), constants[::-1]]), axis=0)[::-1]  # of this column and those after
     heapq.heapify(best)
     waiting: list[tuple[float, tuple[int, ...], Floats]] = [(-np.inf, (), start)]
@@ -275,7 +279,7 @@ def _search(
         first, missing = (chosen[-1] + 1 if chosen else 0), order - len(chosen)
         last = len(columns) - missing + 1
         skipped = np.cumprod(np.vstack([product, constants[first : last - 1]]), axis=0)
-        added = skipped * own[first:last]
+        added = skipped * moments[first:last]
         if missing == 1:
             for at, value in enumerate((added * rest[first + 1 : last + 1]).sum(axis=1), start=first):
                 item = (max(float(value), 0.0), tuple(sorted(columns[j] for j in (*chosen, at))))
@@ -291,16 +295,16 @@ def _search(
     return best
 
 
-def _reach(own: Floats, constants: Floats, most: int) -> list[Floats]:
+def _reach(moments: Floats, constants: Floats, most: int) -> list[Floats]:
     """Bounds (columns + 1, pairs), for r = 0 ... most: the largest product over columns j, j + 1, ..., r in the set.
 
     Elementwise; a column contributes G if it is in the set, else M.
     """
-    count, pairs = own.shape
+    count, pairs = moments.shape
     found = [np.zeros((count + 1, pairs)) for _ in range(most + 1)]
     found[0][count] = 1.0
     for j in range(count - 1, -1, -1):
         for r in range(min(most, count - j) + 1):
-            inside = own[j] * found[r - 1][j + 1] if r else 0.0
+            inside = moments[j] * found[r - 1][j + 1] if r else 0.0
             found[r][j] = np.maximum(constants[j] * found[r][j + 1], inside)
     return found

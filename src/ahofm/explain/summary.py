@@ -102,10 +102,10 @@ class Summary(Framed):
         """One row per column."""
         data: dict[str, Any] = {"column": list(self.columns), "kind": list(self.kinds)}
         data |= {"share": self.shares, "main_share": self.main_shares}
-        for order, own in (self.edf or {}).items():
-            data[f"edf_{order}"] = own
-        for order, own in self.smoothing_parameters.items():
-            data[f"smoothing_parameter_{order}"] = own
+        for order, by_column in (self.edf or {}).items():
+            data[f"edf_{order}"] = by_column
+        for order, by_column in self.smoothing_parameters.items():
+            data[f"smoothing_parameter_{order}"] = by_column
         if self.p_main is not None:
             data["p_main"] = self.p_main
         return frame(data, backend)
@@ -246,7 +246,7 @@ def summary(fitted: Fitted) -> Summary:
         edf=None if model.band is None else _edf(model.band),
         smoothing_parameters=dict(model.smoothing_parameters),
         p_main=None if model.band is None else _main_tests(model.band),
-        orders={order: sum(own[0].get(order, 0.0) for own in parts) / total for order in range(1, model.order + 1)},
+        orders={order: sum(part[0].get(order, 0.0) for part in parts) / total for order in range(1, model.order + 1)},
         gains=model.gains,
         validated=model.validated,
         pearson_dispersion=_pearson(model, training),
@@ -277,7 +277,7 @@ def _pearson(model: Model, training: Any) -> float | None:
         return model.pearson_dispersion
     shares = isinstance(model.family, Bernoulli) and training is not None
     rows = float(training.n_rows) if shares else model.total
-    used = 1.0 + sum(float(part.sum()) for own in model.band.edf for part in own.values())
+    used = 1.0 + sum(float(part.sum()) for by_order in model.band.edf for part in by_order.values())
     return model.pearson_dispersion / max(1.0 - used / rows, 0.1)
 
 

@@ -147,16 +147,16 @@ def _sets(columns: list[int]) -> list[tuple[int, ...]]:
 
 def _square_over(pure: Pure, j: int, phi: Floats, subset: tuple[int, ...], *, alone: bool) -> Floats:
     """Mean square, over the columns of a set, of the terms of that set without and with column j, of functions phi."""
-    own = np.zeros((len(phi), pure.orders.width))  # coefficients of the products over the set, function by function
+    coef = np.zeros((len(phi), pure.orders.width))  # coefficients of the products over the set, function by function
     if not alone:
         if len(subset) == 1:
-            main_of(own)[:] = 1.0
+            main_of(coef)[:] = 1.0
         else:
             factors = pure.factors_of(len(subset))
-            own[:, factors.which] = factors.outside(subset)
+            coef[:, factors.which] = factors.outside(subset)
     factors = pure.factors_of(len(subset) + 1)
-    own[:, factors.which] += phi[:, factors.which] * factors.outside((*subset, j))
-    return np.asarray(np.einsum("nf,fg,ng->n", own, np.prod(pure.moments[list(subset)], axis=0), own))
+    coef[:, factors.which] += phi[:, factors.which] * factors.outside((*subset, j))
+    return np.asarray(np.einsum("nf,fg,ng->n", coef, np.prod(pure.moments[list(subset)], axis=0), coef))
 
 
 @obeys_n_jobs
@@ -205,10 +205,10 @@ def factors(fitted: Fitted, order: int = 2, grid: Any = None, *, linear_predicto
     total = (np.outer(weights, weights) * symmetric(moments, order)).sum()
     by_size = np.argsort(-each, kind="stable")
     names = tuple(model.encoder.names[j] for j in pure.active)
-    curves = [own[:, by_size] for own in curves]
+    curves = [curve[:, by_size] for curve in curves]
     if order % 2 == 0:
         signs = _signs(curves, np.einsum("jff->jf", moments)[pure.active][:, by_size])
-        curves = [own * signs for own in curves]
+        curves = [curve * signs for curve in curves]
     return Factors(
         order, names, tuple(grids), tuple(curves), weights[by_size], each[by_size] / max(total, np.finfo(float).tiny)
     )
@@ -223,12 +223,12 @@ def _canonical(pure: Pure, order: int) -> tuple[Floats, Floats]:
     part = pure.orders.slices[order]
     turned = np.zeros((rank, rank))
     for sign in (1.0, -1.0):
-        own = np.flatnonzero(signs == sign)
-        if len(own):
-            root = np.sqrt(np.abs(weights[own]))
-            together = pure.moments[:, part, part].sum(axis=0)[np.ix_(own, own)] * np.outer(root, root)
+        same_sign = np.flatnonzero(signs == sign)
+        if len(same_sign):
+            root = np.sqrt(np.abs(weights[same_sign]))
+            together = pure.moments[:, part, part].sum(axis=0)[np.ix_(same_sign, same_sign)] * np.outer(root, root)
             _, vectors = np.linalg.eigh(together)
-            turned[np.ix_(own, own)] = root[:, np.newaxis] * vectors
+            turned[np.ix_(same_sign, same_sign)] = root[:, np.newaxis] * vectors
     return turned, signs
 
 

@@ -106,7 +106,7 @@ def fit_model(
         table, rows = counted_rows(read_table(X), y, weight, offset, family, groups=groups, splits=splits)
         rows = in_folds(rows, cv if isinstance(cv, int) else None, family, settings)
         data = prepared(table, rows, family, settings, table.n_rows, earlier)
-    learned = time.perf_counter()
+    encoded_at = time.perf_counter()
     ranks = ranks_for(data, settings, data.n_rows)
     shapes = checked_shapes(data, ranks, settings)
     saved = None
@@ -138,7 +138,7 @@ def fit_model(
     model = with_lines(rounded(model))
     _warn_unless_finished(model.trace, settings)
     return replace(
-        model, trace=replace(model.trace, seconds={"learn": learned - deadline.begun, **model.trace.seconds})
+        model, trace=replace(model.trace, seconds={"learn": encoded_at - deadline.begun, **model.trace.seconds})
     )
 
 
@@ -166,7 +166,7 @@ def prepared(
         Encoder.learn(
             table,
             settings.columns,
-            default=_default(settings, n_rows, family),
+            default=_default_kind(settings, n_rows, family),
             max_codes=most_codes(settings),
             sample_weight=rows.weight,
             n_threads=settings.n_threads,
@@ -174,8 +174,8 @@ def prepared(
         if earlier is None
         else earlier.encoder
     )
-    everything = settings.solver in ("variational", "shared") or (settings.solver == "adam" and rows.roles is not None)
-    return prepare(table, rows, encoder, family, all_raw=everything, n_threads=settings.n_threads)
+    all_raw = settings.solver in ("variational", "shared") or (settings.solver == "adam" and rows.roles is not None)
+    return prepare(table, rows, encoder, family, all_raw=all_raw, n_threads=settings.n_threads)
 
 
 def _prepared_dataset(
@@ -183,7 +183,7 @@ def _prepared_dataset(
 ) -> Data:
     """``Data`` of a dataset, whose rows are coded already: by the codebooks of an earlier fit, if there is one."""
     if earlier is None:
-        default = _default(settings, rows.source.n_rows, family)
+        default = _default_kind(settings, rows.source.n_rows, family)
         encoder = Encoder.of(rows.columns, settings.columns, default=default, named=rows.named)
     else:
         encoder = earlier.encoder
@@ -289,7 +289,7 @@ def _requested_order(settings: Settings, varying: int, estimated: bool) -> Any:
     return settings.order
 
 
-def _default(settings: Settings, n_rows: int, family: Family) -> ColumnKind | None:
+def _default_kind(settings: Settings, n_rows: int, family: Family) -> ColumnKind | None:
     """The kind of automatic columns of numbers, where smoothing parameters are learned."""
     if not estimates_smoothing(settings):
         return None

@@ -80,7 +80,7 @@ def _scale(
     """
     assert scores.rows is not None
     response, validation_rows = scores.response, scores.rows
-    errors = absolute_errors(response.y - response.shifted(scores.best())[:, 0], response)
+    errors = absolute_errors(response.y - response.shifted(scores.stacked_eta())[:, 0], response)
     mean_error = response.mean_of(errors)
     rows = replace(data.rows.take(validation_rows), y=errors / mean_error, offset=None)
     codes = data.codes.take(validation_rows)

@@ -33,12 +33,12 @@ from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information
 from ahofm.tuning.bands import (
-    CENTRE,
     DETERMINED_TOLERANCE,
-    FACTOR_CENTRE,
+    FACTOR_PRIOR_EDF,
     LARGEST_BAND_LAM,
-    LINE_CENTRE,
-    SHAPES,
+    LINE_PRIOR_EDF,
+    MAIN_PRIOR_EDF,
+    PENALTY_POWERS,
     SMALLEST_BAND_LAM,
 )
 
@@ -106,7 +106,7 @@ class _GroupConstants:
     averages_power: NDArray[np.bool_]
 
 
-def averaged(
+def averaged_penalties(
     information: Information, slope: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group]
 ) -> Penalties:
     """Penalties (P,) of the coordinates.
@@ -140,7 +140,7 @@ def averaged(
 def edf_of_coordinates(diagonal: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group]) -> Floats:
     """Effective degrees of freedom (P,) of each coordinate, from the diagonal (P,) of the information alone.
 
-    The other arguments are those of :func:`averaged`.
+    The other arguments are those of :func:`averaged_penalties`.
     """
     lam = _initial_penalties(
         diagonal, penalty, _stacked_groups(diagonal, theta, penalty, groups, np.ones_like(diagonal))
@@ -150,21 +150,21 @@ def edf_of_coordinates(diagonal: Floats, theta: Floats, penalty: Floats, groups:
 
 def _initial_penalties(diagonal: Floats, penalty: Floats, batches: Sequence[_GroupConstants]) -> Floats:
     """Initial penalties (P,): lambda = m / (theta' W theta) of each group, at most that at the scale of the prior."""
-    found = penalty.copy()
+    initial = penalty.copy()
     for batch in batches:
         at_prior = smoothing_parameters(batch.weight / diagonal[batch.at], batch.prior_edf)
         lam = np.clip(
             np.minimum(batch.at.shape[1] / batch.quadratic_form, at_prior), SMALLEST_BAND_LAM, LARGEST_BAND_LAM
         )
-        found[batch.at] = batch.weight * lam[:, np.newaxis]
-    return found
+        initial[batch.at] = batch.weight * lam[:, np.newaxis]
+    return initial
 
 
 def _stacked_groups(
     diagonal: Floats, theta: Floats, penalty: Floats, groups: Sequence[Group], tolerance: Floats
 ) -> list[_GroupConstants]:
     """Groups with the same number of coordinates, stacked: each array has a leading axis."""
-    found = defaultdict[tuple[int, bool], list[_GroupConstants]](list)
+    by_shape = defaultdict[tuple[int, bool], list[_GroupConstants]](list)
     for group in groups:
         at = group.at[diagonal[group.at] > _NEGLIGIBLE_INFORMATION * diagonal[group.at].max()]
         if not len(at):
@@ -175,11 +175,13 @@ def _stacked_groups(
         of_group = np.average(tolerance[at], weights=square * diagonal[at]) if weighted_mean else 1.0
         averages_power = group.main and bool(np.ptp(weight) > 0.0)
         prior_edf = (
-            LINE_CENTRE if group.line else group.portion * min(CENTRE if group.main else FACTOR_CENTRE, 0.5 * len(at))
+            LINE_PRIOR_EDF
+            if group.line
+            else group.order_fraction * min(MAIN_PRIOR_EDF if group.main else FACTOR_PRIOR_EDF, 0.5 * len(at))
         )
         constants = (weight @ square, prior_edf, of_group, float(group.main), averages_power)
-        found[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))
-    return [_stacked(parts) for parts in found.values()]
+        by_shape[len(at), averages_power].append(_GroupConstants(at, weight, *map(np.asarray, constants)))
+    return [_stacked(parts) for parts in by_shape.values()]
 
 
 def _stacked(parts: Iterable[_GroupConstants]) -> _GroupConstants:
@@ -197,8 +199,8 @@ def _updated(batch: _GroupConstants, variances: Floats, estimate: Floats, mean: 
     tolerance = batch.tolerance[:, np.newaxis]
 
     def penalty(variance: Floats) -> Floats:
-        found = np.clip(1.0 / variance - c, SMALLEST_BAND_LAM, LARGEST_BAND_LAM * batch.weight)
-        return np.asarray(found**tolerance * np.minimum(found, largest) ** (1.0 - tolerance))
+        implied = np.clip(1.0 / variance - c, SMALLEST_BAND_LAM, LARGEST_BAND_LAM * batch.weight)
+        return np.asarray(implied**tolerance * np.minimum(implied, largest) ** (1.0 - tolerance))
 
     return penalty(within), penalty(within + tolerance * batch.between_weight[:, np.newaxis] * between)
 
@@ -213,7 +215,7 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
     batch : _GroupConstants
     """
     inverses, log_posteriors = [], []
-    for power in SHAPES if batch.averages_power.all() else (1.0,):
+    for power in PENALTY_POWERS if batch.averages_power.all() else (1.0,):
         weight = batch.weight**power
         median = smoothing_parameters(weight / c, batch.prior_edf)
         lam = (median[:, np.newaxis] * np.exp(_LOG_LAM_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]

@@ -17,7 +17,13 @@ from ahofm.priors.column import column_priors
 from ahofm.rows import ArraySource, SerialExecutor
 from ahofm.training.data import Rows
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import COLUMN_DF, DISPERSION_STANDARD_ERRORS, LEAST_RESIDUAL_FRACTION, OVERDISPERSED, UNDERDISPERSED
+from ahofm.tuning import (
+    DISPERSION_STANDARD_ERRORS,
+    LARGEST_COLUMN_DF,
+    LEAST_RESIDUAL_FRACTION,
+    OVERDISPERSED_PEARSON,
+    UNDERDISPERSED_PEARSON,
+)
 
 
 class DispersionWarning(UserWarning):
@@ -46,33 +52,33 @@ def with_dispersion(model: Model, table: Table, rows: Rows) -> Model:
     if not np.isfinite(fitted).all():  # a mean of zero, of which the fit warns
         return model
     weight = np.ones_like(rows.weight) if trials else rows.weight
-    found, error = mean_and_error(rows.weight * fitted[0] if trials else fitted[0], weight)
-    of_fit, error_of_fit = mean_and_error(rows.weight * fitted[1] if trials else fitted[1], weight)
+    pearson, error = mean_and_error(rows.weight * fitted[0] if trials else fitted[0], weight)
+    whole_pearson, whole_error = mean_and_error(rows.weight * fitted[1] if trials else fitted[1], weight)
     residual = _residual_fraction(_largest_edf(model), float(weight.sum()))
     codes = float(sum(book.n_codes for book in model.encoder.codebooks if book.size))
-    of_fit, error_of_fit = np.array([of_fit, error_of_fit]) / _residual_fraction(codes, float(weight.sum()))
-    said = f"{family.name}: targets vary {{:.3g}} times as much as the family says"
-    said += " (Pearson's statistic by row; 1 is right)"
-    margin, margin_of_fit = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * error_of_fit
-    if found > OVERDISPERSED and found - 1.0 > margin and of_fit - 1.0 > margin_of_fit:
-        return _warned(model, found, said.format(found), f"intervals and p-values are too narrow: use {remedy}")
-    if found / residual < UNDERDISPERSED and 1.0 - found / residual > margin:
+    whole_pearson, whole_error = np.array([whole_pearson, whole_error]) / _residual_fraction(codes, float(weight.sum()))
+    text = f"{family.name}: targets vary {{:.3g}} times as much as the family says"
+    text += " (Pearson's statistic by row; 1 is right)"
+    margin, whole_margin = DISPERSION_STANDARD_ERRORS * error, DISPERSION_STANDARD_ERRORS * whole_error
+    if pearson > OVERDISPERSED_PEARSON and pearson - 1.0 > margin and whole_pearson - 1.0 > whole_margin:
+        return _warned(model, pearson, text.format(pearson), f"intervals and p-values are too narrow: use {remedy}")
+    if pearson / residual < UNDERDISPERSED_PEARSON and 1.0 - pearson / residual > margin:
         check = "that sample_weight holds the numbers of trials" if trials else "whether the target is a count"
         remedy = f"{remedy.split(' or ')[0]}, or check {check}"
-        return _warned(model, found, said.format(found / residual), f"intervals are too wide: use {remedy}")
-    return replace(model, pearson_dispersion=found)
+        return _warned(model, pearson, text.format(pearson / residual), f"intervals are too wide: use {remedy}")
+    return replace(model, pearson_dispersion=pearson)
 
 
-def _warned(model: Model, found: float, said: str, remedy: str) -> Model:
-    """The model with the statistic and a choice that summaries print; emits the warning."""
-    warnings.warn(f"{said}; {remedy}", DispersionWarning, stacklevel=4)
-    choice = Choice("dispersion", said, remedy)
-    return replace(model, pearson_dispersion=found, choices=(*model.choices, choice))
+def _warned(model: Model, pearson: float, text: str, remedy: str) -> Model:
+    """The model with Pearson's statistic and a choice that summaries print; emits the warning."""
+    warnings.warn(f"{text}; {remedy}", DispersionWarning, stacklevel=4)
+    choice = Choice("dispersion", text, remedy)
+    return replace(model, pearson_dispersion=pearson, choices=(*model.choices, choice))
 
 
 def smooth_tables(model: Model) -> list[Tables]:
     """Each linear predictor at the codes, functions of numeric columns projected on their smooth coordinates."""
-    found = []
+    smooth = []
     books = model.encoder.codebooks
     starts = np.cumsum([0, *(book.n_codes for book in books)])
     for tables in model.tables():
@@ -85,8 +91,8 @@ def smooth_tables(model: Model) -> list[Tables]:
                 column_values = values[start : start + len(basis)]
                 column_values[:] = basis @ np.linalg.lstsq(roots * basis, roots * column_values, rcond=None)[0]
         main, factors = tables.orders.split(values)
-        found.append(replace(tables, main=np.ascontiguousarray(main), factors=factors))
-    return found
+        smooth.append(replace(tables, main=np.ascontiguousarray(main), factors=factors))
+    return smooth
 
 
 def _residual_fraction(used: float, rows: float) -> float:
@@ -98,5 +104,5 @@ def _residual_fraction(used: float, rows: float) -> float:
 
 def _largest_edf(model: Model) -> float:
     """Upper bound of the effective degrees of freedom of the fit, computed without a band."""
-    sizes = np.array([min(book.n_codes, COLUMN_DF) for book in model.encoder.codebooks if book.size])
+    sizes = np.array([min(book.n_codes, LARGEST_COLUMN_DF) for book in model.encoder.codebooks if book.size])
     return float(sizes.sum() * model.ranks.width)

@@ -16,7 +16,7 @@ from ahofm.priors.column import ColumnPriors
 from ahofm.tuning.bands import MOST_COORDINATES, SMALLEST_BAND_LAM, UNUSED_VARIANCE
 
 
-def smoothest(column: ColumnPriors) -> NDArray[np.intp]:
+def by_penalty(column: ColumnPriors) -> NDArray[np.intp]:
     """Permutation of a column's coordinates by increasing penalty."""
     return np.argsort(column.penalty_eigenvalues, kind="stable")
 
@@ -33,17 +33,17 @@ class Group:
         Whether the function is a main effect.
     line : bool
         Whether they are the unpenalised (linear) coordinates of a smooth main effect.
-    portion : float
+    order_fraction : float
         One divided by the number of factors of the order; 1 for main effects.
     """
 
     at: NDArray[np.intp]
     main: bool
     line: bool
-    portion: float
+    order_fraction: float
 
 
-def at_fit(
+def fitted_coordinates(
     tables: Tables,
     mains: Sequence[Floats],
     factors: Sequence[Floats],
@@ -51,21 +51,41 @@ def at_fit(
     ranks: Mapping[int, int],
     most: float,
 ) -> tuple[Floats, Floats, list[Group]]:
-    """Coordinates theta (P,) of the fitted functions, the penalties (P,) that functions of their size imply, at most
-    ``most`` times a relative penalty, and the groups of coordinates that have one smoothing parameter each.
+    """Coordinates of the fitted functions in the bases of a band, by weighted least squares.
+
+    Parameters
+    ----------
+    tables : Tables
+        The linear predictor at the codes.
+    mains, factors : sequences of arrays of shape (codes, coordinates)
+        Coordinates of each column's main effect and factors, at the codes.
+    columns : sequence of ColumnPriors or None
+        None for constant columns.
+    ranks : dict of order to rank
+    most : float
+        Largest smoothing parameter.
+
+    Returns
+    -------
+    theta : array of shape (P,)
+        Intercept, then main effect and factors of every column.
+    lam : array of shape (P,)
+        Penalties that functions of their size imply: ``lambda w_i`` with ``lambda = m / sum_i w_i theta_i^2``.
+    groups : list of Group
+        Coordinates that share a smoothing parameter.
     """
     theta, lam, groups = [np.array([tables.intercept])], [np.zeros(1)], []
     starts, place = list(accumulate((len(main) for main in mains), initial=0)), 1
     for j, column in enumerate(columns):
         if column is None:
             continue
-        at, order = slice(starts[j], starts[j + 1]), smoothest(column)
+        at, order = slice(starts[j], starts[j + 1]), by_penalty(column)
         eigenvalues = column.penalty_eigenvalues[order]
         functions_of = [(mains[j], tables.main[at, np.newaxis])]
         if ranks:
             functions_of += [(factors[j], table[at]) for table in tables.factors.values()]
-        found = [_projected(values, functions, column.mass, eigenvalues, most) for values, functions in functions_of]
-        for group in (found[:1], found[1:]):
+        parts = [_projected(values, functions, column.mass, eigenvalues, most) for values, functions in functions_of]
+        for group in (parts[:1], parts[1:]):
             theta.append(np.hstack([part for part, _ in group] or [np.zeros(0)]).ravel())
             lam.append(np.hstack([part for _, part in group] or [np.zeros(0)]).ravel())
         size, shape = mains[j].shape[1], (factors[j].shape[1], sum(ranks.values()))
@@ -91,10 +111,10 @@ def main_sizes(
         return [int(size) for size in sizes]
     levels = np.array([isinstance(book.kind, Categorical) for book in books])
     used = np.max([_used_sizes(columns, books, tables) for tables in at_codes], axis=0)
-    needed, fewest = np.where(levels, sizes, used), int(sizes.max())
-    while fewest > 1 and np.minimum(sizes, np.maximum(needed, fewest)).sum() > MOST_COORDINATES:
+    used_sizes, fewest = np.where(levels, sizes, used), int(sizes.max())
+    while fewest > 1 and np.minimum(sizes, np.maximum(used_sizes, fewest)).sum() > MOST_COORDINATES:
         fewest -= 1
-    return [int(size) for size in np.minimum(sizes, np.maximum(needed, fewest))]
+    return [int(size) for size in np.minimum(sizes, np.maximum(used_sizes, fewest))]
 
 
 def _used_sizes(columns: Sequence[ColumnPriors | None], books: Sequence[Codebook], tables: Tables) -> NDArray[np.intp]:
@@ -106,7 +126,7 @@ def _used_sizes(columns: Sequence[ColumnPriors | None], books: Sequence[Codebook
             squares.append(np.zeros(0))
             continue
         main = tables.main[start : start + len(column.mass)]
-        coef = column.start[:, smoothest(column)].T @ (column.mass * main)  # functions are orthonormal
+        coef = column.start[:, by_penalty(column)].T @ (column.mass * main)  # functions are orthonormal
         squares.append(coef**2)
     most = UNUSED_VARIANCE * sum(float(square.sum()) for square in squares)
     return np.array([int((np.cumsum(square[::-1]) > most).sum()) for square in squares], dtype=np.intp)
@@ -114,12 +134,12 @@ def _used_sizes(columns: Sequence[ColumnPriors | None], books: Sequence[Codebook
 
 def _groups(numbers: NDArray[np.intp], eigenvalues: Floats, *, main: bool) -> list[Group]:
     """Groups of K functions whose coordinates have indices ``numbers`` (m, K)."""
-    bends = eigenvalues[: len(numbers)] > 0.0
-    line = main and (bool(bends.any()) or len(numbers) == 1)
+    penalised = eigenvalues[: len(numbers)] > 0.0
+    has_line = main and (bool(penalised.any()) or len(numbers) == 1)
     return [
-        Group(indices[chosen], main, line and not bent, 1.0 / numbers.shape[1])
+        Group(indices[chosen], main, has_line and is_line, 1.0 / numbers.shape[1])
         for indices in numbers.T
-        for chosen, bent in ((bends, True), (~bends, False))
+        for chosen, is_line in ((penalised, False), (~penalised, True))
         if chosen.any()
     ]
 

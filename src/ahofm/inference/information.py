@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,9 +50,9 @@ class Information:
         """The product with a vector (P,)."""
         if self.rows is not None:
             return np.asarray(self.rows.T @ (self.rows @ theta))
-        found = self.diagonal * theta
-        found[self.at] = self.matrix @ theta[self.at]
-        return found
+        product = self.diagonal * theta
+        product[self.at] = self.matrix @ theta[self.at]
+        return product
 
     def posterior(self, penalty: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Variances (P,) and means (P,) of the coordinates under penalties (P,), with slopes (P,) at zero."""
@@ -103,3 +104,23 @@ def variances(root: Floats) -> Floats:
     """Diagonal (P,) of ``(L L')^-1``, L lower triangular: sums of squares of the columns of its inverse."""
     inverse, _ = lapack.dtrtri(root, lower=1)
     return np.asarray(np.einsum("ij,ij->j", inverse, inverse))
+
+
+def shifts(information: Floats, slope: Floats, penalty: Floats, at: Sequence[slice]) -> tuple[Floats, Floats]:
+    """Steps (Q,) from the fit to the best fit: of main effects with factors held fixed, and of all coordinates jointly.
+
+    ``slope`` (Q,) is the gradient of the penalised log-likelihood at the fit, ``at`` has the main effects' coordinates.
+    """
+    mains = np.concatenate([[0], *(np.arange(block.start, block.stop) for block in at)]).astype(np.intp)
+    row_shift = _step(information, slope, penalty, np.arange(len(penalty)))
+    shift = row_shift.copy()
+    shift[mains] = _step(information, slope, penalty, mains)[mains]
+    return shift, row_shift
+
+
+def _step(information: Floats, slope: Floats, penalty: Floats, moving: NDArray[np.intp]) -> Floats:
+    """Step (Q,) of the coordinates ``moving`` given the others, whose entries are zero."""
+    root = root_of(information[np.ix_(moving, moving)], penalty[moving])
+    step = np.zeros(len(penalty))
+    step[moving] = scipy.linalg.cho_solve((root, True), slope[moving])
+    return step

@@ -90,23 +90,23 @@ class OtherLevels:
 
     def marginal(self, information: Floats, sums: Iterator[tuple[NDArray[np.intp], Floats, Floats]]) -> Floats:
         """Information (Q, Q) about coordinates with the effects of these levels integrated out."""
-        found = information.copy()
+        marginal = information.copy()
         for _, weight, total in sums:
             scaled = total / np.sqrt(np.maximum(weight, 0.0) + self.lam)[:, np.newaxis]
-            found -= scaled.T @ scaled
-        return found
+            marginal -= scaled.T @ scaled
+        return marginal
 
     def variances(self, root: Floats, sums: Iterator[tuple[NDArray[np.intp], Floats, Floats]]) -> Floats:
         """Variances (codes,) of the effects of these levels, ``(L L')^-1`` being the covariance of coordinates; at the
         neutral code that of a level which training rows do not have, at other codes 0.
         """
-        found = np.where(self.others, 1.0 / self.lam, 0.0)
-        found[-1] = 1.0 / self.lam
+        variance = np.where(self.others, 1.0 / self.lam, 0.0)
+        variance[-1] = 1.0 / self.lam
         for levels, weight, total in sums:
             precision = np.maximum(weight, 0.0) + self.lam
             half = scipy.linalg.solve_triangular(root, (total / precision[:, np.newaxis]).T, lower=True)
-            found[levels] = 1.0 / precision + np.einsum("ij,ij->j", half, half)
-        return found
+            variance[levels] = 1.0 / precision + np.einsum("ij,ij->j", half, half)
+        return variance
 
 
 def most_others(others: Mapping[int, OtherLevels]) -> OtherLevels:
@@ -159,10 +159,10 @@ def level_edf(
     size = len(ridge)
     system = LinearOperator((size, size), matvec=lambda z: information_times(z) + ridge * z, dtype=np.float64)
     precondition = LinearOperator((size, size), matvec=lambda z: scale * z, dtype=np.float64)
-    rng, found = np.random.default_rng(0), dict.fromkeys(place, 0.0)
+    rng, edf = np.random.default_rng(0), dict.fromkeys(place, 0.0)
     for _ in range(_TRACE_PROBES):
         z = rng.choice([-1.0, 1.0], size=size)
         u, _ = cg(system, information_times(z), rtol=_CG_TOLERANCE, maxiter=_CG_STEPS, M=precondition)
         for j, at in place.items():
-            found[j] += float(z[at] @ u[at]) / _TRACE_PROBES
-    return found
+            edf[j] += float(z[at] @ u[at]) / _TRACE_PROBES
+    return edf

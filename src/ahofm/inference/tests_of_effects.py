@@ -44,6 +44,10 @@ _OPEN_INTERVAL, _SADDLEPOINT_TOL, _NEAR_MEAN = 1e-12, 1e-15, 1e-4
 function is finite, absolute tolerance of the saddlepoint, and the signed root w below which the limit at the mean is
 used, where the formula is 0/0."""
 
+_BRACKET_RATIO, _SMALLEST_SADDLEPOINT = 4.0, -1e12
+"""Of the search for the lower end of an interval with the saddlepoint, where the cumulant generating function is finite
+for all negative numbers: ratio of one number to the one before, and where it ends."""
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -95,7 +99,7 @@ def main_statistics(
     units[mains, np.arange(len(mains))] = 1.0
     half = scipy.linalg.cho_solve(root, units, check_finite=False)
     covariance = half.T @ (lifted @ half)
-    found, start = {}, 0
+    statistics, start = {}, 0
     for j, (block, of_column) in enumerate(zip(at, eigenvalues, strict=True)):
         local = slice(start, start + len(of_column))
         start = local.stop
@@ -105,32 +109,36 @@ def main_statistics(
             levels = np.full(len(of_column), float(len(of_column) > 1))
             weight = relative_eigenvalues(of_column) if of_column.any() else levels
             of_directions = functions.T @ (weight[:, np.newaxis] * functions)
-            found[j] = _statistic(
+            statistics[j] = _statistic(
                 functions.T @ estimate[block],
                 functions.T @ covariance[local, local] @ functions,
                 of_directions,
                 float(edf[j]),
             )
-    return found
+    return statistics
 
 
 def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float) -> Statistic:
-    """``b' K (K + lambda W)^-1 K b`` and its weights under the null hypothesis."""
+    """``b' K (K + lambda W)^-1 K b`` and its weights under the null hypothesis.
+
+    With ``C = R R'`` and ``R' W R = Q diag(r) Q'``, the vector ``z = Q' R^-1 b`` is standard normal then, and the
+    statistic is ``sum_i z_i^2 / (1 + lambda r_i)``.
+    """
     values, vectors = np.linalg.eigh(covariance)
     std = np.sqrt(np.maximum(values, np.finfo(float).eps * values.max()))
-    unit = (vectors.T @ estimate) / std
-    back = vectors * std
-    ratios, turned = np.linalg.eigh(back.T @ penalty @ back)  # of penalty to information
+    root = vectors * std  # R
+    ratios, rotation = np.linalg.eigh(root.T @ penalty @ root)  # r and Q: ratios of penalty to information
     ratios = np.maximum(ratios, 0.0)
-    lines = int((ratios <= _UNPENALISED_RATIO * max(ratios.max(), np.finfo(float).tiny)).sum())
-    wiggly = len(ratios) - lines
+    n_lines = int((ratios <= _UNPENALISED_RATIO * max(ratios.max(), np.finfo(float).tiny)).sum())
+    n_wiggly = len(ratios) - n_lines
     weights = np.ones(len(ratios))
-    if wiggly:
-        wanted = float(np.clip(edf - lines, min(_LEAST_WIGGLY_DF, 0.5 * wiggly), _MOST_WIGGLY_FRACTION * wiggly))
-        penalised = ratios[lines:]
-        (lam,) = smoothing_parameters(penalised[np.newaxis], np.array([wanted]))
-        weights[lines:] = 1.0 / (1.0 + lam * penalised)
-    return Statistic(float(weights @ (turned.T @ unit) ** 2), weights)
+    if n_wiggly:
+        df = float(np.clip(edf - n_lines, min(_LEAST_WIGGLY_DF, 0.5 * n_wiggly), _MOST_WIGGLY_FRACTION * n_wiggly))
+        penalised = ratios[n_lines:]
+        (lam,) = smoothing_parameters(penalised[np.newaxis], np.array([df]))
+        weights[n_lines:] = 1.0 / (1.0 + lam * penalised)
+    z = rotation.T @ ((vectors.T @ estimate) / std)
+    return Statistic(float(weights @ z**2), weights)
 
 
 def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
@@ -147,7 +155,10 @@ def p_value(statistics: Sequence[Statistic], residual: float | None) -> float:
 def weighted_chi2_tail(weights: Floats, dfs: Floats, value: float) -> float:
     """``P(sum_i weights_i chi2_{dfs_i} > value)`` by the saddlepoint approximation (Kuonen 1999).
 
-    If all weights are equal and positive, the chi-square distribution is exact and used instead.
+    With the cumulant generating function ``k(s) = -sum_i dfs_i log(1 - 2 weights_i s) / 2`` and the saddlepoint
+    ``k'(s) = value``, the probability is about ``1 - Phi(w + log(v / w) / w)`` with ``w = sign(s) sqrt(2 (s value -
+    k(s)))`` and ``v = s sqrt(k''(s))``. If all weights are equal and positive, the chi-square distribution is exact and
+    used instead.
     """
     if np.ptp(weights) <= _EQUAL_WEIGHTS * np.abs(weights).max() and weights[0] > 0.0:
         return float(stats.chi2.sf(value / weights[0], dfs.sum()))
@@ -161,8 +172,8 @@ def weighted_chi2_tail(weights: Floats, dfs: Floats, value: float) -> float:
     low = 0.5 / weights.min() if weights.min() < 0.0 else -np.inf
     high = top * (1.0 - _OPEN_INTERVAL)
     low = low * (1.0 - _OPEN_INTERVAL) if np.isfinite(low) else -1.0
-    while slope(low) > 0.0 and low > -1e12:
-        low *= 4.0
+    while slope(low) > 0.0 and low > _SMALLEST_SADDLEPOINT:
+        low *= _BRACKET_RATIO
     if slope(low) > 0.0:
         return 1.0
     s = float(optimize.brentq(slope, low, high, xtol=_SADDLEPOINT_TOL))

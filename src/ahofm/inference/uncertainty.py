@@ -18,16 +18,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ahofm.columns import Categorical, Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
-from ahofm.inference.averaged_smoothing import averaged, edf_of_coordinates
+from ahofm.inference.averaged_smoothing import averaged_penalties, edf_of_coordinates
 from ahofm.inference.concurvity import concurvity_of
-from ahofm.inference.implied_smoothing import at_fit, main_sizes, smoothest
-from ahofm.inference.information import Information, root_of, variances
+from ahofm.inference.implied_smoothing import by_penalty, fitted_coordinates, main_sizes
+from ahofm.inference.information import Information, root_of, shifts, variances
 from ahofm.inference.many_levels import OtherLevels, level_edf, most_others
 from ahofm.inference.sample import rare_rows, sample_of
 from ahofm.inference.tests_of_effects import Statistic, main_statistics, p_value
@@ -46,8 +45,8 @@ from ahofm.tuning.bands import (
     MOST_CORRELATED,
     MOST_WOODBURY_ROWS,
     SMALLEST_BAND_LAM,
-    USUAL_LEVEL,
-    USUAL_ROWS,
+    USUAL_STD_QUANTILE,
+    USUAL_STD_ROWS,
 )
 
 MOST_LEVELS, _MOST_VALUES, _FEWEST_LEVELS = 1_000, 1_000_000, 24
@@ -57,9 +56,12 @@ levels have a variance each (:mod:`ahofm.inference.many_levels`), and their fact
 levels) array.
 """
 
+_JACOBIAN_ROWS = 1_000
+"""Rows whose derivatives (rows, Q) are in memory at a time."""
+
 
 @dataclass(frozen=True)
-class _Working:
+class _LossDerivatives:
     """Derivatives of the rows' losses by one linear predictor, in units of its scale.
 
     Attributes
@@ -68,7 +70,7 @@ class _Working:
         Of all n rows.
     slope, curvature : arrays of shape (n,)
         First and second derivatives of the rows' losses by the linear predictor, divided by the dispersion.
-    seen : array of int of shape (m,)
+    sampled : array of int of shape (m,)
         The sample of rows that H is computed from.
     scale_up : array of shape (m,)
         Number of rows that each row of the sample stands for.
@@ -77,13 +79,13 @@ class _Working:
     codes: Codes
     slope: Floats
     curvature: Floats
-    seen: NDArray[np.intp]
+    sampled: NDArray[np.intp]
     scale_up: Floats
 
     @property
-    def seen_curvature(self) -> Floats:
+    def sampled_curvature(self) -> Floats:
         """Curvatures (m,) of the sample, scaled up to the weight of all rows."""
-        return self.scale_up * self.curvature[self.seen]
+        return self.scale_up * self.curvature[self.sampled]
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,13 @@ class _Functions:
     def penalty_eigenvalues(self) -> list[Floats]:
         """Penalties of the coordinates of each column's main effect, the smoothest first."""
         return [
-            np.zeros(0) if one is None else one.penalty_eigenvalues[smoothest(one)][: main.shape[1]]
+            np.zeros(0) if one is None else one.penalty_eigenvalues[by_penalty(one)][: main.shape[1]]
             for one, main in zip(self.columns, self.mains, strict=True)
         ]
 
 
 @dataclass(frozen=True)
-class _Found:
+class _BandOfEta:
     """The band of one linear predictor: see :class:`Band`."""
 
     theta: Floats
@@ -151,7 +153,7 @@ def band_of(
         for predictor, scale in zip(model.linear_predictors, scales, strict=True)
     ]
     functions = _coordinates(_columns(model.encoder.codebooks), model, linear_predictors)
-    found = []
+    bands = []
     for k, (tables, scale) in enumerate(zip(linear_predictors, scales, strict=True)):
         lam = _level_penalties(model, scale**2 * float(unit.sum() / weights.sum()))
         others = {
@@ -160,110 +162,112 @@ def band_of(
             if len(functions.mains[j]) - 1 > functions.mains[j].shape[1]
         }
         sample = sample_of(codes, unit, rare_rows(codes, model.encoder.codebooks), others, seed)
-        working = _Working(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], *sample)
-        one = _linear_predictor(working, tables, functions, others, scale, kappa)
-        unseen = {j: scale**2 * _of_neutral(functions.mains[j], value) for j, value in lam.items()}
-        found.append(replace(one, random_effects=unseen | one.random_effects))
-    used = sum(float(part.sum()) for one in found for part in one.edf.values())
+        losses = _LossDerivatives(codes, scale * unit * g[:, k], scale**2 * unit * h[:, k], *sample)
+        one = _band_of_eta(losses, tables, functions, others, scale, kappa)
+        unseen = {j: scale**2 * _variances_of_unseen_levels(functions.mains[j], value) for j, value in lam.items()}
+        bands.append(replace(one, random_effects=unseen | one.random_effects))
+    used = sum(float(part.sum()) for one in bands for part in one.edf.values())
     residual = max(float(weights.sum()) - used, 1.0) if model.family.dispersed else None
     band = Band(
         tuple(functions.mains),
         tuple(functions.factors),
         dict(model.ranks),
-        tuple(one.theta for one in found),
-        tuple(one.root for one in found),
-        tuple(one.shift for one in found),
-        tuple(one.edf for one in found),
-        tuple(one.concurvity for one in found),
-        {j: p_value([one.statistics[j] for one in found], residual) for j in found[0].statistics},
+        tuple(one.theta for one in bands),
+        tuple(one.root for one in bands),
+        tuple(one.shift for one in bands),
+        tuple(one.edf for one in bands),
+        tuple(one.concurvity for one in bands),
+        {j: p_value([one.statistics[j] for one in bands], residual) for j in bands[0].statistics},
         loadings=tuple(
             {d: scale * loading if d == PRODUCT else loading for d, loading in (tables.loadings or {}).items()}
             for tables, scale in zip(linear_predictors, scales, strict=True)
         ),
-        correlated=tuple(one.correlated for one in found),
-        uncorrelated=tuple(one.uncorrelated for one in found),
-        row_shifts=tuple(one.row_shift for one in found),
+        correlated=tuple(one.correlated for one in bands),
+        uncorrelated=tuple(one.uncorrelated for one in bands),
+        row_shifts=tuple(one.row_shift for one in bands),
         product_means=tuple(one.product_means for one in model.linear_predictors if one.product_means is not None),
-        random_effects=tuple(one.random_effects for one in found),
+        random_effects=tuple(one.random_effects for one in bands),
     )
-    some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_ROWS))
-    usual = np.quantile(band.eta(codes.take(some)), USUAL_LEVEL, axis=0)
+    some = np.arange(0, codes.n_rows, -(-codes.n_rows // USUAL_STD_ROWS))
+    usual = np.quantile(band.eta(codes.take(some)), USUAL_STD_QUANTILE, axis=0)
     return replace(band, usual_std=tuple(float(std) for std in usual))
 
 
-def _linear_predictor(
-    working: _Working,
+def _band_of_eta(
+    losses: _LossDerivatives,
     at_codes: Tables,
     functions: _Functions,
     others: Mapping[int, OtherLevels],
     scale: float,
     kappa: float,
-) -> _Found:
-    mains, factors, ranks = functions.mains, functions.factors, functions.ranks
-    theta, implied_penalty, groups = at_fit(at_codes, mains, factors, functions.columns, ranks, LARGEST_BAND_LAM)
-    tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, at_codes.means)
-    seen = Chunk(working.codes.take(working.seen))
-    information_diagonal = diagonal(seen, tables, mains, factors, working.seen_curvature)
-    kept = _correlated(edf_of_coordinates(information_diagonal, theta, implied_penalty, groups), functions)
-    places = places_of(mains, factors, ranks, kept.tolist())
-    at = [places.main(j) for j in range(len(mains))]
-    rows_information = matrix = _information(seen.codes, tables, mains, factors, places, working.seen_curvature)
+) -> _BandOfEta:
+    """The band of one linear predictor, from the loss derivatives of the rows.
 
-    def derivatives(codes: Codes) -> Floats:
+    1. Coordinates theta of the fit, and the penalties that functions of their size imply.
+    2. Information H of the sample about the coordinates that have correlations; other levels are integrated out.
+    3. Penalties S and R, averaged over the posterior of smoothing parameters.
+    4. Shifts, the Cholesky factor of the covariance, and variances of the other coordinates and levels.
+    5. All of it in the units of the linear predictor.
+    """
+    mains, factors, ranks = functions.mains, functions.factors, functions.ranks
+    theta, implied_penalty, groups = fitted_coordinates(
+        at_codes, mains, factors, functions.columns, ranks, LARGEST_BAND_LAM
+    )
+    tables = tables_at(theta, mains, factors, ranks, at_codes.loadings, at_codes.means)
+    sample = Chunk(losses.codes.take(losses.sampled))
+    information_diagonal = diagonal(sample, tables, mains, factors, losses.sampled_curvature)
+    correlated = _correlated(edf_of_coordinates(information_diagonal, theta, implied_penalty, groups), functions)
+    places = places_of(mains, factors, ranks, correlated.tolist())
+    at = [places.main(j) for j in range(len(mains))]
+    rows_information = matrix = _information(sample.codes, tables, mains, factors, places, losses.sampled_curvature)
+
+    def jacobian_at(codes: Codes) -> Floats:
         return jacobian(Chunk(codes), tables, mains, factors, places)
 
     if others:
         column = most_others(others)
-        scaled = replace(column, lam=float(working.scale_up.max()) * column.lam)
-        sums = scaled.sums(working.codes, working.seen, working.seen_curvature, derivatives)
+        scaled = replace(column, lam=float(losses.scale_up.max()) * column.lam)
+        sums = scaled.sums(losses.codes, losses.sampled, losses.sampled_curvature, jacobian_at)
         matrix = scaled.marginal(rows_information, sums)
-        information_diagonal[kept] = np.diag(matrix)
-    by_rows = len(working.seen) <= MOST_WOODBURY_ROWS and len(kept) < len(theta) and not others
-    by_rows = by_rows and bool((working.seen_curvature >= 0.0).all())  # Woodbury's formula, by the rows' Jacobian
-    rows = np.sqrt(working.seen_curvature)[:, np.newaxis] * jacobian(seen, tables, mains, factors) if by_rows else None
-    information = Information(matrix, kept, information_diagonal, rows)
-    score = -pulled_back(Chunk(working.codes), tables, mains, factors, working.slope)
-    edf = _edf(matrix, implied_penalty[kept], places, ranks)
+        information_diagonal[correlated] = np.diag(matrix)
+    rows = None  # the whole Jacobian, where Woodbury's formula is used
+    few_rows = len(losses.sampled) <= MOST_WOODBURY_ROWS and len(correlated) < len(theta) and not others
+    if few_rows and bool((losses.sampled_curvature >= 0.0).all()):
+        rows = np.sqrt(losses.sampled_curvature)[:, np.newaxis] * jacobian(sample, tables, mains, factors)
+    information = Information(matrix, correlated, information_diagonal, rows)
+    score = -pulled_back(Chunk(losses.codes), tables, mains, factors, losses.slope)
+    edf = _edf(matrix, implied_penalty[correlated], places, ranks)
     if others:
         lam = {j: one.lam for j, one in others.items()}
-        found = level_edf(working.codes, working.curvature, mains, [implied_penalty[kept][part] for part in at], lam)
-        for j, value in found.items():
+        of_mains = [implied_penalty[correlated][part] for part in at]
+        for j, value in level_edf(losses.codes, losses.curvature, mains, of_mains, lam).items():
             edf[1][j] = value
-    penalties = averaged(information, information.times(theta) + score, theta, implied_penalty, groups)
-    penalty, theta_kept = kappa * penalties.mean[kept], theta[kept]
-    slope = score[kept] - penalty * theta_kept
-    mains_at = np.concatenate([[0], *(np.arange(part.start, part.stop) for part in at)]).astype(np.intp)
-    row_shift = _step(matrix, slope, penalty, np.arange(len(kept)))
-    shift = row_shift.copy()
-    shift[mains_at] = _step(matrix, slope, penalty, mains_at)[mains_at]
+    penalties = averaged_penalties(information, information.times(theta) + score, theta, implied_penalty, groups)
+    penalty, theta_correlated = kappa * penalties.mean[correlated], theta[correlated]
+    shift, row_shift = shifts(matrix, score[correlated] - penalty * theta_correlated, penalty, at)
+    statistics = main_statistics(
+        matrix, score[correlated], theta_correlated, penalty, at, functions.penalty_eigenvalues, edf[1]
+    )
     units = _units(scale, mains, factors, ranks)
     uncorrelated = units**2 * information.posterior(kappa * penalties.variance, score)[0]
-    uncorrelated[kept] = 0.0
-    root, all_rows = information.root(kappa * penalties.variance), np.arange(working.codes.n_rows)
+    uncorrelated[correlated] = 0.0
+    root, all_rows = information.root(kappa * penalties.variance), np.arange(losses.codes.n_rows)
     levels = {
-        j: scale**2 * one.variances(root, one.sums(working.codes, all_rows, working.curvature, derivatives))
+        j: scale**2 * one.variances(root, one.sums(losses.codes, all_rows, losses.curvature, jacobian_at))
         for j, one in others.items()
     }
-    return _Found(
+    return _BandOfEta(
         units * theta,
-        root / units[kept][:, np.newaxis],
-        units[kept] * shift,
-        units[kept] * row_shift,
+        root / units[correlated][:, np.newaxis],
+        units[correlated] * shift,
+        units[correlated] * row_shift,
         edf,
-        concurvity_of(rows_information, theta_kept, at),
-        main_statistics(matrix, score[kept], theta_kept, penalty, at, functions.penalty_eigenvalues, edf[1]),
-        tuple(kept.tolist()),
-        uncorrelated if len(kept) < len(uncorrelated) else np.zeros(0),
+        concurvity_of(rows_information, theta_correlated, at),
+        statistics,
+        tuple(correlated.tolist()),
+        uncorrelated if len(correlated) < len(uncorrelated) else np.zeros(0),
         levels,
     )
-
-
-def _step(information: Floats, slope: Floats, penalty: Floats, moving: NDArray[np.intp]) -> Floats:
-    """Step (Q,) of the coordinates ``moving`` given the others, whose entries are zero."""
-    root = root_of(information[np.ix_(moving, moving)], penalty[moving])
-    found = np.zeros(len(penalty))
-    found[moving] = scipy.linalg.cho_solve((root, True), slope[moving])
-    return found
 
 
 def _correlated(edf: Floats, functions: _Functions) -> NDArray[np.intp]:
@@ -288,8 +292,8 @@ def _information(
     total: Floats = np.zeros(())
     convex = bool((curvature >= 0.0).all())
     roots = np.sqrt(curvature) if convex else curvature
-    for start in range(0, codes.n_rows, 1_000):
-        stop = min(start + 1_000, codes.n_rows)
+    for start in range(0, codes.n_rows, _JACOBIAN_ROWS):
+        stop = min(start + _JACOBIAN_ROWS, codes.n_rows)
         J = jacobian(Chunk(codes.rows(start, stop)), tables, mains, factors, places)
         times = J * roots[start:stop, np.newaxis]
         total = total + (times.T @ times if convex else J.T @ times)  # X'X is symmetric: half the operations
@@ -318,14 +322,14 @@ def _columns(books: Sequence[Codebook]) -> list[ColumnPriors | None]:
     """Priors of each column: splines for numbers, the most frequent levels for categories; None for a constant."""
     counts = [book.n_codes - 1 for book in books if book.size and isinstance(book.kind, Categorical)]
     most = max((m for m in range(1, MOST_LEVELS + 1) if sum(min(n, m) for n in counts) <= MOST_LEVELS), default=1)
-    found: list[ColumnPriors | None] = []
+    priors: list[ColumnPriors | None] = []
     for book in books:
         column = column_priors(book, "spline", center=True) if book.size else None
         if column is not None and isinstance(book.kind, Categorical):
             levels = level_functions(column.mass, min(most, max(_MOST_VALUES // book.n_codes, _FEWEST_LEVELS)))
             column = replace(column, start=levels, penalty_eigenvalues=np.zeros(levels.shape[1]))
-        found.append(column)
-    return found
+        priors.append(column)
+    return priors
 
 
 def _coordinates(columns: list[ColumnPriors | None], model: Model, at_codes: Sequence[Tables]) -> _Functions:
@@ -341,7 +345,7 @@ def _coordinates(columns: list[ColumnPriors | None], model: Model, at_codes: Seq
     for book, column, size in zip(model.encoder.codebooks, columns, sizes, strict=True):
         values = np.zeros((book.n_codes, size))
         if column is not None:
-            known_codes(values)[:] = column.start[:, smoothest(column)[:size]]
+            known_codes(values)[:] = column.start[:, by_penalty(column)[:size]]
         mains.append(values)
         factors.append(values[:, :most] if rank else values[:, :0])
     return _Functions(mains, factors, columns, model.ranks, int(MOST_CORRELATED / np.sqrt(n_eta)))
@@ -360,11 +364,11 @@ def _level_penalties(model: Model, unit: float) -> dict[int, float]:
     }
 
 
-def _of_neutral(main: Floats, lam: float) -> Floats:
+def _variances_of_unseen_levels(main: Floats, lam: float) -> Floats:
     """Variances (codes,) of levels without a coordinate, where all levels of training rows have one."""
-    found = np.zeros(len(main))
-    found[-1] = 1.0 / lam
-    return found
+    variance = np.zeros(len(main))
+    variance[-1] = 1.0 / lam
+    return variance
 
 
 def _edf(information: Floats, lam: Floats, places: Places, ranks: Orders) -> dict[int, Floats]:

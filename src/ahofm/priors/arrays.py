@@ -10,7 +10,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.column import ColumnPriors
-from ahofm.priors.iid import IIDPrior, SplineIIDPrior, free_levels
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior, prior_trace
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
 
@@ -36,7 +36,7 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
         ``kind``, ``low`` and ``high`` (groups,), ``mass`` (B - 1,) or None. With smooth coordinates ``values``
         (B - 1, m), ``group``, ``weight`` and ``penalty`` (m,), and a local basis (``places``, ``entries``,
         ``transform``) or None. Of a random walk ``edges`` (B - 2,) and ``penalty_eigenvalues``; of independent effects
-        ``repeated`` (B - 1,) and ``free_levels``.
+        ``repeated`` (B - 1,) and ``prior_trace``.
     """
     low, high = prior.bounds
     spec: dict[str, Any] = {"kind": prior_kind(prior), "low": low, "high": high}
@@ -51,7 +51,7 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
     if isinstance(prior, RandomWalkPrior):
         spec |= {"edges": prior.edges, "penalty_eigenvalues": prior.penalty_eigenvalues}
     if isinstance(prior, (IIDPrior, SplineIIDPrior)):
-        spec |= {"repeated": prior.repeated.astype(np.float64), "free_levels": free_levels(prior.mass, prior.repeated)}
+        spec |= {"repeated": prior.repeated.astype(np.float64), "prior_trace": prior_trace(prior.mass, prior.repeated)}
     return spec
 
 

@@ -82,8 +82,8 @@ class FunctionPosterior:
 
 def zero_posterior(prior: Prior, codes: int, width: int) -> FunctionPosterior:
     """Posterior of ``width`` functions that are zero, with variance zero."""
-    coef, values, none = prior.nothing(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
-    return FunctionPosterior(values, values, coef.smooth, coef.per_code, none, none)
+    coef, values, by_group = prior.zero_coefficients(width), np.zeros((codes, width)), np.zeros((prior.n_groups, width))
+    return FunctionPosterior(values, values, coef.smooth, coef.per_code, by_group, by_group)
 
 
 def decoupled(gram: Floats, rhs: Floats, left_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -128,7 +128,11 @@ def bounded(posterior: FunctionPosterior, bounds: Bounds) -> FunctionPosterior:
 
 
 class Prior(Protocol):
-    """A Gaussian prior on values at codes, up to its smoothing parameters."""
+    """A Gaussian prior on values at codes, up to its smoothing parameters.
+
+    Its precision is ``sum_g lam_g S_g``: a group g of coefficients has a penalty matrix ``S_g`` and a smoothing
+    parameter ``lam_g``.
+    """
 
     @property
     def n_groups(self) -> int:
@@ -145,20 +149,24 @@ class Prior(Protocol):
         ...
 
     def solve(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
-        """The posterior of K functions, with smoothing parameters of shape (groups, K)."""
+        """The posterior of K functions from ``gram`` (codes, K, K) and ``rhs`` (codes, K), at ``lam`` (groups, K)."""
         ...
 
     def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
-        """Half the gradient of the penalty by each coefficient."""
+        """``sum_g lam_g S_g coef``, half the gradient of the penalty: coefficients of the same shapes."""
         ...
 
-    def nothing(self, width: int) -> Coefficients:
+    def zero_coefficients(self, width: int) -> Coefficients:
         """Coefficients of ``width`` functions that are zero."""
         ...
 
 
 def with_constraints(rhs: Floats, mass: Floats | None) -> Floats:
-    """Right-hand sides (codes, K, 1 + K): the given one, and K that give covariances with each function's mean."""
+    """Right-hand sides (codes, K, 1 + K): the given one and, for functions of mean zero, the K columns of C.
+
+    Column f of ``C`` (codes K, K) is the mean of function f as a linear form: ``mass`` at its own values. Solutions for
+    it are ``U = precision^-1 C``, the covariances of all values with that mean, which :class:`Centring` needs.
+    """
     if mass is None:
         return np.ascontiguousarray(rhs[:, :, np.newaxis])
     width = rhs.shape[1]
@@ -171,10 +179,17 @@ class Centring:
 
     With C the means as linear forms and U = precision^-1 C, conditioning subtracts ``U (C'U)^-1 C' mean`` from the mean
     and ``U (C'U)^-1 U'`` from the covariance.
+
+    Attributes
+    ----------
+    mass : array of shape (codes,)
+        Fraction of the weight at each code.
+    inverse : array of shape (K, K)
+        ``(C'U)^-1``.
     """
 
     mass: Floats
-    inverse: Floats  # (C'U)^-1: (K, K)
+    inverse: Floats
 
     @classmethod
     def of(cls, mass: Floats, U: Floats) -> Centring:

@@ -15,13 +15,16 @@ from ahofm.columns.basis import Floats
 
 @dataclass(frozen=True)
 class Bounds:
-    """No value further from zero than so many times the function's root mean square; its mean stays what it was.
+    """Clips functions at multiples of their root mean square, then adds a constant so that their mean does not change.
+
+    ``bounded = clip(v, -t r, t r) + mass'(v - clip(v, -t r, t r))`` with ``r = sqrt(mass' v^2)`` and t the multiples.
 
     Attributes
     ----------
     mass : array of shape (codes,)
         Fraction of the weight at each code.
     times : array of shape (codes,)
+        The multiple t of the root mean square that bounds the value at each code.
     """
 
     mass: Floats
@@ -34,7 +37,7 @@ class Bounds:
         return values if (clipped == values).all() else clipped + self.mass @ (values - clipped)
 
     def pull_back(self, slope: Floats, values: Floats) -> Floats:
-        """Slope by the values, (codes, K), from that by the bounded values: the chain rule."""
+        """Gradient by the values, (codes, K), from that by the bounded values: the transposed Jacobian times it."""
         limit = self._limit(values)
         beyond = np.abs(values) > limit
         if not beyond.any():

@@ -19,7 +19,7 @@ from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.iid import IIDPrior, SplineIIDPrior
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning import FEWEST_EFFECT_ROWS, LARGEST_COORDINATE_PENALTY, LARGEST_LAM, START_LEVELS
+from ahofm.tuning import FEWEST_EFFECT_ROWS, LARGEST_COORDINATE_PENALTY, LARGEST_LAM, MOST_START_LEVELS
 from ahofm.tuning.numerics import LEAST_MASS
 
 FactorPrior: TypeAlias = Literal["spline", "random_walk", "spline_iid"]
@@ -104,6 +104,7 @@ class ColumnPriors:
         return self._coefficients(posterior, self.main_smooth if main else self.smooth)
 
     def _coefficients(self, posterior: FunctionPosterior, smooth: SmoothCoordinates | None) -> tuple[Floats, Floats]:
+        """``to_basis @ smooth`` plus effects per code, which are the last functions of the basis; and centrings."""
         width = posterior.mean.shape[1]
         coef, centring = np.zeros((self.book.size, width)), np.zeros(width)
         if posterior.smooth is not None and smooth is not None:
@@ -117,10 +118,31 @@ class ColumnPriors:
 
 @dataclass(frozen=True)
 class SmoothCoordinates:
-    """Coordinates of a smooth part: at the codes, in the codebook's basis, and in which group each of them is.
+    """The m coordinates of the smooth part of a column's functions.
 
-    ``between_codes`` is of curves that are linear in the value between codes: functions at the codes (codes, size),
-    sparse, and coordinates in them (size, m). There these are fewer functions than the codebook's.
+    Attributes
+    ----------
+    values : array of shape (codes, m)
+        At the codes, without the neutral one.
+    to_basis : array of shape (size, m)
+        Coefficients of each coordinate in the codebook's basis.
+    centring : array of shape (m,)
+        Constant that is added to a coordinate in that basis, so that its mean is zero.
+    group : array of shape (m,), integers
+        Which smoothing parameter a coordinate has.
+    weight : array of shape (m,)
+        Eigenvalue of the penalty over the mean of its group.
+    penalty_eigenvalues : array of shape (m,)
+        Eigenvalues of the penalty; 0 in its null space.
+    largest_lam : float
+        Largest smoothing parameter.
+    functions : Basis
+        The basis that coordinates at raw values are computed from.
+    basis : array of shape (codes, functions)
+        These functions at the codes.
+    between_codes : (sparse array of shape (codes, size), array of shape (size, m)), optional
+        Of curves that are linear in the value between codes: fewer functions than the codebook's, at the codes, and the
+        coordinates in them.
     """
 
     values: Floats
@@ -136,7 +158,7 @@ class SmoothCoordinates:
 
     @property
     def prior(self) -> SplinePrior:
-        """With these values."""
+        """The prior with a penalty ``lam[group] weight`` of each squared coordinate."""
         return SplinePrior(
             self.values, self.group, self.weight, self.largest_lam, self.penalty_eigenvalues > 0.0, self.basis
         )
@@ -191,62 +213,65 @@ def column_priors(
     mass = fraction if center else None
     repeated = (known_codes(book.mass) if counts is None else counts) >= FEWEST_EFFECT_ROWS
     if isinstance(book.kind, Categorical):
-        start = level_functions(fraction, START_LEVELS)
-        levels, centred = (
-            _prior_of_kind(book, mass) or IIDPrior(mass, repeated),
-            _prior_of_kind(book, fraction) or IIDPrior(fraction, repeated),
-        )
-        return ColumnPriors(book, centred, levels, None, None, start, np.zeros(start.shape[1]))
-    basis = _smooth_basis(book)
-    ranked = scale == "ranks" and factor_prior is not None and isinstance(book.kind, SplineIID)
-    main_smooth = None if like is None else like.main_smooth
-    if main_smooth is None and basis is not None:
-        main_smooth = rank_coordinates(book, center=True) if ranked else smooth_coordinates(book, basis, center=True)
+        return _priors_of_levels(book, fraction, mass, repeated)
     if isinstance(book.kind, RandomWalk):
-        start_coordinates = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
-        return ColumnPriors(
-            book,
-            _prior_of_kind(book, fraction) or _random_walk(book, fraction),
-            _prior_of_kind(book, mass) or _random_walk(book, mass),
-            None,
-            None,
-            start_coordinates.values,
-            start_coordinates.penalty_eigenvalues,
-        )
-    if main_smooth is None or basis is None:
+        return _priors_of_random_walk(book, fraction, mass)
+    basis = _smooth_basis(book)
+    if basis is None:
         raise TypeError(f"column '{book.name}': {type(book.kind).__name__} has no prior")
-    if like is not None and like.smooth is not None:
-        smooth = like.smooth
-    else:
-        smooth = main_smooth
-        if not center:
-            smooth = rank_coordinates(book, center=False) if ranked else smooth_coordinates(book, basis, center=False)
-    priors: dict[str, Prior] = {"spline": smooth.prior}
+    in_ranks = scale == "ranks" and factor_prior is not None and isinstance(book.kind, SplineIID)
+    main_smooth, smooth = (None, None) if like is None else (like.main_smooth, like.smooth)
+    if main_smooth is None:
+        main_smooth = _coordinates(book, basis, in_ranks=in_ranks, center=True)
+    if smooth is None:
+        smooth = main_smooth if center else _coordinates(book, basis, in_ranks=in_ranks, center=False)
+    main: Prior = main_smooth.prior
+    factors: Prior = smooth.prior
     if isinstance(book.kind, SplineIID):
-        priors |= {"random_walk": _random_walk(book, mass), "spline_iid": SplineIIDPrior(smooth.prior, mass, repeated)}
-    wanted = factor_prior if factor_prior in priors else "spline_iid" if isinstance(book.kind, SplineIID) else "spline"
-    if not isinstance(book.kind, SplineIID):
-        main: Prior = main_smooth.prior
-    else:
         main = (
-            _random_walk(book, fraction)
-            if factor_prior is not None
-            else SplineIIDPrior(main_smooth.prior, fraction, repeated)
+            SplineIIDPrior(main_smooth.prior, fraction, repeated)
+            if factor_prior is None
+            else _random_walk(book, fraction)
         )
-    return ColumnPriors(
-        book, main, priors[wanted], main_smooth, smooth, main_smooth.values, main_smooth.penalty_eigenvalues
-    )
+        if factor_prior == "random_walk":
+            factors = _random_walk(book, mass)
+        elif factor_prior != "spline":
+            factors = SplineIIDPrior(smooth.prior, mass, repeated)
+    return ColumnPriors(book, main, factors, main_smooth, smooth, main_smooth.values, main_smooth.penalty_eigenvalues)
+
+
+def _priors_of_levels(
+    book: Codebook, fraction: Floats, mass: Floats | None, repeated: NDArray[np.bool_]
+) -> ColumnPriors:
+    """Independent effects per level, or the prior of a kind that defines one; factors start from frequent levels."""
+    start = level_functions(fraction, MOST_START_LEVELS)
+    main = _prior_of_kind(book, fraction) or IIDPrior(fraction, repeated)
+    factors = _prior_of_kind(book, mass) or IIDPrior(mass, repeated)
+    return ColumnPriors(book, main, factors, None, None, start, np.zeros(start.shape[1]))
+
+
+def _priors_of_random_walk(book: Codebook, fraction: Floats, mass: Floats | None) -> ColumnPriors:
+    """Random walks, or the prior of a kind that defines one; factors start from smooth functions."""
+    start = smooth_coordinates(book, SplineIID().smooth.learn(book.support), center=True)
+    main = _prior_of_kind(book, fraction) or _random_walk(book, fraction)
+    factors = _prior_of_kind(book, mass) or _random_walk(book, mass)
+    return ColumnPriors(book, main, factors, None, None, start.values, start.penalty_eigenvalues)
 
 
 def level_functions(fraction: Floats, most: int) -> Floats:
     """Indicators (codes, m) of the most frequent levels, of mean zero and, before that, mean square one."""
-    chosen = np.argsort(-fraction, kind="stable")[:most]
-    found = np.zeros((len(fraction), len(chosen)))
-    found[chosen, np.arange(len(chosen))] = 1.0 / np.sqrt(np.maximum(fraction[chosen], LEAST_MASS))
-    return np.asarray(found - fraction @ found)
+    frequent = np.argsort(-fraction, kind="stable")[:most]
+    indicators = np.zeros((len(fraction), len(frequent)))
+    indicators[frequent, np.arange(len(frequent))] = 1.0 / np.sqrt(np.maximum(fraction[frequent], LEAST_MASS))
+    return np.asarray(indicators - fraction @ indicators)
+
+
+def _coordinates(book: Codebook, basis: Basis, *, in_ranks: bool, center: bool) -> SmoothCoordinates:
+    return rank_coordinates(book, center=center) if in_ranks else smooth_coordinates(book, basis, center=center)
 
 
 def _smooth_basis(book: Codebook) -> Basis | None:
+    """The smooth functions of a column; None for one that has values at the codes alone."""
     if isinstance(book.functions, SplineIIDBasis):
         return book.functions.smooth
     return None if isinstance(book.kind, (RandomWalk, Categorical)) else book.functions
@@ -268,8 +293,8 @@ def _random_walk(book: Codebook, mass: Floats | None) -> RandomWalkPrior:
 def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> SmoothCoordinates:
     """Demmler–Reinsch coordinates of a basis; an indicator of missing values; the constant unless it is centred.
 
-    Groups with smoothing parameters of their own: what is penalised, what is not (the line), the constant, missing
-    values.
+    Four groups of coordinates have a smoothing parameter each: the penalised ones, the null space of the penalty (the
+    line), the constant, the indicator of missing values.
     """
     smooth = replace(book, functions=functions, missing_mass=0.0)
     reinsch = coordinates(smooth, center=True)
@@ -283,11 +308,11 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
     eigenvalues = reinsch.penalty / (1.0 + reinsch.penalty / LARGEST_COORDINATE_PENALTY)
     wiggly = eigenvalues > 0.0
     weight = np.where(wiggly, eigenvalues / eigenvalues[wiggly].mean() if wiggly.any() else 1.0, 1.0)
-    names = np.where(wiggly, 0, 1)
+    kind = np.where(wiggly, 0, 1)  # of a coordinate: 0 penalised, 1 null space, 2 constant, 3 missing values
     if not center:
         constant = np.zeros(book.size)
         values, to_basis = np.column_stack([values, np.ones(n_codes)]), np.column_stack([to_basis, constant])
-        centring, names, weight = np.append(centring, 1.0), np.append(names, 2), np.append(weight, 1.0)
+        centring, kind, weight = np.append(centring, 1.0), np.append(kind, 2), np.append(weight, 1.0)
         eigenvalues = np.append(eigenvalues, 0.0)
     if book.learns_missing:
         fraction = book.missing_mass / book.mass.sum()
@@ -298,9 +323,9 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         scale = 1.0 / np.sqrt(fraction * (1.0 - fraction))
         values = np.column_stack([values, scale * (indicator - fraction)])
         to_basis = np.column_stack([to_basis, scale * unit])
-        centring, names = np.append(centring, -scale * fraction), np.append(names, 3)
+        centring, kind = np.append(centring, -scale * fraction), np.append(kind, 3)
         weight, eigenvalues = np.append(weight, 1.0), np.append(eigenvalues, 0.0)
-    group = np.unique(names, return_inverse=True)[1]
+    group = np.unique(kind, return_inverse=True)[1]
     largest_lam = float(np.clip(book.mass.sum() ** 2, *LARGEST_LAM))
     basis = np.zeros((n_codes, functions.size))
     basis[: book.support.size] = smooth.basis.toarray()[:-1]

@@ -29,7 +29,7 @@ from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.model import eigenvalues
 from ahofm.tuning.numerics import DF_BRACKET_STEP, DF_ROOT_TOL
-from ahofm.tuning.penalised import FACTOR_DF, MAIN_DF, MOST_OF_FUNCTIONS
+from ahofm.tuning.penalised import FACTOR_DF, LARGEST_DF_FRACTION, MAIN_DF
 
 DfKind: TypeAlias = Literal["residual", "hat"]
 Df: TypeAlias = float | Mapping[Any, Any] | None
@@ -114,7 +114,7 @@ def _spectrum(book: Codebook, *, center: bool) -> Floats:
 def _default(order: int, s: Floats) -> float:
     """Default degrees of freedom, at most what the column's functions allow."""
     unpenalised = int(np.count_nonzero(s == 0.0))
-    return float(min(MAIN_DF if order == 1 else FACTOR_DF, unpenalised + MOST_OF_FUNCTIONS * (len(s) - unpenalised)))
+    return float(min(MAIN_DF if order == 1 else FACTOR_DF, unpenalised + LARGEST_DF_FRACTION * (len(s) - unpenalised)))
 
 
 def _requested(df: Df, orders: Sequence[int], names: Sequence[str]) -> dict[tuple[int, str], float]:

@@ -41,14 +41,18 @@ def updated(
     up : float
         A step up is at most so many times the present one; a step down ``LAM_STEP`` times.
     least : pair of numbers
-        Effective degrees of freedom and quadratic form of functions that have all but vanished.
+        Lower bounds of the effective degrees of freedom and of the quadratic form.
     """
     new = np.maximum(edf, least[0]) / np.maximum(quadratic_form, least[1])
     return np.asarray(np.clip(np.clip(new, lam / LAM_STEP, lam * up), *bounds))
 
 
-def learned(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequence[int]) -> Floats:
-    """New smoothing parameters (groups, functions) of a column; functions of one order share theirs."""
+def updated_by_order(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequence[int]) -> Floats:
+    """One step of the rule for the smoothing parameters (groups, functions) of a column.
+
+    Functions of one order share theirs: degrees of freedom and quadratic forms are added up over them. ``ranks`` are
+    their numbers.
+    """
     out = np.empty_like(lam)
     start = 0
     for rank in ranks:

@@ -64,7 +64,7 @@ class IIDPrior:
             centring = Centring.of(self.mass, U)
             mean = mean - U @ centring.shift(mean)
             variance = np.maximum(variance - centring.reduction(U), 0.0)
-        edf = free_levels(self.mass, self.repeated) - ridge * variance[self.repeated].sum(axis=0)
+        edf = prior_trace(self.mass, self.repeated) - ridge * variance[self.repeated].sum(axis=0)
         quadratic_form = (mean[self.repeated] ** 2).sum(axis=0)
         return FunctionPosterior(mean, variance, None, mean, edf[np.newaxis], quadratic_form[np.newaxis])
 
@@ -73,13 +73,17 @@ class IIDPrior:
         assert coef.per_code is not None
         return Coefficients(None, lam[0] * coef.per_code)
 
-    def nothing(self, width: int) -> Coefficients:
+    def zero_coefficients(self, width: int) -> Coefficients:
         """Effects of zero."""
         return Coefficients(None, np.zeros((len(self.repeated), width)))
 
 
-def free_levels(mass: Floats | None, repeated: NDArray[np.bool_]) -> float:
-    """Sum of prior variances of these effects, in units of one: less when a weighted mean of all effects is zero."""
+def prior_trace(mass: Floats | None, repeated: NDArray[np.bool_]) -> float:
+    """``lam tr(V_0 S)``, V_0 the prior covariance and S the penalty of these effects: their number, if none is centred.
+
+    Effects with weighted mean zero have the covariance ``(I - m m' / m'm) / lam``. The effective degrees of freedom are
+    ``lam tr(V_0 S) - lam tr(V S)``, V the posterior covariance.
+    """
     if mass is None:
         return float(repeated.sum())
     return float((1.0 - mass**2 / (mass @ mass))[repeated].sum())
@@ -129,7 +133,7 @@ class SplineIIDPrior:
         kept = ridge[:, np.newaxis] * local  # t (S + t)^-1
         reduced = kept @ gram
         reduced = 0.5 * (reduced + reduced.transpose(0, 2, 1))
-        posterior, coef = self.smooth.solve_many(reduced, kept @ right, lam[:-1])
+        posterior, coef = self.smooth.solve_right_hand_sides(reduced, kept @ right, lam[:-1])
         smooth = np.tensordot(self.smooth.values, coef, axes=1)
         effects = local @ (right - gram @ smooth)
         local_variance = np.einsum("bff->bf", local)
@@ -145,7 +149,7 @@ class SplineIIDPrior:
             variance = np.maximum(variance - centring.reduction(U), 0.0)
         else:
             coef, smooth, effects = coef[:, :, 0], smooth[:, :, 0], effects[:, :, 0]
-        effects_edf = free_levels(self.mass, self.repeated) - ridge * effect_variance[self.repeated].sum(axis=0)
+        effects_edf = prior_trace(self.mass, self.repeated) - ridge * effect_variance[self.repeated].sum(axis=0)
         edf = np.vstack([posterior.edf, effects_edf])
         quadratic_form = np.vstack([self.smooth.quadratic_forms(coef), (effects[self.repeated] ** 2).sum(axis=0)])
         return FunctionPosterior(smooth + effects, variance, coef, effects, edf, quadratic_form)
@@ -155,6 +159,6 @@ class SplineIIDPrior:
         assert coef.per_code is not None
         return Coefficients(self.smooth.penalty_gradient(coef, lam[:-1]).smooth, lam[-1] * coef.per_code)
 
-    def nothing(self, width: int) -> Coefficients:
+    def zero_coefficients(self, width: int) -> Coefficients:
         """Coordinates and effects of zero."""
-        return Coefficients(self.smooth.nothing(width).smooth, np.zeros((len(self.repeated), width)))
+        return Coefficients(self.smooth.zero_coefficients(width).smooth, np.zeros((len(self.repeated), width)))

@@ -18,7 +18,7 @@ from ahofm.priors.arrays import function_posteriors, posterior_arrays, prior_arr
 from ahofm.priors.base import FunctionPosterior, bounded, concatenated, decoupled, with_zeros, zero_posterior
 from ahofm.priors.bounds import Bounds
 from ahofm.priors.column import ColumnPriors
-from ahofm.priors.fellner_schall import learned
+from ahofm.priors.fellner_schall import updated_by_order
 from ahofm.priors.iid import IIDPrior
 from ahofm.priors.spline import SplinePrior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
@@ -45,6 +45,7 @@ class ColumnPosterior:
     mean, variance : arrays of shape (codes + 1, 1 + factors)
         At the codes; the last row is the neutral code.
     main_lam, lam : arrays of shape (groups, 1) and (groups, factors)
+        Smoothing parameters of the main effect and of each factor; a group of coefficients has one.
     main, factors : FunctionPosterior or None
         None before the first solve.
     constants : array of shape (rank of product factors,)
@@ -80,7 +81,7 @@ class ColumnPosterior:
         """The same main effect, with the priors of another candidate."""
         return replace(self, column=column, lam=np.zeros((column.factors.n_groups, 0)))
 
-    def widened(
+    def with_factors(
         self, start: Floats, constants: Floats | None = None, left_out: NDArray[np.bool_] | None = None
     ) -> ColumnPosterior:
         """With more factors: values ``start`` (codes, rank), variance 0; product factors have ``constants`` (rank,)."""
@@ -119,7 +120,7 @@ class ColumnPosterior:
         return np.where(kept, scale, 1.0)
 
     def rescaled(self, scale: Floats) -> ColumnPosterior:
-        """With functions of product factors divided by ``scale`` (rank,)."""
+        """The posterior with functions of product factors divided by ``scale`` (rank,)."""
         scales = np.ones(self.mean.shape[1])
         scales[len(scales) - len(scale) :] = scale
         factors = (
@@ -129,7 +130,7 @@ class ColumnPosterior:
         return replace(self, mean=mean, variance=variance, factors=factors, constants=self.constants / scale)
 
     def only(self, which: NDArray[np.intp]) -> ColumnPosterior:
-        """With a selection of the factors."""
+        """The posterior with a selection of the factors."""
         assert self.factors is not None
         columns = np.append(MAIN, factors_of(np.arange(self.mean.shape[1]))[which])
         mean, variance = (np.ascontiguousarray(moment[:, columns]) for moment in (self.mean, self.variance))
@@ -149,8 +150,21 @@ class ColumnPosterior:
     ) -> ColumnPosterior:
         """After an exact solve: the main effect given the factors, then the factors given the main effect.
 
-        ``damping`` times the curvature of the losses is added to it, around the present means; smoothing parameters are
-        not updated then.
+        Parameters
+        ----------
+        sums : BlockSums
+            Sums over the rows per code, ``gram`` (codes + 1, 1 + factors, 1 + factors) and ``rhs``.
+        dispersion : float
+            Divides both.
+        ranks : sequence of int
+            Numbers of factors of the orders; factors of one order share smoothing parameters.
+        learn : bool
+            Whether smoothing parameters are updated after the solve.
+        damping : float
+            This multiple of the curvature of the losses is added to it, around the present means (Levenberg–Marquardt);
+            smoothing parameters are not updated then.
+        tensor_penalty : TensorPenalty, optional
+            Of the factors of pairs, given the partners.
         """
         if not (np.isfinite(sums.gram).all() and np.isfinite(sums.rhs).all()):
             raise FailedError("sums over rows are not finite")
@@ -168,7 +182,7 @@ class ColumnPosterior:
         raise FailedError("a block is not positive definite")
 
     def without_unsolved(self) -> ColumnPosterior:
-        """The last solution; functions that have never been solved are zero."""
+        """The posterior of the last solve; functions that have initial values only, never solved, are zero."""
         main, factors, codes, width = self.main, self.factors, len(self.mean) - 1, self.mean.shape[1]
         if main is None:
             main = zero_posterior(self.column.main, codes, 1)
@@ -214,7 +228,7 @@ class ColumnPosterior:
         main, factors = function_posteriors(self.column, arrays, solved)
         constants = arrays["constants"]
         if factors is not None and len(constants) and factors.mean.shape[1] == arrays["mean"].shape[1] - 1:
-            factors = replace(factors, mean=_without(factors.mean, constants))
+            factors = replace(factors, mean=_plus_constants(factors.mean, -constants))
         return ColumnPosterior(
             self.column,
             self.relative_bounds,
@@ -265,20 +279,20 @@ class ColumnPosterior:
             constant_variance = np.zeros(len(constants))
             if len(constants):
                 constants, constant_variance = self._constants(
-                    factor_gram, factor_rhs, _without(values[:, FACTORS], constants)
+                    factor_gram, factor_rhs, _plus_constants(values[:, FACTORS], -constants)
                 )
                 factor_rhs -= factor_gram[:, :, factor_rhs.shape[1] - len(constants) :] @ constants
             factors = self._factors(factor_gram, factor_rhs, tensor_penalty)
             if self.bounds is not None:
                 factors = bounded(factors, self.bounds)
-            values[:, FACTORS] = _without(factors.mean, -constants)
-            variances[:, FACTORS] = _without(factors.variance, -constant_variance)
+            values[:, FACTORS] = _plus_constants(factors.mean, constants)
+            variances[:, FACTORS] = _plus_constants(factors.variance, constant_variance)
             mean[-1, mean.shape[1] - len(constants) :] = constants
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
         if learn:
-            block.main_lam = learned(self.column.main, main, self.main_lam, [1])
+            block.main_lam = updated_by_order(self.column.main, main, self.main_lam, [1])
         if learn and factors is not None:
-            block.lam = learned(self.column.factors, factors, self.lam, ranks)
+            block.lam = updated_by_order(self.column.factors, factors, self.lam, ranks)
             if tensor_penalty is not None:  # the smoothing parameters of pairs are not the column's
                 block.lam[:, : tensor_penalty.rank] = self.lam[:, : tensor_penalty.rank]
         return block
@@ -298,9 +312,9 @@ class ColumnPosterior:
         if left_out is not None:
             gram, rhs = decoupled(gram, rhs, left_out)
             tensor_penalty = tensor_penalty.decoupled(left_out[pairs])
-        found = prior.solve(gram, rhs, lam, tensor_penalty)
-        found.variance[:, pairs] = 0.0
-        return found if left_out is None else with_zeros(found, left_out)
+        posterior = prior.solve(gram, rhs, lam, tensor_penalty)
+        posterior.variance[:, pairs] = 0.0
+        return posterior if left_out is None else with_zeros(posterior, left_out)
 
     def _solved_without_tensor_penalty(self, gram: Floats, rhs: Floats, lam: Floats) -> FunctionPosterior:
         """Factors under the column's prior alone; those in which it has no function are not part of the solve."""
@@ -309,7 +323,11 @@ class ColumnPosterior:
         return with_zeros(self.column.factors.solve(*decoupled(gram, rhs, self.left_out), lam), self.left_out)
 
     def _constants(self, gram: Floats, rhs: Floats, functions: Floats) -> tuple[Floats, Floats]:
-        """Means and variances (rank,) of the constants of product factors given the functions (codes, factors)."""
+        """Means and variances (rank,) of the constants of product factors given the functions (codes, factors).
+
+        ``precision = sum_b gram_b + CONSTANT_PRECISION I`` and ``mean = precision^-1 sum_b (rhs_b - gram_b f_b)``, with
+        the block of product factors; constants of columns without a function in a factor are fixed.
+        """
         rank = len(self.constants)
         products = slice(gram.shape[1] - rank, None)
         residual = rhs[:, products] - np.einsum("bfg,bg->bf", gram[:, products], functions)
@@ -318,13 +336,13 @@ class ColumnPosterior:
             covariance = np.linalg.inv(precision)
             return covariance @ residual.sum(axis=0), np.diag(covariance).copy()
         estimated = ~self.left_out[products]
-        found, variance = self.constants.copy(), np.zeros(rank)
+        mean, variance = self.constants.copy(), np.zeros(rank)
         covariance = np.linalg.inv(precision[np.ix_(estimated, estimated)])
-        found[estimated] = covariance @ (residual.sum(axis=0) - precision[:, ~estimated] @ found[~estimated])[estimated]
+        mean[estimated] = covariance @ (residual.sum(axis=0) - precision[:, ~estimated] @ mean[~estimated])[estimated]
         variance[estimated] = np.diag(covariance)
-        return found, variance
+        return mean, variance
 
 
-def _without(values: Floats, constants: Floats) -> Floats:
-    """Values (codes, factors) minus the constants of the last of them."""
-    return np.asarray(values - np.concatenate([np.zeros(values.shape[1] - len(constants)), constants]))
+def _plus_constants(values: Floats, constants: Floats) -> Floats:
+    """Values (codes, factors), the last of them plus the constants (rank,) of product factors."""
+    return np.asarray(values + np.concatenate([np.zeros(values.shape[1] - len(constants)), constants]))

@@ -90,6 +90,6 @@ class RandomWalkPrior:
         slope[:-1] -= steps
         return Coefficients(None, lam[0] * slope + lam[1] * values)
 
-    def nothing(self, width: int) -> Coefficients:
+    def zero_coefficients(self, width: int) -> Coefficients:
         """Values of zero at every code, for so many functions."""
         return Coefficients(None, np.zeros((self.n_codes, width)))

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import Coefficients, FunctionPosterior
 from ahofm.priors.tensor import TensorMargin, TensorPenalty
-from ahofm.tuning import LARGEST_LAM, LOCAL_EXACT, MOST_LOCAL, SMALLEST_LAM, SPLINE_JITTER
+from ahofm.tuning import LARGEST_LAM, LARGEST_LOCAL_ERROR, LARGEST_LOCAL_FRACTION, SMALLEST_LAM, SPLINE_JITTER
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class SplinePrior:
         for functions in (basis[:, :-2], basis[:, :-1], basis):  # the last code may be that of missing values
             nonzero = int((functions != 0.0).sum(axis=1).max())
             transform = np.asarray(np.linalg.lstsq(functions, self.values, rcond=None)[0], dtype=np.float64)
-            exact = np.abs(functions @ transform - self.values).max() <= LOCAL_EXACT * np.abs(self.values).max()
-            if exact and nonzero <= MOST_LOCAL * self.values.shape[1]:
+            exact = np.abs(functions @ transform - self.values).max() <= LARGEST_LOCAL_ERROR * np.abs(self.values).max()
+            if exact and nonzero <= LARGEST_LOCAL_FRACTION * self.values.shape[1]:
                 places = np.sort(np.argsort(functions == 0.0, axis=1, kind="stable")[:, :nonzero], axis=1)
                 return places, np.take_along_axis(functions, places, axis=1), transform
         return None
@@ -91,18 +91,18 @@ class SplinePrior:
         self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
     ) -> FunctionPosterior:
         """The posterior of K functions."""
-        return self.solve_many(gram, rhs[:, :, np.newaxis], lam, tensor_penalty)[0]
+        return self.solve_right_hand_sides(gram, rhs[:, :, np.newaxis], lam, tensor_penalty)[0]
 
     def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
         assert coef.smooth is not None
         return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * coef.smooth, None)
 
-    def nothing(self, width: int) -> Coefficients:
+    def zero_coefficients(self, width: int) -> Coefficients:
         """Coordinates of zero."""
         return Coefficients(np.zeros((self.values.shape[1], width)), None)
 
-    def solve_many(
+    def solve_right_hand_sides(
         self, gram: Floats, rhs: Floats, lam: Floats, tensor_penalty: TensorPenalty | None = None
     ) -> tuple[FunctionPosterior, Floats]:
         """The posterior for the first of several right-hand sides (codes, K, count), and all coefficients."""
@@ -112,7 +112,7 @@ class SplinePrior:
         coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False).reshape(m, width, -1)
         covariance, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         variances = np.diag(covariance).reshape(m, width)
-        edf = self._sizes[:, np.newaxis] - lam * (self._groups @ variances)
+        edf = self._group_sizes[:, np.newaxis] - lam * (self._group_weights @ variances)
         quadratic_form = self.quadratic_forms(coef[:, :, 0])
         variance = self._variance(covariance, width)
         posterior = FunctionPosterior(self.values @ coef[:, :, 0], variance, coef[:, :, 0], None, edf, quadratic_form)
@@ -145,16 +145,16 @@ class SplinePrior:
 
     def quadratic_forms(self, coef: Floats) -> Floats:
         """The quadratic form of each group: (groups, K)."""
-        return np.asarray(self._groups @ coef**2)
+        return np.asarray(self._group_weights @ coef**2)
 
     @cached_property
-    def _groups(self) -> Floats:
+    def _group_weights(self) -> Floats:
         """Weight of each coordinate in its group: (groups, m)."""
         in_group = np.arange(self.n_groups)[:, np.newaxis] == self.group
         return np.where(in_group, self.weight, 0.0)
 
     @cached_property
-    def _sizes(self) -> Floats:
+    def _group_sizes(self) -> Floats:
         """Coordinates of each group."""
         return np.bincount(self.group, minlength=self.n_groups).astype(float)
 
@@ -198,5 +198,5 @@ def _unpacked(m: int, width: int) -> NDArray[np.intp]:
         places.append(at)
     outer, inner = places
     count = width * (width + 1) // 2
-    found = outer[:, np.newaxis, :, np.newaxis] * count + inner[np.newaxis, :, np.newaxis, :]
-    return np.ascontiguousarray(found.reshape(m * width, m * width))
+    places_of_all = outer[:, np.newaxis, :, np.newaxis] * count + inner[np.newaxis, :, np.newaxis, :]
+    return np.ascontiguousarray(places_of_all.reshape(m * width, m * width))

@@ -130,17 +130,17 @@ class TensorSmoothing:
         low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
         units = np.repeat(_lam_units(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.margin.penalty) * len(pairs.others.penalty) for pairs in _pairs(margins))
-        wanted = min(SURFACE_DF_PER_ROW * n_rows, SURFACE_DF_PER_COEFFICIENT * coefficients)
+        most_df = min(SURFACE_DF_PER_ROW * n_rows, SURFACE_DF_PER_COEFFICIENT * coefficients)
         unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
         precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
         for _ in range(SURFACE_DF_BISECTIONS):
             middle = 0.5 * (low + high)
-            enough = (information / (information + np.exp(middle) * precision)).sum() <= wanted
-            low, high = (low, middle) if enough else (middle, high)
+            df = (information / (information + np.exp(middle) * precision)).sum()
+            low, high = (low, middle) if df <= most_df else (middle, high)
         return cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
 
     def _precision(self, pairs: _Pairs) -> Floats:
-        """Prior precision of every coefficient of some surfaces."""
+        """Prior precision of every coefficient of the surfaces of one column with all after it."""
         j, k = pairs.j, pairs.partners
         return pairs.precision(np.array([self.margin_lam[j, k], self.margin_lam[k, j], self.null_lam[j, k]]))
 
@@ -152,8 +152,13 @@ class TensorSmoothing:
         total = sum(self.margin_lam[k, j] * margins[k].penalised_gram for k in others)
         return TensorPenalty(np.asarray(penalised), np.asarray(null), np.asarray(total))
 
-    def learned(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
-        """New smoothing parameters; first steps up are smaller than steps down, as weak surfaces take time to grow."""
+    def updated(self, margins: Sequence[TensorMargin], information: float) -> TensorSmoothing:
+        """One step of the Fellner–Schall rule for the smoothing parameters of all pairs.
+
+        A coefficient of prior precision ``d = sum_m lam_m s_m`` has the posterior variance ``1 / (i + d)``, i being the
+        information of the rows, as if columns were independent; ``edf_m = lam_m sum s_m (1 / d - 1 / (i + d))``.
+        First steps up are smaller than steps down: coefficients of weak surfaces take several sweeps to grow.
+        """
         margin_lam, null_lam, total_edf = self.margin_lam.copy(), self.null_lam.copy(), 0.0
         lam_units, up = _lam_units(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
         least = LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE
@@ -174,7 +179,7 @@ class TensorSmoothing:
             total_edf += float((information / (information + pairs.precision(lam))).sum())
         return replace(self, margin_lam=margin_lam, null_lam=null_lam, edf=total_edf, age=self.age + 1)
 
-    def of(self, j: int) -> tuple[float, float]:
+    def geometric_means(self, j: int) -> tuple[float, float]:
         """Geometric means over a column's partners: of its marginal smoothing parameters, and of the null spaces'."""
         margin, null = (np.exp(np.log(np.delete(lam[j], j)).mean()) for lam in (self.margin_lam, self.null_lam))
         return float(margin), float(null)

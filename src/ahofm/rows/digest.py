@@ -64,9 +64,5 @@ def _parts(value: Any) -> tuple[str, list[Any]]:  # noqa: PLR0911 - one return a
     return _name(type(value)), [repr(value).encode()]  # with an address, where nothing else is known: like no other
 
 
-def _pair(item: tuple[Any, Any]) -> tuple[bytes, bytes]:
-    return _bytes_of(item[0]), _bytes_of(item[1])
-
-
 def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"

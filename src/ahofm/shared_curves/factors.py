@@ -25,7 +25,7 @@ from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior, bounded, decoupled, with_zeros
 from ahofm.priors.bounds import Bounds
 from ahofm.priors.column import relative_eigenvalues
-from ahofm.priors.fellner_schall import learned
+from ahofm.priors.fellner_schall import updated_by_order
 from ahofm.priors.spline import SplinePrior
 from ahofm.shared_curves.class_rows import ClassRows, ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
@@ -194,7 +194,7 @@ class SharedFactors:
         new_variance, lam = column.variance, column.lam
         if estimated is not None:
             new_variance = np.vstack([estimated.variance, np.zeros((1, values.shape[1]))])
-            lam = learned(
+            lam = updated_by_order(
                 class_column.priors.factors, replace(solved, edf=estimated.edf), column.lam, list(self.ranks.values())
             )
         self.columns[j] = SharedColumn(values, new_variance, lam, solved)

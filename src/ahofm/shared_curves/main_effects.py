@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 from ahofm.backends.design import weighted_gram
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior
-from ahofm.priors.fellner_schall import learned, updated
+from ahofm.priors.fellner_schall import updated, updated_by_order
 from ahofm.shared_curves.class_rows import ClassWorkingResponse
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.tuning import MOST_DESIGN_CELLS, MOST_MAIN_COEFFICIENTS, SPLINE_JITTER
@@ -158,7 +158,7 @@ class ClassMains:
         if learn:
             estimated = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
             fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
-            lam = learned(prior, replace(solved, edf=fraction * estimated.edf), lam, [n_classes])
+            lam = updated_by_order(prior, replace(solved, edf=fraction * estimated.edf), lam, [n_classes])
         self.posteriors[j], self.column_lam[j] = solved, lam
         change = np.vstack([solved.mean - values, np.zeros((1, n_classes))])
         return np.ascontiguousarray(change[coded.codes].T)

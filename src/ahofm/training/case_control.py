@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ahofm.backends import Response
 from ahofm.columns.basis import Floats
-from ahofm.tuning.subsample import MOST_EVENTS
+from ahofm.tuning.subsample import LARGEST_EVENT_FRACTION
 
 
 def usual_target(response: Response) -> float:
@@ -22,11 +22,11 @@ def usual_target(response: Response) -> float:
 
 
 def sample_rows(response: Response, pool: NDArray[np.int64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """``size`` rows of ``pool``: at random or, where events are rare, as many events as ``MOST_EVENTS`` admits."""
+    """``size`` random rows of ``pool``; of rare events at most a fraction ``LARGEST_EVENT_FRACTION``."""
     rows = rng.permutation(pool)
     if response.rare:
         event = response.y[rows] != usual_target(response)
-        chosen = rows[event][: int(MOST_EVENTS * size)]
+        chosen = rows[event][: int(LARGEST_EVENT_FRACTION * size)]
         rows = np.concatenate([chosen, rows[~event][: size - len(chosen)]])
     return np.sort(rows[:size])
 

@@ -118,6 +118,10 @@ def row_counts(weight: Floats, family: Family) -> Floats:
     return np.where(weight < mean / MOST_TOTAL_WEIGHT, 0.0, weight)
 
 
+_RELEVANCE_DIGITS = 9
+"""Decimal digits to which variances of means per code are compared: the others are rounding errors."""
+
+
 def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, ascending: bool = False) -> tuple[int, ...]:
     """Positions of the columns, by the variance of the target's means per code, the largest first or ``ascending``.
 
@@ -140,8 +144,8 @@ def by_relevance(codes: Codes, rows: Rows, n_classes: int | None = None, *, asce
             between[j] += (sums**2 / np.maximum(mass, np.finfo(float).tiny)).sum()
             trend[j] += np.abs(np.arange(size) @ sums)
     # Columns of mostly distinct values tie in the first number, but for rounding.
-    found = np.lexsort((-trend, np.array(codes.sizes), -between.round(9)))
-    return tuple(int(j) for j in (found[::-1] if ascending else found))
+    order = np.lexsort((-trend, np.array(codes.sizes), -between.round(_RELEVANCE_DIGITS)))
+    return tuple(int(j) for j in (order[::-1] if ascending else order))
 
 
 def merged_rows(table: Table, codes: Codes, rows: Rows, columns: Sequence[int]) -> tuple[Table, Codes, Rows]:
@@ -256,19 +260,19 @@ def prepare_dataset(
     """Rows that are coded already. Few of them are taken into memory, and are then like a table that was there."""
     raw_sample = dataset.raw_sample
     labels = None if classes is None or dataset.target.text else np.asarray(classes)
-    change = Changed(family, Units.unchanged(family.n_eta), labels)
+    to_fit_units = FitUnits(family, Units.unchanged(family.n_eta), labels)
     offset = None if raw_sample.offset is None else check_offset(raw_sample.offset, len(raw_sample.y), family)
-    rows = Rows(change.target(raw_sample.y), raw_sample.weight, offset)
+    rows = Rows(to_fit_units.target(raw_sample.y), raw_sample.weight, offset)
     if dataset.source.n_rows <= RAW_SAMPLE_ROWS:
         family.check(rows.y)
         rows = replace(rows, weight=row_counts(rows.weight, family))
         return prepare(raw_sample.table, rows, encoder, family, all_raw=True, n_threads=n_threads)
     executor = dataset.executor(n_threads)
-    _check_targets(MappedSource(dataset.source, change), executor, family)
+    _check_targets(MappedSource(dataset.source, to_fit_units), executor, family)
     ends = [dataset.target.low, dataset.target.high] if classes is None else np.arange(float(len(classes)))
     family.check(np.concatenate([rows.y, ends]))
     filled, inner, units = _standardised(family, rows)
-    source = MappedSource(dataset.source, replace(change, units=units))
+    source = MappedSource(dataset.source, replace(to_fit_units, units=units))
     codes = encoder.encode(raw_sample.table, n_threads=n_threads)
     inner_rows = _inner(rows, units)
     columns = by_relevance(
@@ -280,8 +284,8 @@ def prepare_dataset(
 
 
 @dataclass(frozen=True)
-class Changed:
-    """A chunk as it was stored, to one in the units of a fit.
+class FitUnits:
+    """Converts chunks from how they were stored to the units of a fit.
 
     Attributes
     ----------

@@ -191,7 +191,7 @@ class Runner:
             self._fraction = fraction or 0.0  # it never falls, even where more work than planned is added
             record = Record(len(self.records), value, change, self._passes, seconds, fraction=fraction)
             self.records.append(record)
-            wishes = [callback(record) for callback in self._callbacks]
-            if any(wishes) and self.reason is None:
+            stops = [callback(record) for callback in self._callbacks]
+            if any(stops) and self.reason is None:
                 self.reason = Reason.CALLBACK
             return self.stopped()

@@ -25,11 +25,11 @@ from ahofm.tuning.starts import (
     COVARIANCE_ROWS,
     FEWEST_LANCZOS_VECTORS,
     LANCZOS_TOL,
+    LEAST_SCREENING_RATIO,
     MOST_DENSE_FUNCTIONS,
     NULL_GRADIENTS,
     SCREENED_FUNCTIONS,
     SCREENED_ROWS,
-    STANDING_OUT,
     START_ROWS,
 )
 
@@ -70,7 +70,7 @@ class Spectrum:
         signs = np.array([rng.choice([-1.0, 1.0], len(gradient)) for _ in range(NULL_GRADIENTS)])
         if ends_of(stacked)[-1] <= max(MOST_DENSE_FUNCTIONS, count):
             return cls(*_decomposed(stacked, codes, gradient, signs))
-        chosen = standing_out(columns, codes, gradient, signs)
+        chosen = screened_columns(columns, codes, gradient, signs)
         if not len(chosen):
             return cls(*_leading(stacked, codes, gradient, signs, count))
         some = [stacked[j] for j in chosen]
@@ -79,11 +79,11 @@ class Spectrum:
             values, vectors, null = _decomposed(some, codes, gradient, signs)
         else:
             values, vectors, null = _leading(some, codes, gradient, signs, count)
-        return cls(values[-count:], _among_all(vectors[:, -count:], stacked, chosen), null)
+        return cls(values[-count:], _zero_padded(vectors[:, -count:], stacked, chosen), null)
 
     @property
-    def n_found(self) -> int:
-        """Number of eigenvalues above those of gradients with random signs, of those that are known."""
+    def n_above_null(self) -> int:
+        """Number of eigenvalues, of those computed, above the null eigenvalue."""
         return int((self.values > self.null_eigenvalue).sum())
 
 
@@ -136,7 +136,7 @@ class _Products:
         size = self.at_codes.shape[1]
         if not gradient.any():
             return np.zeros(count), np.eye(size, count)
-        blocks = self._own_blocks(gradient)
+        blocks = self._diagonal_blocks(gradient)
 
         def times(vector: Floats) -> Floats:
             weighted = gradient * (self.at_rows @ (self.at_codes @ vector.ravel()))
@@ -154,8 +154,8 @@ class _Products:
         order = np.argsort(values, kind="stable")
         return values[order], vectors[:, order]
 
-    def _own_blocks(self, gradient: Floats) -> Sparse:
-        """Blocks of a column with itself, (m, m), zero elsewhere."""
+    def _diagonal_blocks(self, gradient: Floats) -> Sparse:
+        """The block-diagonal matrix (m, m) of ``sum_i gradient_i z_i z_i'`` over functions of the same column."""
         blocks = []
         for functions, column in zip(self.stacked, self.codes.columns, strict=True):
             sums = np.bincount(column, weights=gradient, minlength=len(functions))
@@ -163,10 +163,13 @@ class _Products:
         return sp.block_diag(blocks, format="csr")
 
 
-def standing_out(columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats, signs: Floats) -> NDArray[np.intp]:
-    """Columns of the pairs whose products explain more of the gradients (n,) than those of random signs (count, n) do.
+def screened_columns(
+    columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats, signs: Floats
+) -> NDArray[np.intp]:
+    """Columns of the pairs whose block of C exceeds the largest one of gradients with random ``signs`` (count, n).
 
-    Compared are blocks of C, in a few of the smoothest functions of each column: the root mean square of a block.
+    A block's size is the root mean square of its entries, for a few of the smoothest functions of each column; it has
+    to exceed the mean of the largest ones by the factor ``LEAST_SCREENING_RATIO``.
     """
     step = max(len(gradient) // SCREENED_ROWS, 1)
     gradient, signs, codes = gradient[::step], signs[:, ::step], codes.take(np.arange(0, codes.n_rows, step))
@@ -178,14 +181,14 @@ def standing_out(columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats
         sizes.append(len(kept))
     design, ends = np.hstack(functions), np.cumsum([0, *sizes])
     largest = [_largest_blocks(design, ends, gradient * sign) for sign in (1.0, *signs)]
-    bound = STANDING_OUT * float(np.mean([null.max() for null in largest[1:]]))
+    bound = LEAST_SCREENING_RATIO * float(np.mean([null.max() for null in largest[1:]]))
     return np.flatnonzero(largest[0] > bound)
 
 
 @one_blas_thread()
 def _largest_blocks(design: Floats, ends: NDArray[np.int64], gradient: Floats) -> Floats:
     """For each column the root mean square of its largest block with another one: (columns,)."""
-    sizes, found = np.diff(ends), np.zeros(len(ends) - 1)
+    sizes, largest = np.diff(ends), np.zeros(len(ends) - 1)
     weighted = gradient[:, np.newaxis] * design
     for first in range(0, len(sizes), _STRIP):
         some = np.arange(first, min(first + _STRIP, len(sizes)))
@@ -193,16 +196,16 @@ def _largest_blocks(design: Floats, ends: NDArray[np.int64], gradient: Floats) -
         squares = np.add.reduceat(strip**2, ends[:-1], axis=1)
         squares = np.add.reduceat(squares, ends[some] - ends[first], axis=0) / np.outer(sizes[some], sizes)
         squares[np.arange(len(some)), some] = 0.0
-        found[some] = np.sqrt(squares.max(axis=1))
-    return found
+        largest[some] = np.sqrt(squares.max(axis=1))
+    return largest
 
 
-def _among_all(vectors: Floats, stacked: Sequence[Floats], chosen: NDArray[np.intp]) -> Floats:
+def _zero_padded(vectors: Floats, stacked: Sequence[Floats], chosen: NDArray[np.intp]) -> Floats:
     """Vectors over the functions of some columns as vectors over those of all, zero elsewhere."""
     ends = ends_of(stacked)
-    found = np.zeros((ends[-1], vectors.shape[1]))
-    found[np.concatenate([np.arange(ends[j], ends[j + 1]) for j in chosen])] = vectors
-    return found
+    padded = np.zeros((ends[-1], vectors.shape[1]))
+    padded[np.concatenate([np.arange(ends[j], ends[j + 1]) for j in chosen])] = vectors
+    return padded
 
 
 def _decomposed(

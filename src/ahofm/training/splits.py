@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 UNUSED, FITTED, VALIDATED = 0, 1, 2
 """Roles of a row in a split."""
 
+_LEAST_FRACTION = 1e-9
+"""Lower bound of the fraction of validation rows, where it is a divisor."""
+
 _STRATIFIED_GROUPS = 5_000
 """Most groups whose classes are spread evenly over folds, one group after the other."""
 
@@ -118,8 +121,9 @@ def _row_numbers(rows: Any, n_rows: int, split: int) -> NDArray[np.int64]:
     found = np.asarray(rows)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
         raise ValueError(f"cv: split {split} must hold row numbers, got an array of {found.dtype}, {found.shape}")
-    if len(found) and not (found.min() >= 0 and found.max() < n_rows):
-        raise ValueError(f"cv: split {split} names row {found.max()}, but X has rows 0 to {n_rows - 1}")
+    outside = found[(found < 0) | (found >= n_rows)]
+    if len(outside):
+        raise ValueError(f"cv: split {split} names row {outside[0]}, but X has rows 0 to {n_rows - 1}")
     return np.asarray(found, dtype=np.int64)
 
 
@@ -133,7 +137,7 @@ def with_roles(
     classes: bool = False,
     fraction: float | None = None,
 ) -> Rows:
-    """Rows with the roles of folds that keep groups together; as they are, where they have roles or nothing is asked.
+    """Rows with the roles of folds that keep groups together; unchanged with roles, or without groups and ``n_folds``.
 
     Parameters
     ----------
@@ -158,7 +162,7 @@ def with_roles(
     if present < 2:
         raise ValueError("groups: all rows of positive weight are of one group; give at least two, or none")
     if fraction is not None:
-        count, n_parts = 1, max(min(round(1.0 / max(fraction, 1e-9)), present), 2)
+        count, n_parts = 1, max(min(round(1.0 / max(fraction, _LEAST_FRACTION)), present), 2)
     elif n_folds is not None:
         if n_folds > present:
             what = f"{n} rows" if rows.groups is None else f"{present} groups"

@@ -93,6 +93,7 @@ def stratified(y: Floats, seed: int, *, dispersed: bool, rare: bool = False, n_f
 
 
 def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """``count`` of the rows, at equal distances."""
     return rows[np.arange(count) * len(rows) // count]
 
 

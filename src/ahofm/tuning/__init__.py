@@ -94,7 +94,7 @@ walk) and .98 (spline_iid)."""
 
 # Priors
 
-START_LEVELS = 24
+MOST_START_LEVELS = 24
 """Most levels of a column with initial factors that are not random: the most frequent ones."""
 
 FEWEST_EFFECT_ROWS = 1.5
@@ -105,7 +105,7 @@ LARGEST_COORDINATE_PENALTY = 1e6
 """Upper bound of the penalty of a coordinate. Coordinates with larger ones are zero in any fit, and would dominate the
 mean penalty, which is the unit of smoothing parameters."""
 
-LOCAL_EXACT, MOST_LOCAL = 1e-11, 0.6
+LARGEST_LOCAL_ERROR, LARGEST_LOCAL_FRACTION = 1e-11, 0.6
 """Splines are solved in local functions (B-splines) where these reproduce the values with this relative error, and
 where the number of them that are not zero at a code is at most this fraction of the coordinates."""
 
@@ -174,7 +174,7 @@ After the warm sweeps, when the partners' variances enter, the dispersion may ri
 falls. Products of four columns, some of them large at rare codes, amplify rounding. On small sets of repeated values
 (Energy, Yacht) every other fit of order 4 diverged, and one of them dominates the mean of an ensemble."""
 
-LARGEST_VALUE = 1e5
+LARGEST_FUNCTION_VALUE = 1e5
 """Largest value of a function, in standard deviations of the target. At 2e7, differences that explanations are made of
 had no correct digits."""
 
@@ -304,7 +304,7 @@ EQUAL_WEIGHTS_ROWS = 30.0
 """Prior for equal weights of all candidates at the highest order, in units of rows. Measured: Yacht .341 to .334; with
 100 Airfoil gains 1 %, power plant loses .4 %."""
 
-WORST_LOSS = 1e120
+LARGEST_COMPARED_LOSS = 1e120
 """Upper bound of a row's loss where orders are compared, so that squares are finite: linear predictors of validation
 rows are extrapolated, and their exponentials overflow."""
 
@@ -345,7 +345,7 @@ FEWEST_VARIANCE_ROWS = 100
 MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
 """Of the dependence of errors on the mean: bins at most, rows of a bin at least, and rows whose ratio is 1."""
 
-ERROR_LEVELS, FEWEST_BEYOND = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999), 5
+ERROR_LEVELS, FEWEST_ROWS_BEYOND_QUANTILE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999), 5
 """Levels at which quantiles of errors on validation rows are known, as far as so many rows are beyond."""
 
 EQUAL_ERRORS_FRACTION = 2.0 / 3.0
@@ -360,7 +360,7 @@ CONCORDANCE_ROWS = 3_000
 SCALE_ORDER = 2
 """Highest order of interactions in the standard deviation of ``GaussianLocationScale``."""
 
-SCORED_LEVEL, LOG_STD_FACTORS = 0.95, 11
+INTERVAL_SCORE_LEVEL, LOG_STD_FACTORS = 0.95, 11
 """Level of the intervals whose score on validation rows determines the factor of a variance model's log standard
 deviations, and number of such factors tried from 0 to 1."""
 
@@ -369,7 +369,7 @@ LARGEST_WEIGHT_RATIO = 20.0
 
 # Merger
 
-MEMBERS = 3
+ENSEMBLE_MEMBERS = 3
 """Ensemble members up to ``FULL_SEARCH_ROWS``; see there."""
 
 LEAST_VARIANCE, LEAST_VARIANCE_RATIO = 1e-5, 0.01
@@ -385,12 +385,12 @@ Measured: Naval 4.3e-5 to 2.5e-5."""
 
 # Checks of the variance
 
-OVERDISPERSED, UNDERDISPERSED = 1.5, 0.5
+OVERDISPERSED_PEARSON, UNDERDISPERSED_PEARSON = 1.5, 0.5
 """Pearson dispersions beyond which a fit warns."""
 
 DISPERSION_STANDARD_ERRORS = 3.0
 """Least distance of the statistic from 1 for a warning, in standard errors: with small means its variance is large."""
 
-COLUMN_DF, LEAST_RESIDUAL_FRACTION = 20, 0.2
+LARGEST_COLUMN_DF, LEAST_RESIDUAL_FRACTION = 20, 0.2
 """In that statistic: largest degrees of freedom of a column's main effect, and least residual degrees of freedom as a
 fraction of the rows."""

@@ -6,7 +6,7 @@ MAIN_DF, FACTOR_DF = 10.0, 8.0
 """Default degrees of freedom of main effects and of factors. A compromise: on simulated data, factors do better with 6
 for few noisy rows and with 12 for many clean ones."""
 
-MOST_OF_FUNCTIONS = 0.9999
+LARGEST_DF_FRACTION = 0.9999
 """The most that defaults take of a column's penalised functions. The effect of a column with two values, which has a
 single function, is then shrunk by one percent; in a product of factors a tenth of that changes the fit."""
 

@@ -44,7 +44,7 @@ LANCZOS_TOL, FEWEST_LANCZOS_VECTORS = 1e-6, 40
 """Largest residual of an eigenvector relative to its eigenvalue, whose own error is about its square; least number of
 vectors between restarts. A tolerance of 1e-3 takes nearly as long, as leading eigenvalues are far apart."""
 
-SCREENED_FUNCTIONS, SCREENED_ROWS, STANDING_OUT = 2, 4_000, 1.3
+SCREENED_FUNCTIONS, SCREENED_ROWS, LEAST_SCREENING_RATIO = 2, 4_000, 1.3
 """With that many functions, pairs of columns are compared first: in so many of the smoothest functions of each, at
 about so many rows; those stand out that are larger by the last factor than the largest of gradients with random signs.
 Measured with one product beside independent columns, 200 rows x 200 columns to 1,500 x 500: 1.3 to 5.2, without a

@@ -8,7 +8,7 @@ SAMPLE_ROWS = 50_000
 """Rows of the sample that the variational fit is made to: it gives initial smoothing parameters, the dispersion and the
 initial coefficients."""
 
-MOST_EVENTS = 0.5
+LARGEST_EVENT_FRACTION = 0.5
 """Most of a sample that are events, where these are rare. Measured on claims (validation rows of the training part of
 split 0, states 20): random samples .5641, with all events of the raw sample .5624. Other fractions not varied."""
 
@@ -16,7 +16,7 @@ SUBSAMPLE_ROWS = RAW_SAMPLE_ROWS
 """Rows above which the default solver is "subsample": at order 3 and rank 12 both solvers take as long there, with
 about the same error."""
 
-PASSES, PASSES_BELOW = 44, 12
+PASSES, LOWER_ORDER_PASSES = 44, 12
 """Most passes over all rows: at the highest order, and at each of those below."""
 
 LEAST_SIGNAL_TO_NOISE = 0.1
@@ -34,7 +34,7 @@ to zero take many steps."""
 QUASI_NEWTON_MEMORY = 10
 """Steps that the quasi-Newton matrix remembers."""
 
-ENOUGH_DECREASE = 0.5
+LEAST_PREDICTED_DECREASE = 0.5
 """A descent ends when the predicted decrease is less, in units of log-likelihood: the expected decrease by one
 coefficient's sampling error."""
 

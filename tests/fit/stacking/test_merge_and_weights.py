@@ -321,7 +321,7 @@ def test_orders_with_losses_beyond_double_precision_are_compared(monkeypatch):
     predicted[:3, ..., 1] = [[[400.0]], [[700.0]], [[1e4]]]
     response = Response(Poisson(), rng.poisson(np.exp(eta)).astype(float), np.ones(N), None)
     scores = Scores((1, 2), predicted, response)
-    monkeypatch.setattr(Scores, "_mixture", lambda _, order: {(0, order): 1.0})
+    monkeypatch.setattr(Scores, "_best_mixture", lambda _, order: {(0, order): 1.0})
     (gain,) = scores.gains()
     assert gain.gain < 0.0
     assert np.isfinite([gain.gain, gain.error]).all()
@@ -339,7 +339,7 @@ def test_candidates_that_extrapolate_far_do_not_keep_weights_from_the_minimum(ex
     scores = Scores((1, 2), predicted, Response(Poisson(), rng.poisson(np.exp(eta)).astype(float), np.ones(N), None))
     assert scores.survivors(1) <= {0, 1}
     for order in (1, 2):
-        weights = scores._mixture(order)
+        weights = scores._best_mixture(order)
         mean = sum(weight * predicted[:, 0, candidate, below - 1] for (candidate, below), weight in weights.items())
         assert np.abs(mean - eta).max() < 1.0
         assert 0.9 < sum(weights.values()) < 1.0 + 1e-12

@@ -25,17 +25,17 @@ class Moments:
     updates: int = 0
 
     def updated(self, gradient: Floats) -> Moments:
-        """With one more gradient."""
-        slow, slower = ADAM_DECAYS
-        first = slow * self.first + (1.0 - slow) * gradient
-        second = slower * self.second + (1.0 - slower) * gradient**2
+        """The moments after one more gradient: ``m = b1 m + (1 - b1) g`` and ``v = b2 v + (1 - b2) g^2``."""
+        beta1, beta2 = ADAM_DECAYS
+        first = beta1 * self.first + (1.0 - beta1) * gradient
+        second = beta2 * self.second + (1.0 - beta2) * gradient**2
         return Moments(first, second, self.updates + 1)
 
     @property
     def step(self) -> Floats:
-        """The direction of descent, at most about 1 long in each coordinate."""
-        slow, slower = ADAM_DECAYS
-        m, v = self.first / (1.0 - slow**self.updates), self.second / (1.0 - slower**self.updates)
+        """The step ``-m / (sqrt(v) + epsilon)`` with bias-corrected moments, at most about 1 in each coordinate."""
+        beta1, beta2 = ADAM_DECAYS
+        m, v = self.first / (1.0 - beta1**self.updates), self.second / (1.0 - beta2**self.updates)
         return np.asarray(-m / (np.sqrt(v) + ADAM_EPSILON))
 
 
@@ -83,7 +83,7 @@ class Adam:
         value, gradient = objective.value_and_gradient(theta)
         moments = Moments(np.zeros(len(theta)), np.zeros(len(theta)))
         state = AdamState(theta, value, gradient, theta, moments=moments, rate=self.learning_rate)
-        return self._judged(objective, state)
+        return self._with_score(objective, state)
 
     def step(self, objective: Objective, state: AdamState) -> AdamState:
         """An epoch: one pass in mini-batches and one for the objective, and one over the validation rows."""
@@ -94,11 +94,11 @@ class Adam:
             moments = moments.updated(gradient_at(theta) * unit / objective.total)
             theta = theta + state.rate * unit * moments.step
         value, gradient = objective.value_and_gradient(theta)
-        moved = replace(state, theta=theta, value=value, gradient=gradient, moments=moments, epoch=state.epoch + 1)
-        return self._judged(objective, moved)
+        new = replace(state, theta=theta, value=value, gradient=gradient, moments=moments, epoch=state.epoch + 1)
+        return self._with_score(objective, new)
 
-    def _judged(self, objective: Objective, state: AdamState) -> AdamState:
-        """The state with its score, and whether it is the best so far or time to stop."""
+    def _with_score(self, objective: Objective, state: AdamState) -> AdamState:
+        """The state with its validation loss, the best coefficients so far, the step length and the reason to stop."""
         validation = None if self.validation is None else self.validation.loss(state.theta) / self.validation.total
         score = state.value / objective.total if validation is None else validation
         if not np.isfinite(score):

@@ -125,9 +125,9 @@ class Objective:
             return sums.value + 0.5 * float(shrinkage @ theta), gradient + shrinkage
 
     def _slopes(self, sums: Sums) -> Floats:
-        """Of the loss by the coefficients; zero for those that are not estimated."""
-        found = np.concatenate([self.layout.gradient(tables) for tables in sums.gradient])
-        return found if self.left_out is None else np.where(self.estimated, found, 0.0)
+        """Gradient of the loss by the coefficients; zero for those that are not estimated."""
+        slopes = np.concatenate([self.layout.gradient(tables) for tables in sums.gradient])
+        return slopes if self.left_out is None else np.where(self.estimated, slopes, 0.0)
 
     def _batch_gradient(self, batch: Rows, weight: float, theta: Floats) -> Floats:
         begun = time.perf_counter()
@@ -268,9 +268,9 @@ def minimise(
     if not np.isfinite(state.value):
         raise ValueError("the objective is not finite at the start; are targets, weights or offsets extremely large?")
     records = [record(0, state)]
-    found = None if saved is None else saved.get("state", state, Record)
-    if found is not None:
-        state, records = found
+    checkpoint = None if saved is None else saved.get("state", state, Record)
+    if checkpoint is not None:
+        state, records = checkpoint
         first, last = records[-1].iteration + 1, records[-1]
         begun, objective.meter.passes = begun - last.seconds, last.passes
     reason = Reason.MAX_ITER

@@ -54,16 +54,16 @@ class Lbfgs:
         if not slope < 0.0:
             return replace(state, reason=Reason.NO_PROGRESS)
 
-        def at(t: float) -> Evaluated:
+        def evaluate(t: float) -> Evaluated:
             theta = state.theta + t * scale * direction
             return (theta, *objective.value_and_gradient(theta))
 
-        found = wolfe_search(at, state.value, slope, scale * direction)
-        if found is None:
+        new = wolfe_search(evaluate, state.value, slope, scale * direction)
+        if new is None:
             if state.moves:  # start again from the gradient
                 return replace(state, moves=(), changes=())
             return replace(state, reason=Reason.NO_PROGRESS)
-        theta, value, gradient = found
+        theta, value, gradient = new
         move, change = (theta - state.theta) / scale, (gradient - state.gradient) * scale
         moves, changes = state.moves, state.changes
         if move @ change > LEAST_CURVATURE * (change @ change):
@@ -111,20 +111,33 @@ def two_loops(
     return out
 
 
-def wolfe_search(at: Callable[[float], Evaluated], value: float, slope: float, direction: Floats) -> Evaluated | None:
-    """A step of sufficient decrease and flatter slope, by doubling and bisection (Lewis and Overton, 2013).
+def wolfe_search(
+    evaluate: Callable[[float], Evaluated], value: float, slope: float, direction: Floats
+) -> Evaluated | None:
+    """A step with the weak Wolfe conditions, by doubling and bisection of its length (Lewis and Overton, 2013).
 
-    Returns None when no step lowers the value.
+    Parameters
+    ----------
+    evaluate : function of the step's length t
+    value, slope : float
+        The objective at t = 0 and its derivative by t.
+    direction : array
+        Derivative of the coefficients by t.
+
+    Returns
+    -------
+    Evaluated or None
+        None when no step lowers the value.
     """
     low, high, t = 0.0, np.inf, 1.0
     best: Evaluated | None = None
     for _ in range(LINE_SEARCH_STEPS):
-        found = at(t)
-        if not found[1] <= value + SUFFICIENT_SLOPE * t * slope:  # NaN and infinity too
+        new = evaluate(t)
+        if not new[1] <= value + SUFFICIENT_SLOPE * t * slope:  # NaN and infinity too
             high = t
         else:
-            best = found
-            if found[2] @ direction >= FLATTER_SLOPE * slope:
+            best = new
+            if new[2] @ direction >= FLATTER_SLOPE * slope:
                 break
             low = t
         t = 0.5 * (low + high) if np.isfinite(high) else 2.0 * t

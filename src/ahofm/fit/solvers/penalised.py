@@ -65,9 +65,9 @@ def fit_penalised(
     reference = None
     if earlier is not None and earlier.ranks == ranks and len(earlier.linear_predictors) == inner.n_eta:
         predictors = zip(earlier.linear_predictors, data.units.shift, data.units.factor, strict=True)
-        found = [layout.theta(eta.scaled(-shift / factor, 1.0 / factor)) for eta, shift, factor in predictors]
-        starts = [theta for theta in found if theta is not None]
-        if len(starts) == len(found):
+        thetas = [layout.theta(eta.scaled(-shift / factor, 1.0 / factor)) for eta, shift, factor in predictors]
+        starts = [theta for theta in thetas if theta is not None]
+        if len(starts) == len(thetas):
             reference = objective.value(start) / objective.total
             start = np.concatenate(starts)
     start = np.where(objective.estimated, start, 0.0)
@@ -138,7 +138,7 @@ def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
 def hold_out(
     source: Source, fraction: float, seed: int, roles: NDArray[np.int8] | None = None
 ) -> tuple[Source, Source | None]:
-    """A source without a fraction of its rows, and the rest; None when there is none.
+    """Training rows and validation rows: a source without a fraction of its rows, and the rest, None if there is none.
 
     Rows in memory are shuffled as well: neighbours in the table need not share a batch. Others stay in their chunks,
     of which each gives its fraction. With ``roles`` (n, splits), rows in memory are those of the last split.

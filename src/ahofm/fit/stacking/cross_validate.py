@@ -156,8 +156,8 @@ def _staged_fits(
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for rows, _ in splits:
         part = replace(problem, ranks=ranks).take(rows)
-        many = response.n_rows > FULL_SEARCH_ROWS
-        part_problem = part.weighted(sample_weight(part.response, response)) if many else part
+        sampled = response.n_rows > FULL_SEARCH_ROWS
+        part_problem = part.weighted(sample_weight(part.response, response)) if sampled else part
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
         found += [
             part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
@@ -244,14 +244,14 @@ class _Race:
     def finish(self) -> list[list[Fit]]:
         """Fit the candidates that stay in the race at all orders."""
         all_fits = [staged for of_split in zip(*self._staged_fits, strict=True) for staged in of_split]
-        if all(staged.forgotten for staged in all_fits):
+        if all(staged.released for staged in all_fits):
             return [staged.fits for staged in all_fits]
         others = [number for number, by_split in enumerate(self._staged_fits) if PRODUCT not in by_split[0].ranks]
         products = [number for number in range(len(self._staged_fits)) if number not in others]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
-            going = {others[k] for k in self._scores(others).survivors(count)}
-            for staged in (staged for number in others if number not in going for staged in self._staged_fits[number]):
+            survivors = {others[k] for k in self._scores(others).survivors(count)}
+            for staged in [fit for k in others if k not in survivors for fit in self._staged_fits[k]]:
                 before = staged.job.total
                 staged.ranks = Orders(staged.ranks).up_to(RACED_ORDER)
                 self._runner.expect(staged.job.total - before)
@@ -313,8 +313,8 @@ class _Race:
         """Eliminate a candidate: it keeps main effects only, with the predictions of the first candidate's."""
         for staged in self._staged_fits[candidate]:
             self._runner.expect(-staged.job.total)
-            if not staged.forgotten:
-                staged.forget()
+            if not staged.released:
+                staged.release()
             staged.ranks, staged.fits = {}, staged.fits[:1]
         self._predicted[candidate] = [by_stage[:1] for by_stage in self._predicted[0]]
 
@@ -356,7 +356,7 @@ def weighted(
     """
     seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
     response = scores.response.take(seen)
-    errors = absolute_errors(response.target - scores.best()[seen, 0], response)
+    errors = absolute_errors(response.target - scores.stacked_eta()[seen, 0], response)
     relative = response.weight / response.weight.mean()
     model = error_model(problem.take(rows[seen]), errors / response.mean_of(errors), relative)
     if (fits := fit_error_models([model], runner, "precision")) is None:
@@ -387,7 +387,7 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
     data, response = problem.data, scores.response
     units, weight = data.units, response.weight
     y = units.centre + units.scale * response.y
-    eta = np.asarray(units.shift) + np.asarray(units.factor) * response.shifted(scores.best())
+    eta = np.asarray(units.shift) + np.asarray(units.factor) * response.shifted(scores.stacked_eta())
     with quiet():
         mean = data.family.mean(eta)
         numbers = classes is None and mean.ndim == 1

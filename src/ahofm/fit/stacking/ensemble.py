@@ -21,7 +21,7 @@ from ahofm.families import Units
 from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, validated
-from ahofm.fit.stacking.members import First, Members, fit_first, fit_members
+from ahofm.fit.stacking.members import FirstFit, Members, fit_first, fit_members
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.variance import Noise, noise_of, validated_family, variance_components
@@ -95,7 +95,7 @@ def stacked_fit(
     plan = Plan.of(problem, candidates, data.n_rows)
     runner = StagedRunner(settings.n_threads, data.n_rows, settings.callbacks, plan.total, saved, deadline)
 
-    first = fit_first(problem, candidates, plan, runner) if deadline.limited else First()
+    first = fit_first(problem, candidates, plan, runner) if deadline.limited else FirstFit()
     validation = CrossValidation(problem, skipped=True)
     if plan.search and first.leaves_time(plan, deadline):
         validation = cross_validate(problem, candidates, runner)
@@ -112,44 +112,44 @@ def stacked_fit(
     if plan.search and validation.skipped:
         runner.reason = runner.reason or Reason.TIME
     trace = _trace(problem, members, runner, {"search": searched - begun, "fit": time.perf_counter() - searched})
-    mixed = members.weights(weights) if scores is None else weights
-    choices = (_interactions(candidates, mixed, scores, problem), _rank(problem.ranks, members))
-    predicted = None if scores is None else scores.best()
+    used_weights = members.weights(weights) if scores is None else weights
+    choices = (_interactions(candidates, used_weights, scores, problem), _rank(problem.ranks, members))
+    predicted = None if scores is None else scores.stacked_eta()
     copies = None if scores is None or predicted is None else judged_copies(data, settings, scores.rows, predicted)
     predicted, noise = predicted if copies is None else copies.eta, Noise()
     with runner.interruptible():
         noise = _noise(problem, validation, predicted, deadline) if runner.reason is None else noise
     gains, score = () if scores is None else scores.gains(), validated(problem, scores, classes)
 
-    def model(trace: Trace) -> Model:
-        found = merge(problem, candidates, members, weights, trace, choices, classes)
-        found = replace(found, family=validated_family(found.family, scores))
-        found = noise.added_to(replace(found, gains=gains, validated=score))
-        return found if copies is None else copies.added_to(found, data)
+    def finished(trace: Trace) -> Model:
+        model = merge(problem, candidates, members, weights, trace, choices, classes)
+        model = replace(model, family=validated_family(model.family, scores))
+        model = noise.added_to(replace(model, gains=gains, validated=score))
+        return model if copies is None else copies.added_to(model, data)
 
     with runner.interruptible():
-        return model(trace), scores
-    # what is fitted is not given up, unless there is another one
-    return model(replace(trace, reason=Reason.INTERRUPTED)), scores
+        return finished(trace), scores
+    # Ctrl-C while merging: merge again, so that what was fitted is not lost
+    return finished(replace(trace, reason=Reason.INTERRUPTED)), scores
 
 
 def _noise(
     problem: TrainingProblem, validation: CrossValidation, predicted: Floats | None, deadline: Deadline
 ) -> Noise:
-    """From errors on validation rows; its fit is none of those that the trace records."""
+    """Noise of new rows, from errors on validation rows; the trace does not record the fits of its gamma models."""
     runner = StagedRunner(problem.settings.n_threads, problem.data.n_rows, (), deadline=deadline)
     return noise_of(problem, validation.scores, predicted, validation.n_fitted, runner)
 
 
 def _training_problem(data: Data, ranks: Mapping[int, int], settings: Settings) -> TrainingProblem:
     """The problem to fit; its rows are the raw sample, which is all rows unless fits are refined on more."""
-    many = uses_subsample(settings, data.n_rows)
-    if not many and not data.all_raw:
+    refined = uses_subsample(settings, data.n_rows)
+    if not refined and not data.all_raw:
         raise ValueError(
             f"solver='variational' needs true values of all {data.n_rows} rows, and has {len(data.rows.y)}; "
             "use 'subsample' or 'auto'"
         )
-    return replace(TrainingProblem.of(data, ranks, settings), refined=many)
+    return replace(TrainingProblem.of(data, ranks, settings), refined=refined)
 
 
 def _of_supported_order(problem: TrainingProblem, scores: Scores | None) -> TrainingProblem:
@@ -262,7 +262,7 @@ def merge(
     data, fitted = problem.data, members.fits
     orders = [1, *problem.ranks]
 
-    def after(candidate: int, fits: Sequence[Fit], order: int) -> Fit:
+    def fit_at(candidate: int, fits: Sequence[Fit], order: int) -> Fit:
         """The fit after the candidate's last stage up to an order; the last there is, if it was interrupted."""
         stages = sum(d <= order for d in (1, *candidates[candidate].ranks(problem.ranks)))
         return fits[min(stages, len(fits)) - 1]
@@ -271,10 +271,10 @@ def merge(
         weighted_fits = []
         for (candidate, below), weight in weights[order].items():
             fits_below = _without_outlying_starts(
-                [after(candidate, fits, below) for other, fits in fitted if other == candidate]
+                [fit_at(candidate, fits, below) for other, fits in fitted if other == candidate]
             )
             weighted_fits += [(weight / len(fits_below), fit) for fit in fits_below]
-        weighted_fits = weighted_fits or [(1.0, after(candidate, fits, order)) for candidate, fits in fitted]
+        weighted_fits = weighted_fits or [(1.0, fit_at(candidate, fits, order)) for candidate, fits in fitted]
         scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in weighted_fits)
         return [(scale * weight, fit) for weight, fit in weighted_fits]
 

@@ -52,7 +52,7 @@ class Members:
 
 
 @dataclass(frozen=True)
-class First:
+class FirstFit:
     """The first fit to all rows under a time budget, by the candidate of ``effort="fast"``.
 
     Attributes
@@ -93,15 +93,15 @@ def first_candidate(candidates: Sequence[Candidate]) -> int:
     return next(wanted, 0)
 
 
-def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: StagedRunner) -> First:
+def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: StagedRunner) -> FirstFit:
     """One fit to all rows, with all orders: the cheapest model that has them."""
     begun, number = time.perf_counter(), first_candidate(candidates)
     runner.expect(plan.members[0].total)
     with runner.interruptible():
         tops = [max(problem.ranks, default=1)]
         (fits,), converged, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
-        return First(number, fits, converged, all(complete), time.perf_counter() - begun)
-    return First()
+        return FirstFit(number, fits, converged, all(complete), time.perf_counter() - begun)
+    return FirstFit()
 
 
 def fit_members(
@@ -111,7 +111,7 @@ def fit_members(
     weights: Mapping[int, StackingWeights],
     plan: Plan,
     runner: StagedRunner,
-    first: First,
+    first: FirstFit,
 ) -> Members:
     """Fit the candidates that have weight to all rows, some of them from several starts.
 
@@ -126,7 +126,7 @@ def fit_members(
     runner : StagedRunner
         Nothing is fitted if the fit is to stop already; nor is anything kept of fits that end early between
         sweeps. Within sweeps the stages so far are, unless another member is complete.
-    first : First
+    first : FirstFit
         Not fitted again, if it is among them.
     """
     wanted = sorted({candidate for by_order in weights.values() for candidate, _ in by_order})
@@ -175,7 +175,14 @@ def _fit_members(
 ) -> tuple[list[list[Fit]], bool, list[bool]]:
     """Fits to all rows of every (candidate, copy), up to its highest order.
 
-    Also whether all of them have converged, and whether each came to its end.
+    Returns
+    -------
+    fits : list of lists of Fit
+        Of each job, at the end of every stage.
+    converged : bool
+        Whether the last sweeps of all of them have converged.
+    complete : list of bool
+        Whether all stages of a job came to their end.
     """
     rows = subsample_of(problem) if problem.refined else problem
     staged_fits = [
@@ -184,9 +191,8 @@ def _fit_members(
         )
         for (candidate, copy), top in zip(jobs, tops, strict=True)
     ]
-    found = runner(
-        staged_fits, None if problem.refined else name
-    )  # posteriors, from which a refinement starts, are not kept
+    # A checkpoint does not keep posteriors, from which a refinement starts
+    found = runner(staged_fits, None if problem.refined else name)
     found = [
         with_original_weights(fits, precise, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)

@@ -36,12 +36,12 @@ from ahofm.tuning import (
     BEST_MEMBERS,
     BEST_MEMBERS_BEYOND,
     DISPERSED_SEARCH_SWEEPS,
+    ENSEMBLE_MEMBERS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
     FOLDS,
     FULL_SEARCH_ROWS,
     LARGE_SAMPLE_ROWS,
-    MEMBERS,
     REFINED_SPLINE_TEMPERING,
     SEARCH_SWEEPS,
     TEMPERED_ROWS,
@@ -49,19 +49,38 @@ from ahofm.tuning import (
 from ahofm.tuning.classes import FALLBACK_COEFFICIENT_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
 from ahofm.tuning.products import LARGE_SAMPLE_PRODUCT_RANK, PRODUCT_RANK, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
-from ahofm.tuning.subsample import PASSES, PASSES_BELOW, SAMPLE_ROWS, SUBSAMPLE_ROWS
+from ahofm.tuning.subsample import LOWER_ORDER_PASSES, PASSES, SAMPLE_ROWS, SUBSAMPLE_ROWS
 
 
 @dataclass(frozen=True)
 class TrainingProblem:
     """Rows to fit, in the units of the standardised target, and the priors to fit them with.
 
-    ``columns``: indices in the table of the columns that vary; sequences with one entry per column are in this order.
-    ``n_rows``: effective number of rows of the whole fit (``Response.information``). It determines tempering and
-    sweeps, also in fits to a part of the rows.
-    ``counts``: number of rows of each code, where weights do not count rows.
-    ``refined``: whether fits are refined on more rows than they are made to; pairs then have no tensor
-    product penalties, and no candidate is weighted.
+    Attributes
+    ----------
+    data : Data
+        Of the whole fit.
+    ranks : dict of order to rank
+    settings : Settings
+    columns : sequence of int
+        Indices in the table of the columns that vary; sequences with one entry per column are in this order.
+    automatic : sequence of bool
+        Whether the kind of a column was chosen by the fit.
+    books : sequence of Codebook
+    table : sequence of arrays of shape (n,)
+        Raw values of the rows.
+    codes : Codes
+        Codes of the rows.
+    response : Response
+        Targets, weights, offsets and losses of the rows.
+    n_rows : float
+        Effective number of rows of the whole fit (``Response.information``), which determines tempering and sweeps, in
+        fits to a part of the rows as well.
+    counts : sequence of arrays of shape (codes,), or None
+        Number of rows of each code, where weights do not count rows.
+    refined : bool
+        Whether fits are refined on more rows than they are made to; pairs then have no tensor product penalties, and no
+        candidate is weighted.
     """
 
     data: Data
@@ -261,7 +280,7 @@ def member_count(settings: Settings, n_rows: int) -> int:
     full_search = FEWEST_VALIDATION_ROWS <= n_rows <= FULL_SEARCH_ROWS
     if settings.effort == "best":
         return BEST_MEMBERS if full_search else BEST_MEMBERS_BEYOND
-    return MEMBERS if full_search and settings.effort == "balanced" else 1
+    return ENSEMBLE_MEMBERS if full_search and settings.effort == "balanced" else 1
 
 
 def fold_count(settings: Settings) -> int:
@@ -337,7 +356,7 @@ class Plan:
         count = member_count(settings, n_rows)
         count = count if ranks else min(count, len(candidates))  # main effects have one start
         members = [job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings) for _ in range(count)]
-        most = dict.fromkeys((1, *ranks), PASSES_BELOW)
+        most = dict.fromkeys((1, *ranks), LOWER_ORDER_PASSES)
         most[max(ranks, default=1)] = settings.max_iter or PASSES
         passes = {order: LIKELY_PASSES * number for order, number in most.items()} if subsampled else {}
         return cls(tuple(search), tuple(members), passes, n_rows)

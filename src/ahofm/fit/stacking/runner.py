@@ -73,7 +73,7 @@ class StagedRunner(Runner):
 
     @one_blas_thread()  # a thread of a pool may have a number of its own
     def _run_one(self, staged: StagedFit, saved_name: str | None, highest: int | None) -> list[Fit]:
-        if staged.forgotten or self._restored(staged, saved_name):
+        if staged.released or self._restored(staged, saved_name):
             return staged.fits
         if self.stopped() and (self._any_fits or self.reason is Reason.INTERRUPTED):
             return staged.fits
@@ -85,10 +85,10 @@ class StagedRunner(Runner):
 
             def report(sweep: Sweep) -> bool:
                 nonlocal job, done
-                if sweep.grown > job.grown:
-                    less, job = job.total, replace(job, grown=sweep.grown)
+                if sweep.n_growths > job.n_growths:
+                    less, job = job.total, replace(job, n_growths=sweep.n_growths)
                     self.expect(job.total - less)
-                before, done = done, job.done(sweep.order, sweep.number)
+                before, done = done, job.cost_until(sweep.order, sweep.number)
                 return self.report(sweep.value, sweep.change, fraction, done - before)
 
             fits = staged.run(report, highest)
@@ -101,9 +101,9 @@ class StagedRunner(Runner):
             if saved_name is not None:
                 if self.saved is not None and staged.complete:
                     self.saved.put(saved_name, (fits, staged.converged, staged.response.family, staged.damped))
-                staged.forget()
+                staged.release()
         if self.reason is Reason.INTERRUPTED and not fits:
-            fits = staged.so_far()
+            fits = staged.fits_so_far()
         self._any_fits = self._any_fits or bool(fits)
         return fits
 
@@ -117,5 +117,5 @@ class StagedRunner(Runner):
         staged.fits, staged.converged, family, damped = found
         staged.response = replace(staged.response, family=family)
         self.damped += damped
-        staged.forgotten = staged.complete = self._any_fits = True
+        staged.released = staged.complete = self._any_fits = True
         return True

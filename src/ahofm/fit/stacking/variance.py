@@ -32,15 +32,15 @@ from ahofm.model.mixture import MixturePart, mixture
 from ahofm.tuning import (
     EQUAL_ERRORS_FRACTION,
     ERROR_LEVELS,
-    FEWEST_BEYOND,
+    FEWEST_ROWS_BEYOND_QUANTILE,
     FEWEST_VARIANCE_ROWS,
+    INTERVAL_SCORE_LEVEL,
     LEAST_ERROR,
     LEAST_STD_OF_LOG_STD,
     LOG_STD_FACTORS,
     MEAN_BIN_ROWS,
     MEAN_BINS,
     MEAN_SHRINKAGE_ROWS,
-    SCORED_LEVEL,
     VARIANCE_ROWS,
 )
 
@@ -127,7 +127,7 @@ def noise_of(
     sampled = np.arange(0, len(scores.rows), -(-len(scores.rows) // VARIANCE_ROWS))
     rows = _ValidationRows(problem.take(scores.rows[sampled]), scores.response.take(sampled), predicted[sampled])
     found, relative = _variance_model(problem, rows, runner)
-    dispersion = scores.best_dispersion()[sampled]
+    dispersion = scores.stacked_dispersion()[sampled]
     quantiles = _error_quantiles(problem, rows, dispersion * relative**2, n_fitted / problem.data.n_rows)
     return Noise(found, quantiles, problem.dispersion_unit * rows.response.mean_of(dispersion))
 
@@ -199,7 +199,7 @@ def _error_quantiles(
     squares = max(rows.response.mean_of(rows.errors**2 / dispersion), 1.0)
     shrunk = np.sqrt((1.0 + (squares - 1.0) * min(fraction / EQUAL_ERRORS_FRACTION, 1.0)) / squares)
     scores = np.abs(_normal_scores(problem, rows, dispersion))
-    levels = np.array([level for level in ERROR_LEVELS if (1.0 - level) * len(scores) >= FEWEST_BEYOND])
+    levels = np.array([level for level in ERROR_LEVELS if (1.0 - level) * len(scores) >= FEWEST_ROWS_BEYOND_QUANTILE])
     quantiles = shrunk * np.array([weighted_quantile(scores, rows.relative_weight, level) for level in levels])
     if not (len(levels) and np.isfinite(quantiles).all() and quantiles[0] > 0.0):
         return None
@@ -221,7 +221,7 @@ def _normal_scores(problem: TrainingProblem, rows: _ValidationRows, dispersion: 
 
 
 def _log_std_factor(errors: Floats, log_std: Floats, weight: Floats) -> float:
-    """The factor of ``log_std``, from 0 to 1, whose intervals have the least interval score at ``SCORED_LEVEL``.
+    """The factor of ``log_std``, in [0, 1], whose intervals have the least interval score at ``INTERVAL_SCORE_LEVEL``.
 
     Ratios of mean absolute errors need not be those of their upper quantiles, as where targets are a few whole numbers.
     The half-width of the intervals of each factor has nominal coverage (interval score: Gneiting and Raftery 2007).
@@ -229,9 +229,9 @@ def _log_std_factor(errors: Floats, log_std: Floats, weight: Floats) -> float:
     scores = {}
     for factor in np.linspace(0.0, 1.0, LOG_STD_FACTORS):
         std = np.exp(factor * log_std)
-        half_width = weighted_quantile(errors / std, weight, SCORED_LEVEL) * std
+        half_width = weighted_quantile(errors / std, weight, INTERVAL_SCORE_LEVEL) * std
         beyond = np.maximum(errors - half_width, 0.0)
-        scores[float(factor)] = float(np.average(half_width + beyond / (1.0 - SCORED_LEVEL), weights=weight))
+        scores[float(factor)] = float(np.average(half_width + beyond / (1.0 - INTERVAL_SCORE_LEVEL), weights=weight))
     return min(scores, key=lambda factor: scores[factor])
 
 
@@ -259,7 +259,7 @@ def validated_family(family: Family, scores: Scores | None) -> Family:
     if scores is None or not (isinstance(family, FailureTime) and family.open):
         return family
     response = scores.response
-    return family.learned(response.y, response.shifted(scores.best()), response.weight)
+    return family.learned(response.y, response.shifted(scores.stacked_eta()), response.weight)
 
 
 def variance_components(stage_result: StageResult, problem: TrainingProblem) -> dict[str, float]:

@@ -20,12 +20,12 @@ from ahofm.orders import PRODUCT
 from ahofm.training.validation import gain_of, mean_and_error
 from ahofm.tuning import (
     EQUAL_WEIGHTS_ROWS,
+    LARGEST_COMPARED_LOSS,
     LEAST_WEIGHT,
     RACE_STANDARD_ERRORS,
     SIGNIFICANT_GAIN,
     STACKING_STEPS,
     SUPPORTED_GAIN,
-    WORST_LOSS,
 )
 from ahofm.tuning.numerics import STACKING_HALVINGS, STACKING_TOL, SUM_PENALTY
 
@@ -72,7 +72,8 @@ class Scores:
     def _mean_loss(self, eta: Floats) -> float:
         return self.response.mean_of(self.response.derivatives(eta).value)
 
-    def _of(self, candidate: int, order: int) -> Floats:
+    def _eta(self, candidate: int, order: int) -> Floats:
+        """Linear predictors (rows, K) of a candidate at an order."""
         return np.asarray(self.predicted[:, :, candidate, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
@@ -92,7 +93,7 @@ class Scores:
 
         One minus their sum is the weight of a constant, which shrinks effects where columns predict little.
         """
-        return self._mixture(self.supported(order))
+        return self._best_mixture(self.supported(order))
 
     def survivors(self, count: int) -> set[int]:
         """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
@@ -105,19 +106,19 @@ class Scores:
         best = int(self.losses()[:, -1].argmin())
         if self.supported(order) < order:
             return {best}
-        losses = [self._losses_of_rows(self._of(k, order)) for k in range(self.predicted.shape[2])]
+        losses = [self._losses_of_rows(self._eta(k, order)) for k in range(self.predicted.shape[2])]
         behind = [mean_and_error(loss - losses[best], self.response.weight, self.groups) for loss in losses]
         close = {k for k, (mean, error) in enumerate(behind) if mean <= RACE_STANDARD_ERRORS * error}
-        return close if count == 1 else close | {candidate for candidate, d in self._mixture(order) if d == order}
+        return close if count == 1 else close | {candidate for candidate, d in self._best_mixture(order) if d == order}
 
     def gains(self) -> tuple[Gain, ...]:
         """Relative decrease of the validation loss from each order to the next."""
-        below = zip(self.orders[1:], self.orders[:-1], strict=True)
-        return tuple(self._compared(order, over) for order, over in below)
+        pairs = zip(self.orders[1:], self.orders[:-1], strict=True)
+        return tuple(self._compared(order, lower) for order, lower in pairs)
 
-    def _compared(self, order: int, over: int) -> Gain:
-        without, losses = self._values(self._mixture(over)), self._values(self._mixture(order))
-        return gain_of(order, over, without, losses, self.response.weight, self.response.floor or 0.0, self.groups)
+    def _compared(self, order: int, lower: int) -> Gain:
+        without, losses = (self._weighted_losses(self._best_mixture(d)) for d in (lower, order))
+        return gain_of(order, lower, without, losses, self.response.weight, self.response.floor or 0.0, self.groups)
 
     def _gain(self, lower: int, higher: int) -> float:
         """Decrease of the mean loss from one order to another, in standard errors."""
@@ -126,23 +127,23 @@ class Scores:
 
     def _difference(self, lower: int, higher: int) -> tuple[float, float]:
         """Decrease of the mean loss from one order to another, and its standard error."""
-        gain = self._values(self._mixture(lower)) - self._values(self._mixture(higher))
+        gain = self._weighted_losses(self._best_mixture(lower)) - self._weighted_losses(self._best_mixture(higher))
         return mean_and_error(gain, self.response.weight, self.groups)
 
-    def _values(self, weights: Mapping[tuple[int, int], float]) -> Floats:
-        """Losses of the rows for a weighted mean, (rows,)."""
-        return self._losses_of_rows(self._mean(weights))
+    def _weighted_losses(self, weights: Mapping[tuple[int, int], float]) -> Floats:
+        """Losses (rows,) of the weighted mean of linear predictors."""
+        return self._losses_of_rows(self._weighted_eta(weights))
 
     def _losses_of_rows(self, eta: Floats) -> Floats:
         """Losses (rows,) of linear predictors (rows, K), bounded so that their squares are finite."""
-        return np.minimum(self.response.derivatives(eta).value, WORST_LOSS)
+        return np.minimum(self.response.derivatives(eta).value, LARGEST_COMPARED_LOSS)
 
-    def best(self) -> Floats:
-        """Linear predictors by the weights at the highest order, (rows, K)."""
-        return self._mean(self.stacking_weights(max(self.orders)))
+    def stacked_eta(self) -> Floats:
+        """Linear predictors (rows, K): weighted means by the stacking weights of the highest order."""
+        return self._weighted_eta(self.stacking_weights(max(self.orders)))
 
-    def best_dispersion(self) -> Floats:
-        """Weighted means of the dispersions of the fits in ``best``, (rows,)."""
+    def stacked_dispersion(self) -> Floats:
+        """Weighted means of the dispersions of the fits in ``stacked_eta``, (rows,)."""
         assert self.dispersions is not None
         weights = self.stacking_weights(max(self.orders))
         parts = (
@@ -151,19 +152,20 @@ class Scores:
         )
         return np.asarray(sum(parts) / sum(weights.values()))
 
-    def _mean(self, weights: Mapping[tuple[int, int], float]) -> Floats:
+    def _weighted_eta(self, weights: Mapping[tuple[int, int], float]) -> Floats:
+        """``sum_m weight_m eta_m + (1 - sum_m weight_m) constants``, (rows, K)."""
         constant = (1.0 - sum(weights.values())) * self.response.constants
         return np.asarray(
-            constant + sum(weight * self._of(candidate, order) for (candidate, order), weight in weights.items())
+            constant + sum(weight * self._eta(candidate, order) for (candidate, order), weight in weights.items())
         )
 
-    def _mixture(self, order: int) -> dict[tuple[int, int], float]:
+    def _best_mixture(self, order: int) -> dict[tuple[int, int], float]:
         """Non-negative weights of all candidates at all orders up to one, and of a constant, with sum 1.
 
         A small ridge shrinks them to equal weights of the candidates at the highest order, and of product factors.
         """
         fits = self._fits_up_to(order)
-        columns = [self._of(candidate, d) for candidate, d in fits]
+        columns = [self._eta(candidate, d) for candidate, d in fits]
         columns.append(np.broadcast_to(self.response.constants, columns[0].shape))
         tops = {max(d for _, d in fits), max(d for _, d in fits if d != PRODUCT)}
         highest = np.array([*(d in tops for _, d in fits), False], dtype=float)
@@ -188,7 +190,7 @@ class Scores:
     @cached_property
     def main_effects(self) -> list[int]:
         """For each candidate, the number of the first candidate with the same main effects."""
-        predicted = [self._of(candidate, 1) for candidate in range(self.predicted.shape[2])]
+        predicted = [self._eta(candidate, 1) for candidate in range(self.predicted.shape[2])]
         return [next(k for k, other in enumerate(predicted) if np.array_equal(first, other)) for first in predicted]
 
     def _best_weights(self, columns: Floats, prior_weights: Floats) -> Floats:
@@ -237,15 +239,18 @@ def stacking_weights(
     dict of order d to dict of (candidate, order up to d) to weight
     """
     found = {order: _weights_at(scores, order, count, fitted) for order in orders}
-    return found if scores is None else _carried(found, scores)
+    return found if scores is None else _with_shared_main_effects_moved(found, scores)
 
 
-def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
-    """Move the weight of main effects that several candidates share to one that is fitted in any case."""
+def _with_shared_main_effects_moved(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, StackingWeights]:
+    """Weights in which main effects that several candidates share count for one of these only.
+
+    It is one that has weight at higher orders and is therefore fitted anyway, where there is such a candidate.
+    """
     top, kinds = weights[max(weights)], scores.main_effects
     weight_of = {k: sum(weight for (other, _), weight in top.items() if other == k) for k in range(len(kinds))}
     highest = {k: max((d for other, d in top if other == k), default=1) for k in range(len(kinds))}
-    carriers = {
+    receivers = {
         kind: max(
             (k for k, other in enumerate(kinds) if other == kind), key=lambda k: (highest[k] > 1, weight_of[k], -k)
         )
@@ -255,7 +260,7 @@ def _carried(weights: dict[int, StackingWeights], scores: Scores) -> dict[int, S
     for order, by_member in weights.items():
         moved: dict[tuple[int, int], float] = {}
         for (candidate, below), weight in by_member.items():
-            fit = (carriers[kinds[candidate]], 1) if below == 1 else (candidate, below)
+            fit = (receivers[kinds[candidate]], 1) if below == 1 else (candidate, below)
             moved[fit] = moved.get(fit, 0.0) + weight
         found[order] = moved
     return found

@@ -37,18 +37,19 @@ def test_slopes_are_those_of_the_objective(family, factor_prior):
     objective, _ = problem_of(family, factor_prior)
     rng = np.random.default_rng(1)
     u = objective.start + 0.05 * rng.normal(size=len(objective.start))
-    value, _, gradient = objective.value(u)
+    value, _, gradient = objective.value_and_gradient(u)
     assert np.isfinite(value)
     for _ in range(5):
         direction = rng.normal(size=len(u))
-        up, down = (objective.value(u + step * direction)[0] for step in (1e-5, -1e-5))
+        up, down = (objective.value_and_gradient(u + step * direction)[0] for step in (1e-5, -1e-5))
         assert gradient @ direction == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
 
 
 @pytest.mark.parametrize("factor_prior", ["spline", "random_walk", "spline_iid"])
 def test_the_start_is_what_the_sample_found(factor_prior):
     objective, staged = problem_of(Gaussian(), factor_prior)
-    (table,), expected = objective.at(objective.start), tables_of(staged.posteriors[-1][0], staged.additive)
+    (table,) = objective.linear_predictors(objective.start)
+    expected = tables_of(staged.posteriors[-1][0], staged.additive)
     assert table.intercept == expected.intercept
     np.testing.assert_allclose(table.main, expected.main, atol=1e-12)
     for order, values in expected.factors.items():
@@ -61,7 +62,7 @@ def test_what_is_found_is_what_beliefs_hold(factor_prior):
     objective, staged = problem_of(Gaussian(), factor_prior)
     u = objective.start + 0.01 * np.random.default_rng(3).normal(size=len(objective.start))
     (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
-    new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
+    new, (table,) = tables_of(posterior, staged.additive), objective.linear_predictors(u)
     eta = [objective.rows.rows.eta([part])[:, 0] for part in (new, table)]
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
 
@@ -74,18 +75,18 @@ def test_the_descent_knows_the_bounds_of_factors(family, factor_prior):
     rng = np.random.default_rng(4)
     u = objective.start + 0.05 * rng.normal(size=len(objective.start))
     beyond = sum(
-        int((function.bounded_values(coef) != function.values(coef)).sum())
-        for (_, function, _), coef in zip(objective.each(), objective.coefficients(u), strict=True)
+        int((block.bounded_values(coef) != block.values(coef)).sum())
+        for (_, block, _), coef in zip(objective.blocks(), objective.coefficients(u), strict=True)
     )
     assert beyond > 20
     (posterior,) = posteriors_of(staged.posteriors[-1], staged.additive, objective, u)
-    new, (table,) = tables_of(posterior, staged.additive), objective.at(u)
+    new, (table,) = tables_of(posterior, staged.additive), objective.linear_predictors(u)
     eta = [objective.rows.rows.eta([part])[:, 0] for part in (new, table)]
     np.testing.assert_allclose(eta[0], eta[1], atol=1e-10)
-    _, _, gradient = objective.value(u)
+    _, _, gradient = objective.value_and_gradient(u)
     for _ in range(5):
         direction = rng.normal(size=len(u))
-        up, down = (objective.value(u + step * direction)[0] for step in (1e-6, -1e-6))
+        up, down = (objective.value_and_gradient(u + step * direction)[0] for step in (1e-6, -1e-6))
         assert gradient @ direction == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-3)
 
 
@@ -94,18 +95,18 @@ def test_block_solves_invert_the_blocks(factor_prior):
     """For a slope of any form: (curvature + Q) times what comes out is the slope, on functions of mean zero."""
     objective, _ = problem_of(Gaussian(), factor_prior)
     rng = np.random.default_rng(2)
-    for _, function, _ in objective.each():
-        part = function.coef.like(rng.normal(size=len(function.coef.flat())))
-        at_codes = rng.normal(size=function.sample_values.shape)
-        found = function.coef.like(function.precondition(at_codes, part))
-        back = np.einsum("bfg,bg->bf", function.gram, function.values(found))
-        residual = function.coef.like(function.gradient(back - at_codes, _minus(found, part)))
-        mass = getattr(function.prior, "mass", None)
+    for _, block, _ in objective.blocks():
+        part = block.coef.like(rng.normal(size=len(block.coef.flat())))
+        at_codes = rng.normal(size=block.sample_values.shape)
+        found = block.coef.like(block.precondition(at_codes, part))
+        back = np.einsum("bfg,bg->bf", block.gram, block.values(found))
+        residual = block.coef.like(block.gradient(back - at_codes, _minus(found, part)))
+        mass = getattr(block.prior, "mass", None)
         flat = residual.flat()
         if mass is None:
-            penalty = np.abs(function.prior.penalty_gradient(part, function.lam).flat()).max()
+            penalty = np.abs(block.prior.penalty_gradient(part, block.lam).flat()).max()
             assert np.abs(flat).max() < 1e-8 * max(np.abs(at_codes).max(), penalty)
-        else:  # what is left is a multiple of the constraint's normal, per function
+        else:  # what is left is a multiple of the constraint's normal, per block
             per_code = residual.per_code / mass[:, np.newaxis]
             np.testing.assert_allclose(per_code - per_code[0], 0.0, atol=1e-5 * np.abs(per_code).max() + 1e-6)
 
@@ -116,15 +117,15 @@ def test_learning_smoothing_parameters_needs_no_pass(family, factor_prior):
     """The objective and its slopes with the new smoothing parameters are those that a pass over the rows finds."""
     objective, _ = problem_of(family, factor_prior)
     u = objective.start + 0.05 * np.random.default_rng(1).normal(size=len(objective.start))
-    before, smoothing_parameters = objective.value(u), objective.smoothing_parameters
-    value, gradient = objective.learn(u, before[0], before[1])
-    again = objective.value(u)
+    before, smoothing_parameters = objective.value_and_gradient(u), objective.smoothing_parameters
+    value, gradient = objective.update_lam(u, before[0], before[1])
+    again = objective.value_and_gradient(u)
     assert value == pytest.approx(again[0], rel=1e-12)
     np.testing.assert_allclose(gradient, again[2], rtol=1e-9, atol=1e-9)
     changed = [
         not np.array_equal(a, b) for a, b in zip(smoothing_parameters, objective.smoothing_parameters, strict=True)
     ]
-    learns = [function.estimates_lam for _, function, _ in objective.each()]
+    learns = [block.estimates_lam for _, block, _ in objective.blocks()]
     assert sum(changed) > 0.5 * sum(learns)  # others are at their bounds
     assert not any(change and not may for change, may in zip(changed, learns, strict=True))
 
@@ -133,28 +134,28 @@ def test_learning_smoothing_parameters_needs_no_pass(family, factor_prior):
 def test_block_solves_move_no_factor_by_much_more_than_its_size(factor_prior):
     objective, _ = problem_of(Gaussian(), factor_prior)
     u = objective.start.copy()
-    for _, function, at in objective.each():
-        if function.columns.start == 1:
+    for _, block, at in objective.blocks():
+        if block.columns.start == 1:
             u[at] *= 0.002  # where partners are nearly zero, the solve of one column alone is far away
 
     def times():
-        _, slopes, _ = objective.value(u)
+        _, slopes, _ = objective.value_and_gradient(u)
         step = objective.precondition(slopes, u)
-        given = zip(objective.each(), objective.coefficients(u), objective.coefficients(step), strict=True)
+        given = zip(objective.blocks(), objective.coefficients(u), objective.coefficients(step), strict=True)
         sizes = [
-            [np.sqrt(function.mass @ function.values(part) ** 2) for part in parts]
-            for (_, function, _), *parts in given
-            if function.columns.start == 1
+            [np.sqrt(block.mass @ block.values(part) ** 2) for part in parts]
+            for (_, block, _), *parts in given
+            if block.columns.start == 1
         ]
         return np.max([step / np.maximum(own, 1e-3) for own, step in sizes])
 
     before = times()
-    objective.damp(u, objective.value(u)[1])
+    objective.damp(u, objective.value_and_gradient(u)[1])
     assert before > 20.0
     assert times() < 0.1 * before
-    learned, again = objective.learned, problem_of(Gaussian(), factor_prior)[0]
-    again.resume(learned)
-    for new, old in zip(again.learned, learned, strict=True):
+    learned, again = objective.lam_and_damping, problem_of(Gaussian(), factor_prior)[0]
+    again.restore(learned)
+    for new, old in zip(again.lam_and_damping, learned, strict=True):
         np.testing.assert_array_equal(new[0], old[0])
         np.testing.assert_array_equal(new[1], old[1])
 

@@ -23,9 +23,9 @@ def block(request):
     return ColumnPosterior.empty(column, 300, 1.0)
 
 
-def widened(block, rank, seed):
+def with_factors(block, rank, seed):
     start = block.column.start
-    return block.widened(start @ np.random.default_rng(seed).normal(size=(start.shape[1], rank)))
+    return block.with_factors(start @ np.random.default_rng(seed).normal(size=(start.shape[1], rank)))
 
 
 def solved(block):
@@ -43,7 +43,7 @@ def written_down(block):
 
 
 def test_factors_that_were_never_solved_are_absent(block):
-    resting = widened(block, 3, 0).without_unsolved()
+    resting = with_factors(block, 3, 0).without_unsolved()
     assert resting.factors.mean.shape[1] == 3
     assert not resting.mean.any()
     assert not resting.variance.any()
@@ -51,9 +51,9 @@ def test_factors_that_were_never_solved_are_absent(block):
 
 
 def test_new_factors_are_absent_beside_those_that_were_solved(block):
-    first = solved(widened(block, 2, 0))
+    first = solved(with_factors(block, 2, 0))
     before = written_down(first)
-    resting = widened(first, 3, 1).without_unsolved()
+    resting = with_factors(first, 3, 1).without_unsolved()
     np.testing.assert_allclose(written_down(resting), np.hstack([before, np.zeros((len(before), 3))]), atol=1e-12)
     np.testing.assert_allclose(written_down(resting), resting.mean[:-1], atol=1e-9)
     again = solved(resting)  # and can be solved from there
@@ -61,7 +61,7 @@ def test_new_factors_are_absent_beside_those_that_were_solved(block):
 
 
 def test_a_block_that_was_solved_rests_as_it_is(block):
-    found = solved(widened(block, 2, 0))
+    found = solved(with_factors(block, 2, 0))
     resting = found.without_unsolved()
     assert resting.main is found.main
     assert resting.factors is found.factors

@@ -54,7 +54,7 @@ def test_a_stage_that_diverges_leaves_the_one_below_it(monkeypatch):
     assert fitted().model_.order == 1
 
 
-@pytest.mark.parametrize("bound", ["DIVERGED_RATIO", "FAILED_RATIO", "LARGEST_VALUE"])
+@pytest.mark.parametrize("bound", ["DIVERGED_RATIO", "FAILED_RATIO", "LARGEST_FUNCTION_VALUE"])
 @pytest.mark.parametrize("family", ["poisson", "huber", "gaussian_location_scale"])
 def test_stages_are_judged_whatever_the_losses(monkeypatch, family, bound):
     rng = np.random.default_rng(0)
@@ -114,14 +114,14 @@ def test_a_step_that_is_taken_back_leaves_no_rounding():
         rows.evaluate()
         return rows.derivatives.eta, rows.variance
 
-    rows.move(0, posterior.intercept, posterior.smooth.coef)
+    rows.set_main_effects(0, posterior.intercept, posterior.smooth.coef)
     state.set_columns(0, 1.0)
     before, old = fitted(), linear_predictor.blocks[1]
     for times in (2.0, 1e12):
         rows.swap(0, None, linear_predictor.moments(1))
         linear_predictor.blocks[1] = replace(old, mean=times * old.mean)
         rows.swap(0, linear_predictor.moments(1), None)
-        state._take_back(0, 1, old)
+        state._undo_solve(0, 1, old)
         rows.swap(0, linear_predictor.moments(1), None)
         np.testing.assert_allclose(fitted(), before, atol=1e-9)
 
@@ -133,9 +133,9 @@ def test_sufficient_decrease():
     intercept = state.linear_predictors[0].posterior.intercept
 
     def tried(before, after):
-        state.rows.move(0, before, np.zeros(0))
+        state.rows.set_main_effects(0, before, np.zeros(0))
         state.rows.evaluate()
-        state.rows.move(0, after, np.zeros(0))
+        state.rows.set_main_effects(0, after, np.zeros(0))
         return state._sufficient_decrease(state.rows.trial(0))
 
     newton = intercept + 0.3 - (1.0 - np.exp(-0.3))

@@ -27,7 +27,7 @@ from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.lbfgs import two_loops
-from ahofm.fit.solvers.subsample.objective import CoefficientBlock, LossRows, RefinementObjective, tables_of
+from ahofm.fit.solvers.subsample.objective import LossRows, RefinementObjective, tables_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import Fit, Posterior, StageResult
 from ahofm.fit.solvers.variational.schedule import pass_cost
@@ -39,6 +39,7 @@ from ahofm.kernels.symmetric import symmetric
 from ahofm.model import Predictor
 from ahofm.orders import Orders
 from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
+from ahofm.priors.coefficient_block import CoefficientBlock
 from ahofm.rows import ThreadExecutor, selected
 from ahofm.training.case_control import sample_rows, sample_weight
 from ahofm.training.data import array_source
@@ -48,10 +49,10 @@ from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
 from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 from ahofm.tuning.subsample import (
     DESCENTS,
-    ENOUGH_DECREASE,
+    LEAST_PREDICTED_DECREASE,
     LEAST_SIGNAL_TO_NOISE,
+    LOWER_ORDER_PASSES,
     PASSES,
-    PASSES_BELOW,
     QUASI_NEWTON_MEMORY,
     SAMPLE_ROWS,
 )
@@ -79,15 +80,15 @@ def refined(
     The state after every step is kept as ``name`` in the checkpoint.
     """
     objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, dispersion)
-    found = None if saved is None else saved.get(name)
+    checkpoint = None if saved is None else saved.get(name)
     u, passes, descent = objective.start, 1, 1
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
-    if found is None:
-        value, slopes, gradient = objective.value(u)
+    if checkpoint is None:
+        value, slopes, gradient = objective.value_and_gradient(u)
         objective.damp(u, slopes)
     else:
-        u, passes, descent, value, slopes, gradient, steps, learned = found
-        objective.resume(learned)
+        u, passes, descent, value, slopes, gradient, steps, lam_and_damping = checkpoint
+        objective.restore(lam_and_damping)
     while passes < most_passes:
         direction = _direction(objective, u, gradient, slopes, steps)
         predicted = -float(gradient @ direction)
@@ -96,14 +97,14 @@ def refined(
             predicted = -float(gradient @ direction)
         if progress(value / rows.total, predicted):
             break
-        if predicted < 2.0 * ENOUGH_DECREASE or passes * DESCENTS >= descent * most_passes:
+        if predicted < 2.0 * LEAST_PREDICTED_DECREASE or passes * DESCENTS >= descent * most_passes:
             if descent == DESCENTS:
                 break
-            value, gradient = objective.learn(u, value, slopes)
+            value, gradient = objective.update_lam(u, value, slopes)
             objective.damp(u, slopes)
             descent, steps = descent + 1, []
             continue
-        step, better, tried = _descended(objective, u, value, direction, predicted, most_passes - passes)
+        step, better, tried = _line_search(objective, u, value, direction, predicted, most_passes - passes)
         passes += tried
         if better is None:
             if not steps:
@@ -117,7 +118,7 @@ def refined(
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
         if saved is not None:
-            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, objective.learned))
+            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, objective.lam_and_damping))
     return posteriors_of(posteriors, additive, objective, u)
 
 
@@ -125,22 +126,22 @@ def posteriors_of(
     posteriors: Sequence[Posterior], additive: AdditiveDesign, objective: RefinementObjective, u: Floats
 ) -> list[Posterior]:
     """The posteriors with other coefficients and smoothing parameters; variances stay those of the sample."""
-    found = iter(zip(objective.each(), objective.coefficients(u), strict=True))
+    blocks_in_order = iter(zip(objective.blocks(), objective.coefficients(u), strict=True))
     out = []
     for k, posterior in enumerate(posteriors):
         blocks, coef = [], posterior.smooth.coef.copy()
         for j, block in enumerate(posterior.blocks):
-            (_, function, _), coefs = next(found)
-            main, main_lam = _with_coef(block.main, function, coefs), function.lam
+            (_, coefficient_block, _), coefs = next(blocks_in_order)
+            main, main_lam = _with_coef(block.main, coefficient_block, coefs), coefficient_block.lam
             factors, lam = None, block.lam
             if block.factors is not None:
-                (_, function, _), coefs = next(found)
-                factors, lam = _with_coef(block.factors, function, coefs), function.lam
+                (_, coefficient_block, _), coefs = next(blocks_in_order)
+                factors, lam = _with_coef(block.factors, coefficient_block, coefs), coefficient_block.lam
             if factors is not None and block.bounds is not None:
                 factors = bounded(factors, block.bounds)
             smooth = additive.column(j)
             if smooth is not None:
-                _, coefs = next(found)
+                _, coefs = next(blocks_in_order)
                 coef[smooth[1]] = np.ravel(coefs.flat())
             mean = block.mean.copy()
             known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
@@ -153,19 +154,23 @@ def posteriors_of(
 
 
 def _with_coef(
-    posterior: FunctionPosterior | None, function: CoefficientBlock, coef: Coefficients
+    posterior: FunctionPosterior | None, coefficient_block: CoefficientBlock, coef: Coefficients
 ) -> FunctionPosterior:
     assert posterior is not None
-    return replace(posterior, mean=function.values(coef), smooth=coef.smooth, per_code=coef.per_code)
+    return replace(posterior, mean=coefficient_block.values(coef), smooth=coef.smooth, per_code=coef.per_code)
 
 
-def _descended(
+def _line_search(
     objective: RefinementObjective, u: Floats, value: float, direction: Floats, predicted: float, most: int
 ) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
-    """Length of a step with sufficient decrease, the objective there, and the passes that it took."""
+    """Backtracking with quadratic interpolation, by at most ``most`` passes.
+
+    Returns the length of a step with sufficient decrease, the objective there (None if there is no such step), and the
+    number of passes.
+    """
     step, passes = 1.0, 0
     while passes < most and step > SHORTEST_STEP:
-        new = objective.value(u + step * direction)
+        new = objective.value_and_gradient(u + step * direction)
         passes += 1
         if new[0] <= value - SUFFICIENT_SLOPE * step * predicted:
             return step, new, passes
@@ -267,7 +272,7 @@ def _refined_stage(
         sample_rows,
         staged.expected_sums(supported),
         dispersion,
-        most_passes=(problem.settings.max_iter or PASSES) if last else PASSES_BELOW,
+        most_passes=(problem.settings.max_iter or PASSES) if last else LOWER_ORDER_PASSES,
         progress=partial(runner.report, passes=1.0, cost=cost),
         saved=runner.saved,
         name=f"{stage_name} on its way",
@@ -313,16 +318,16 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
         return list(posteriors)
     # Variance of each factor's term over that by noise alone: (linear predictors, factors).
     pairs = zip(posteriors, information, strict=True)
-    ratios = np.array([total * _variances(posterior) / _edf(posterior) for posterior, total in pairs])
+    ratios = np.array([total * _term_variances(posterior) / _edf(posterior) for posterior, total in pairs])
     most = ratios.max(axis=0)
     kept = {}
     for order, factors in Orders(ranks).factor_slices.items():
         supported = (most[factors] > LEAST_SIGNAL_TO_NOISE) | (most[factors] == most[factors].max())
         kept[order] = factors.start + np.flatnonzero(supported)
-    return [_only(posterior, kept) for posterior in posteriors]
+    return [_with_factors(posterior, kept) for posterior in posteriors]
 
 
-def _variances(posterior: Posterior) -> Floats:
+def _term_variances(posterior: Posterior) -> Floats:
     """Variance of each factor's term, with columns taken as independent: (factors,)."""
     orders = Orders(posterior.ranks)
     squares = np.array([block.column.mass @ known_codes(block.mean) ** 2 for block in posterior.blocks])
@@ -332,11 +337,11 @@ def _variances(posterior: Posterior) -> Floats:
 
 def _edf(posterior: Posterior) -> Floats:
     """Effective degrees of freedom of each factor, at least 1: (factors,)."""
-    found = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
-    return np.asarray(np.maximum(np.sum(found, axis=0), 1.0))
+    edf = [block.factors.edf.sum(axis=0) for block in posterior.blocks if block.factors is not None]
+    return np.asarray(np.maximum(np.sum(edf, axis=0), 1.0))
 
 
-def _only(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
+def _with_factors(posterior: Posterior, kept: dict[int, NDArray[np.intp]]) -> Posterior:
     which = np.concatenate(list(kept.values()))
     ranks = {order: len(factors) for order, factors in kept.items()}
     return replace(posterior, ranks=ranks, blocks=tuple(block.only(which) for block in posterior.blocks))

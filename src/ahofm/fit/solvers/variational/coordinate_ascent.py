@@ -57,7 +57,7 @@ class VariationalState(IrlsState):
         linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
         state = cls(rows.working(response, additive.rows), additive, linear_predictors)
         for k, posterior in enumerate(posteriors):
-            state.move(k, posterior.intercept, posterior.smooth)
+            state.set_main_effects(k, posterior.intercept, posterior.smooth)
         state.rows.evaluate()
         expected = 1.0
         if response.quadratic:
@@ -77,15 +77,15 @@ class VariationalState(IrlsState):
     def copy(self, columns: Sequence[ColumnPriors] | None = None) -> VariationalState:
         """A copy without row states; of main effects alone with other priors of factors, if ``columns`` are given."""
         self.sync_posteriors()
-        found = [LinearPredictor(linear_predictor.frozen()) for linear_predictor in self.linear_predictors]
-        for linear_predictor in found if columns is not None else []:
+        copies = [LinearPredictor(linear_predictor.frozen()) for linear_predictor in self.linear_predictors]
+        for linear_predictor in copies if columns is not None else []:
             linear_predictor.blocks = [
                 block.with_column(column) for block, column in zip(linear_predictor.blocks, columns or (), strict=True)
             ]
-        return replace(self, rows=self.rows.copy(), linear_predictors=found, _sweeper=None)
+        return replace(self, rows=self.rows.copy(), linear_predictors=copies, _sweeper=None)
 
-    def begin(self) -> None:
-        """Hand copies of the posteriors to the backend's sweeper, which makes all sweeps from now on."""
+    def start_sweeper(self) -> None:
+        """Give copies of the posteriors to a sweeper of the backend, which makes all sweeps from now on."""
         assert isinstance(self.rows, SweepingRows)
         posteriors = [linear_predictor.frozen() for linear_predictor in self.linear_predictors]
         arrays = SweepArrays(
@@ -96,11 +96,11 @@ class VariationalState(IrlsState):
         )
         self._sweeper = self.rows.sweeper(arrays, self.stop), arrays
 
-    def end(self) -> None:
-        """Take the posteriors back from the backend's sweeper, e.g. before factors are added."""
+    def release_sweeper(self) -> None:
+        """Copy the posteriors from the backend's sweeper and leave it, e.g. before factors are added."""
         self.sync_posteriors()
         for k, linear_predictor in enumerate(self.linear_predictors):
-            self.move(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
+            self.set_main_effects(k, linear_predictor.posterior.intercept, linear_predictor.posterior.smooth)
         self._sweeper = None
 
     def sync_posteriors(self) -> None:
@@ -124,17 +124,17 @@ class VariationalState(IrlsState):
 
     def objective_ratio(self, reference: tuple[float, float], *, ends: bool = False) -> float:
         """Ratio of the objective to its reference; unless ``ends``, the larger of that and the ratio of dispersions."""
-        with quiet():  # without a floor, objectives are nats per row: half the logarithm of a variance
-            nats = self.response.floor is None
-            now = self.objective()
-            ratio = np.exp(2.0 * (now - reference[0])) if nats else np.divide(now, reference[0])
+        with quiet():  # a loss without a lower bound is in nats per row, like half the logarithm of a variance
+            in_nats = self.response.floor is None
+            objective = self.objective()
+            ratio = np.exp(2.0 * (objective - reference[0])) if in_nats else np.divide(objective, reference[0])
             return float(ratio if ends else np.maximum(ratio, self.dispersion / reference[1]))
 
-    def largest(self) -> float:
+    def largest_value(self) -> float:
         """The largest value of any function."""
         if self._sweeper is not None:
             return self._sweeper[0].largest()
-        return max(linear_predictor.largest for linear_predictor in self.linear_predictors)
+        return max(linear_predictor.largest_value for linear_predictor in self.linear_predictors)
 
     def information(self, k: int) -> float:
         """Information of the rows about linear predictor k: sum of working weights over dispersion."""
@@ -208,36 +208,36 @@ class VariationalState(IrlsState):
         intercept, sums = linear_predictor.posterior.intercept, self.rows.main_sums(0)
 
         def residual_squares(coef: Floats) -> float:
-            rows.move(0, intercept, coef)
+            rows.set_main_effects(0, intercept, coef)
             return 2.0 * sums.total * rows.trial(0).loss
 
         smooth = self.additive.initial(sums, 2.0 * rows.loss(), residual_squares)
-        self.move(0, intercept, smooth)
+        self.set_main_effects(0, intercept, smooth)
         rows.evaluate()
         return 2.0 * rows.loss()
 
     def _start_irls(self) -> None:
         """The additive fit of other losses, by IRLS."""
-        left = self.objective()
+        objective = self.objective()
         for step in range(ADDITIVE_FIRST_STEPS):
             self._update_dispersion(floor=0.0)
             for k in range(len(self.linear_predictors)):
                 self.step_main_effects(k)
-            before, left = left, self.objective()
-            if step >= FEWEST_FIRST_STEPS and abs(left - before) < FIRST_STEPS_TOL:
+            before, objective = objective, self.objective()
+            if step >= FEWEST_FIRST_STEPS and abs(objective - before) < FIRST_STEPS_TOL:
                 break
 
     def _least_squares_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
         """All blocks at the same working response, then the main effects: for least squares."""
         (linear_predictor,), rows = self.linear_predictors, self.rows
-        waiting: ColumnMoments | None = None
+        solved: ColumnMoments | None = None  # added in the pass that removes the next column
         for j in self._columns(0, backwards):
-            linear_predictor.solve(j, self.remove_column(0, waiting, j), self.dispersion, learn=learn)
-            waiting = linear_predictor.moments(j)
-        rows.swap(0, waiting, None)
+            linear_predictor.solve(j, self.remove_column(0, solved, j), self.dispersion, learn=learn)
+            solved = linear_predictor.moments(j)
+        rows.swap(0, solved, None)
         self._rescale_products(0)
         smooth, sums = linear_predictor.posterior.smooth, rows.main_sums(0)
-        self.move(0, *self.additive.step(smooth, sums, self.dispersion, learn=learn_mains))
+        self.set_main_effects(0, *self.additive.step(smooth, sums, self.dispersion, learn=learn_mains))
         rows.linearise(0)
         rows.evaluate(self.other_variances())
 
@@ -267,7 +267,10 @@ class VariationalState(IrlsState):
         return max(floor, LEAST_DISPERSION_RATIO * self.dispersion) if bounded else floor
 
     def _update_dispersion(self, floor: float) -> None:
-        """Mean of squared residuals and of variances of linear predictors, where the dispersion is estimated."""
+        """Estimate the dispersion, for families that have one: ``E_q[sum of squared residuals] / total weight``.
+
+        That is Pearson's statistic at the means, plus the traces of the variances of linear predictors.
+        """
         if not self.response.family.dispersed:
             return
         dispersion = self.rows.dispersion() + float(sum(self.variance_traces())) / self.response.total

@@ -42,11 +42,11 @@ from ahofm.tuning.starts import (
 
 
 def random_factors(columns: Sequence[ColumnPriors], rank: int, std: float, rng: np.random.Generator) -> list[Floats]:
-    """Smooth random functions at the codes, (codes, rank) per column."""
+    """Smooth random functions at the codes, (codes, rank) per column: coefficients have variance 1 / (1 + 10 w)."""
     factors = []
     for column in columns:
-        size = 1.0 / np.sqrt(1.0 + START_PENALTY * relative_eigenvalues(column.penalty_eigenvalues))
-        coef = rng.normal(size=(len(size), rank)) * size[:, np.newaxis]
+        coef_std = 1.0 / np.sqrt(1.0 + START_PENALTY * relative_eigenvalues(column.penalty_eigenvalues))
+        coef = rng.normal(size=(len(coef_std), rank)) * coef_std[:, np.newaxis]
         factors.append(column.start @ coef * (START_STD * std))
     return factors
 
@@ -62,10 +62,15 @@ def spectral_factors(
 ) -> list[Floats]:
     """Pairwise factors from leading eigenvectors: (codes, rank) per column.
 
-    Eigenvalues that gradients of random sign reach as well start small.
+    The factors are the ``rank`` leading eigenvectors times the roots of their eigenvalues. Eigenvalues that gradients
+    of random sign reach as well are multiplied by ``UNSUPPORTED_EIGENVALUE_FACTOR``.
 
     Parameters
     ----------
+    columns : sequence of ColumnPriors
+    spectrum : Spectrum
+        Of the residuals.
+    rank : int
     std : float
         Standard deviation of the residual; a tenth of it is added at random.
     most : float
@@ -86,12 +91,15 @@ def spectral_factors(
 
 
 def limited_factors(
-    columns: Sequence[ColumnPriors], rows: WorkingRows, k: int, order: int, factors: Sequence[Floats], most: float
+    columns: Sequence[ColumnPriors], rows: WorkingRows, k: int, order: int, factors: Sequence[Floats], most_std: float
 ) -> list[Floats]:
-    """Factors scaled so that their terms have at most that standard deviation, and hardly raise the remaining loss."""
+    """Factors (codes, rank) scaled so that the sum of their terms has at most the standard deviation ``most_std``.
+
+    Also halved until they raise the remaining loss by at most ``START_LOSS_RISE``.
+    """
     squares = np.array([column.mass @ values**2 for column, values in zip(columns, factors, strict=True)])
-    size = float(np.sqrt(symmetric(squares, order).sum()))
-    scale, response = min(1.0, most / size if size > 0.0 else 1.0), rows.response
+    std = float(np.sqrt(symmetric(squares, order).sum()))
+    scale, response = min(1.0, most_std / std if std > 0.0 else 1.0), rows.response
     loss = rows.loss_along(k, order, factors)
     for _ in range(START_HALVINGS):
         if response.remaining(loss(scale)) <= response.remaining(rows.loss()) + START_LOSS_RISE:
@@ -126,7 +134,7 @@ def add_factors(
     groups : FactorGroups
         Columns of each factor.
     """
-    state.end()
+    state.release_sweeper()
     response = state.response
     for k, linear_predictor in enumerate(state.linear_predictors):
         std = initial_std(state, k)
@@ -136,15 +144,15 @@ def add_factors(
             if order == 2:
                 most = np.inf if response.quadratic else 1.0
                 leading = spectrum(k, group, len(places))
-                found = spectral_factors(group_columns, leading, len(places), std, rng, most=most)
+                factors = spectral_factors(group_columns, leading, len(places), std, rng, most=most)
             else:
-                found = random_factors(group_columns, len(places), std, rng)
-            for j, values in zip(group, found, strict=True):
+                factors = random_factors(group_columns, len(places), std, rng)
+            for j, values in zip(group, factors, strict=True):
                 new[j][:, places] = values
         if not response.quadratic:
-            most = START_TERM_STD * std if order > 2 else np.inf
-            new = limited_factors(columns, state.rows, k, order, new, most)
-        linear_predictor.widen(order, new, groups.left_out(order, rank))
+            most_std = START_TERM_STD * std if order > 2 else np.inf
+            new = limited_factors(columns, state.rows, k, order, new, most_std)
+        linear_predictor.add_factors(order, new, groups.left_out(order, rank))
         if order == 2 and tensor_smoothing and linear_predictor.posterior.tensor_smoothing is None:
             linear_predictor.begin_tensor_smoothing(state.information(k), response.total)
 
@@ -195,7 +203,7 @@ def add_products(
     groups : FactorGroups
         Columns of each factor; the functions of the others are the constant one.
     """
-    state.end()
+    state.release_sweeper()
     response = state.response
     for k, linear_predictor in enumerate(state.linear_predictors):
         functions, constants = _product_functions(columns, rank, rng)
@@ -213,7 +221,7 @@ def add_products(
         loadings = _product_loadings(products, gradient, response.weight / response.total, LEAST_START_LOADING * std)
         if not response.quadratic:
             loadings = _limited_loadings(state, k, functions, constants, loadings)
-        linear_predictor.widen_products(functions, constants, loadings, left_out)
+        linear_predictor.add_products(functions, constants, loadings, left_out)
 
 
 def _product_functions(

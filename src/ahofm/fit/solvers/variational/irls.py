@@ -63,9 +63,9 @@ class IrlsState:
         sums = self.remove_column(k, None, j)
         for damping in DAMPINGS:
             linear_predictor.solve(j, sums, self.dispersion, learn=learn, damping=damping)
-            if self._add_solved(k, j, unchecked=False):
+            if self._add_and_test(k, j, unchecked=False):
                 return
-            self._take_back(k, j, old)
+            self._undo_solve(k, j, old)
             with_majorant = rows.linearise(k, majorant=True)
             if with_majorant:
                 break
@@ -74,10 +74,10 @@ class IrlsState:
             linear_predictor.solve(j, self.remove_column(k, None, j), self.dispersion, learn=learn)
         else:
             linear_predictor.blocks[j] = old.without_unsolved()
-        self._add_solved(k, j, unchecked=True)
+        self._add_and_test(k, j, unchecked=True)
 
     def step_main_effects(self, k: int, *, learn: bool = True) -> None:
-        """Intercept and smooth main effects given the blocks; a step is halved until it has sufficient decrease."""
+        """Solve for intercept and smooth main effects given the blocks; halve the step until it decreases enough."""
         sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
         if not sums.total > np.finfo(float).tiny:
             return  # losses are flat far from the targets: there is no direction
@@ -85,31 +85,31 @@ class IrlsState:
         step = 1.0
         for _ in range(MAIN_HALVINGS):
             coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)
-            moved = old.intercept + step * (intercept - old.intercept)
-            self.move(k, moved, MainEffects(coef, smooth.lam, smooth.trace))
-            if self._tried(k):
+            constant = old.intercept + step * (intercept - old.intercept)
+            self.set_main_effects(k, constant, MainEffects(coef, smooth.lam, smooth.trace))
+            if self._accept_or_reject(k):
                 return
             step *= 0.5
-        self.move(k, old.intercept, old.smooth)
+        self.set_main_effects(k, old.intercept, old.smooth)
 
-    def move(self, k: int, intercept: float, smooth: MainEffects) -> None:
-        """Other main effects of a linear predictor, in its posterior and in the rows."""
-        self.linear_predictors[k].move(intercept, smooth)
-        self.rows.move(k, intercept, smooth.coef)
+    def set_main_effects(self, k: int, intercept: float, smooth: MainEffects) -> None:
+        """Replace intercept and smooth main effects of a linear predictor, in its posterior and in the rows."""
+        self.linear_predictors[k].set_main_effects(intercept, smooth)
+        self.rows.set_main_effects(k, intercept, smooth.coef)
 
     def remove_column(self, k: int, add: ColumnMoments | None, j: int) -> BlockSums:
-        """Sums of a block, which leaves the row states; another one may enter them first."""
+        """Sums (codes, F, F) and (codes, F) of a column, which is removed; column ``add`` is added first, if given."""
         sums = self.rows.swap(k, add, self.linear_predictors[k].moments(j))
         assert sums is not None
         return sums
 
-    def _add_solved(self, k: int, j: int, *, unchecked: bool) -> bool:
-        """Add a solved block to the row states; whether the step has sufficient decrease, and is taken."""
+    def _add_and_test(self, k: int, j: int, *, unchecked: bool) -> bool:
+        """Add a solved block to the row states; returns whether the step is accepted."""
         self.rows.swap(k, self.linear_predictors[k].moments(j), None)
-        return self._tried(k, unchecked=unchecked)
+        return self._accept_or_reject(k, unchecked=unchecked)
 
-    def _tried(self, k: int, *, unchecked: bool = False) -> bool:
-        """Whether a change of linear predictor k has sufficient decrease, and is accepted."""
+    def _accept_or_reject(self, k: int, *, unchecked: bool = False) -> bool:
+        """Accept a change of linear predictor k if it has sufficient decrease, else reject it; returns whether."""
         trial = self.rows.trial(k)
         if unchecked or self._sufficient_decrease(trial):
             self.rows.accept(self.other_variances())
@@ -118,15 +118,15 @@ class IrlsState:
         self.damped += 1
         return False
 
-    def _take_back(self, k: int, j: int, old: ColumnPosterior) -> None:
-        """Remove a column whose solve was rejected; its former values are the block's again, and in no state.
+    def _undo_solve(self, k: int, j: int, old: ColumnPosterior) -> None:
+        """Remove a column whose solve was rejected from the row states, and restore its former posterior.
 
         Row states are sums of products, and to remove a column is to subtract: values that were far too large leave
         mostly rounding errors. The states are then built from the other columns.
         """
         linear_predictor = self.linear_predictors[k]
-        reached, usual = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))
-        if (reached <= REBUILD_VALUE_RATIO * usual).all():
+        rejected, former = (np.abs(block.mean).max(axis=0) for block in (linear_predictor.blocks[j], old))
+        if (rejected <= REBUILD_VALUE_RATIO * former).all():
             self.rows.swap(k, None, linear_predictor.moments(j))
         else:
             others = [linear_predictor.moments(i) for i in range(len(linear_predictor.blocks)) if i != j]

@@ -36,7 +36,17 @@ from ahofm.tuning.numerics import LEAST_MAIN_DISPERSION, MAIN_JITTER
 
 @dataclass(frozen=True)
 class MainEffects:
-    """Coefficients of the smooth main effects, their smoothing parameters, and ``tr(gram covariance)``."""
+    """Smooth main effects of all columns.
+
+    Attributes
+    ----------
+    coef : array of shape (m,)
+        Coefficients of the coordinates of all columns.
+    lam : array of shape (groups,)
+        Smoothing parameters.
+    trace : float
+        ``tr(gram covariance)``: sum of the variances of the effects over the rows.
+    """
 
     coef: Floats
     lam: Floats

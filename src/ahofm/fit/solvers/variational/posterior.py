@@ -58,7 +58,18 @@ Fit: TypeAlias = tuple[StageResult, ...]
 class Posterior:
     """Posterior of one linear predictor; a stage that fails is undone by going back to it.
 
-    ``loadings`` are those of product factors, (rank,), whose functions have a root mean square of one.
+    Attributes
+    ----------
+    intercept : float
+    smooth : MainEffects
+        Smooth main effects of all columns.
+    blocks : tuple of ColumnPosterior
+        One per column.
+    ranks : dict of order to rank
+    tensor_smoothing : TensorSmoothing or None
+        Smoothing parameters of pairs, where they have tensor product penalties.
+    loadings : array of shape (rank of product factors,)
+        Of product factors, whose functions have a root mean square of one.
     """
 
     intercept: float
@@ -111,18 +122,18 @@ class Posterior:
             "loadings": self.loadings.copy(),
         }
 
-    def with_arrays(self, arrays: Mapping[str, Any], found: SweptPredictor) -> Posterior:
-        """The posterior with the arrays of a sweeper."""
-        columns = zip(self.blocks, arrays["columns"], found.solved, strict=True)
+    def with_arrays(self, arrays: Mapping[str, Any], scalars: SweptPredictor) -> Posterior:
+        """The posterior with the arrays and scalars of a sweeper."""
+        columns = zip(self.blocks, arrays["columns"], scalars.solved, strict=True)
         blocks = tuple(block.with_arrays(column_arrays, solved) for block, column_arrays, solved in columns)
         tensor_smoothing = self.tensor_smoothing
         if tensor_smoothing is not None:
             lam = {name: arrays[name] for name in ("margin_lam", "null_lam")}
-            tensor_smoothing = replace(tensor_smoothing, **lam, edf=found.edf, age=found.age)
-        smooth = MainEffects(arrays["coef"], arrays["lam"], found.trace)
+            tensor_smoothing = replace(tensor_smoothing, **lam, edf=scalars.edf, age=scalars.age)
+        smooth = MainEffects(arrays["coef"], arrays["lam"], scalars.trace)
         return replace(
             self,
-            intercept=found.intercept,
+            intercept=scalars.intercept,
             smooth=smooth,
             blocks=blocks,
             tensor_smoothing=tensor_smoothing,
@@ -135,7 +146,7 @@ class Posterior:
         if self.tensor_smoothing is None:
             return lam
         lam, pairs = lam.copy(), Orders(self.ranks).factor_slices[2]
-        lam[0, pairs], lam[1:, pairs] = self.tensor_smoothing.of(j)
+        lam[0, pairs], lam[1:, pairs] = self.tensor_smoothing.geometric_means(j)
         return lam
 
 
@@ -143,14 +154,14 @@ class LinearPredictor:
     """A posterior that changes from solve to solve."""
 
     def __init__(self, posterior: Posterior) -> None:
-        """At a posterior; ``tempering`` is what multiplies variances in the moments of a column."""
+        """At a posterior; ``tempering`` multiplies the variances in the moments of a column."""
         self.posterior = posterior
         self.blocks = list(posterior.blocks)
         self.tempering = 0.0
         self._solved_margins: dict[int, tuple[ColumnPosterior, TensorMargin]] = {}
 
     @property
-    def largest(self) -> float:
+    def largest_value(self) -> float:
         """The largest value of any function."""
         return max((float(np.abs(block.mean).max()) for block in self.blocks), default=0.0)
 
@@ -158,18 +169,18 @@ class LinearPredictor:
         """The present posterior, immutable."""
         return replace(self.posterior, blocks=tuple(self.blocks))
 
-    def widen(self, order: int, start: Sequence[Floats], left_out: NDArray[np.bool_] | None = None) -> None:
+    def add_factors(self, order: int, start: Sequence[Floats], left_out: NDArray[np.bool_] | None = None) -> None:
         """Add factors of an order, the highest there is or the next, with those values.
 
         ``left_out`` (columns, rank): in which of them a column has no function.
         """
         rows: Sequence[Any] = [None] * len(start) if left_out is None else list(left_out)
         columns = zip(self.blocks, start, rows, strict=True)
-        self.blocks = [block.widened(values, left_out=out) for block, values, out in columns]
+        self.blocks = [block.with_factors(values, left_out=out) for block, values, out in columns]
         rank = self.posterior.ranks.get(order, 0) + start[0].shape[1]
         self.posterior = replace(self.posterior, ranks={**self.posterior.ranks, order: rank})
 
-    def widen_products(
+    def add_products(
         self,
         start: Sequence[Floats],
         constants: Floats,
@@ -179,13 +190,13 @@ class LinearPredictor:
         """Add product factors with functions ``start + constants``: (codes, rank) and (columns, rank)."""
         rows: Sequence[Any] = [None] * len(start) if left_out is None else list(left_out)
         columns = zip(self.blocks, start, constants, rows, strict=True)
-        self.blocks = [block.widened(values, constant, out) for block, values, constant, out in columns]
+        self.blocks = [block.with_factors(values, constant, out) for block, values, constant, out in columns]
         ranks = {**self.posterior.ranks, PRODUCT: self.posterior.ranks.get(PRODUCT, 0) + len(loadings)}
         both = np.concatenate([self.posterior.loadings, loadings])
         self.posterior = replace(self.posterior, ranks=ranks, loadings=both)
 
     def rescale_products(self) -> bool:
-        """Move the scale of product factors' functions to their loadings; whether there are any.
+        """Scale functions of product factors to root mean square 1, loadings by the inverse; whether there are any.
 
         It is not identified: what multiplies one function and divides another changes nothing. A factor that the rows
         do not support loses a part of its loading in every sweep.
@@ -210,10 +221,10 @@ class LinearPredictor:
                 )
 
     def learn_tensor_smoothing(self, information: float) -> None:
-        """New smoothing parameters of pairs."""
+        """One Fellner–Schall step for the smoothing parameters of pairs, where they have tensor product penalties."""
         if self.posterior.tensor_smoothing is not None:
             self.posterior = replace(
-                self.posterior, tensor_smoothing=self.posterior.tensor_smoothing.learned(self._margins(), information)
+                self.posterior, tensor_smoothing=self.posterior.tensor_smoothing.updated(self._margins(), information)
             )
 
     def tensor_penalty(self, j: int) -> TensorPenalty | None:
@@ -238,8 +249,8 @@ class LinearPredictor:
                 self._solved_margins[j] = block, block.margin(rank)
         return [self._solved_margins[j][1] for j in range(len(self.blocks))]
 
-    def move(self, intercept: float, smooth: MainEffects) -> None:
-        """Another intercept, and other smooth main effects."""
+    def set_main_effects(self, intercept: float, smooth: MainEffects) -> None:
+        """Replace intercept and smooth main effects."""
         self.posterior = replace(self.posterior, intercept=intercept, smooth=smooth)
 
     def moments(self, j: int) -> ColumnMoments:

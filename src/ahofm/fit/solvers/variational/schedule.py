@@ -109,24 +109,24 @@ class Schedule:
 class Job:
     """Cost of a staged fit, before it is made: in rows times functions.
 
-    ``grown``: number of further stages of order 2, each of which adds as many factors as the first.
+    ``n_growths``: number of further stages of order 2, each of which adds as many factors as the first.
     """
 
     n_rows: int
     ranks: Mapping[int, int]
     schedule: Schedule
-    grown: int = 0
+    n_growths: int = 0
 
     @cached_property
     def stages(self) -> list[tuple[int, int]]:
         """(order, number of factors) of each stage."""
         pairs = self.ranks.get(2, 0)
-        found = []
+        stages = []
         for order in (1, *self.ranks):
             factors = Orders(self.ranks).up_to(order).n_factors
-            more = range(self.grown + 1) if order == 2 else [self.grown if order > 2 else 0]
-            found += [(order, factors + times * pairs) for times in more]
-        return found
+            more = range(self.n_growths + 1) if order == 2 else [self.n_growths if order > 2 else 0]
+            stages += [(order, factors + times * pairs) for times in more]
+        return stages
 
     def sweeps(self, order: int) -> float:
         """Expected number of sweeps of a stage."""
@@ -136,7 +136,7 @@ class Job:
         """Cost of ``sweeps`` sweeps with ``factors`` factors: rows times functions."""
         return sweeps * (self.n_rows + SOLVE_COST_ROWS) * (BASE_COST_FUNCTIONS + factors)
 
-    def done(self, order: int, number: int) -> float:
+    def cost_until(self, order: int, number: int) -> float:
         """Cost up to sweep ``number`` of an order's last stage; earlier stages count with their expected sweeps."""
         *before, (_, factors) = [stage for stage in self.stages if stage[0] <= order]
         below = sum(self.cost(other, self.sweeps(lower)) for lower, other in before)

@@ -17,7 +17,7 @@ from ahofm.tuning import (
     DIVERGED_RATIO,
     FAILED_RATIO,
     FAMILY_SWEEPS,
-    LARGEST_VALUE,
+    LARGEST_FUNCTION_VALUE,
     TEMPERING_CHANGE,
     WARM_DISPERSION_RATIO,
 )
@@ -35,7 +35,7 @@ class Sweep:
         The objective after it: dispersion of the standardised target, or the fraction of the loss that remains.
     change : float
         Change of the objective, or of its logarithm for least squares.
-    grown : int
+    n_growths : int
         Number of times that factors have been added to the order.
     """
 
@@ -43,7 +43,7 @@ class Sweep:
     number: int
     value: float
     change: float
-    grown: int = 0
+    n_growths: int = 0
 
 
 Tempering: TypeAlias = Callable[[float], float]
@@ -77,25 +77,26 @@ class Stage:
     number: int = 0
     converged: bool = False
 
-    def run(self, order: int, highest: int, report: Report, grown: int = 0) -> bool:
+    def run(self, order: int, highest: int, report: Report, n_growths: int = 0) -> bool:
         """Sweep until the objective converges; returns whether the fit is to stop.
 
         Raises FailedError where new factors make the fit diverge, or end with a higher loss.
         """
         try:
-            return self._run(order, highest, report, grown)
+            return self._run(order, highest, report, n_growths)
         except StoppedError:
             return True
 
-    def _run(self, order: int, highest: int, report: Report, grown: int) -> bool:
+    def _run(self, order: int, highest: int, report: Report, n_growths: int) -> bool:
         schedule, state = self.schedule, self.state
-        used, unchanged, stopped, change, began = -1.0, 0, False, np.inf, state.reference()
+        used_tempering, unchanged, stopped, change, reference = -1.0, 0, False, np.inf, state.reference()
         may_fail = schedule.fails_on_increase and order > 1
         for number in range(schedule.most(order, highest)):
             warm = order > 1 and number < schedule.warm
             tempering = 0.0 if warm else self.current_tempering()
-            if used < 0.0 or abs(tempering - used) > TEMPERING_CHANGE * tempering or number % schedule.rebuild == 0:
-                used = tempering
+            tempering_changed = abs(tempering - used_tempering) > TEMPERING_CHANGE * tempering
+            if used_tempering < 0.0 or tempering_changed or number % schedule.rebuild == 0:
+                used_tempering = tempering
                 self._build(tempering)
             before = state.objective()
             if number in FAMILY_SWEEPS:
@@ -103,16 +104,16 @@ class Stage:
             floor = WARM_DISPERSION_RATIO * state.dispersion if warm else 0.0
             state.sweep(learn=not warm, backwards=number % 2 == 1, floor=floor)
             self.number, value = number + 1, state.objective()
-            if may_fail and not (state.objective_ratio(began) <= DIVERGED_RATIO and state.largest() <= LARGEST_VALUE):
+            if may_fail and self._diverged(reference):
                 raise FailedError("sweeps diverge")
             change = self._change(before, value)
-            stopped = report(Sweep(order, number, value, change, grown))
+            stopped = report(Sweep(order, number, value, change, n_growths))
             unchanged = unchanged + 1 if change < schedule.tol else 0
             if stopped or (order > 1 and number + 1 >= schedule.fewest and unchanged >= CONVERGED_SWEEPS):
                 break
         if not state.response.quadratic and not stopped:
-            self._build(used)  # linear predictors of the posterior, without the rounding of all that was removed
-        if may_fail and not stopped and not state.objective_ratio(began, ends=True) <= FAILED_RATIO:
+            self._build(used_tempering)  # without the rounding errors of columns that were added and removed
+        if may_fail and not stopped and not state.objective_ratio(reference, ends=True) <= FAILED_RATIO:
             raise FailedError("new factors raise the loss")
         self.converged = change < schedule.tol
         return stopped
@@ -135,14 +136,14 @@ class Stage:
             if number % schedule.rebuild == 0:
                 self._build(1.0)  # main effects have no partners: all of their variance counts as noise
             before, backwards = state.objective(), number % 2 == 1
-            state.rows.mark()
+            state.rows.keep_eta()
             if number < schedule.learning:
                 if number in FAMILY_SWEEPS:
                     state.learn_parameters()
                 state.sweep(learn=True, backwards=backwards, floor=0.0)
             else:
                 state.sweep_coefficients(backwards=backwards)
-                unchanged = unchanged + 1 if self._moved() < CONVERGED_CHANGE else 0
+                unchanged = unchanged + 1 if self._rms_change() < CONVERGED_CHANGE else 0
             value = state.objective()
             stopped = report(Sweep(1, number, value, self._change(before, value)))
             if stopped or unchanged >= CONVERGED_SWEEPS:
@@ -155,16 +156,23 @@ class Stage:
         state = self.state
         return self.tempering(state.objective() if state.response.floor is not None else 1.0)
 
+    def _diverged(self, reference: tuple[float, float]) -> bool:
+        """Whether the objective, the dispersion or a function has become too large; also if it is NaN."""
+        state = self.state
+        return not (
+            state.objective_ratio(reference) <= DIVERGED_RATIO and state.largest_value() <= LARGEST_FUNCTION_VALUE
+        )
+
     def _change(self, before: float, value: float) -> float:
         """Size of the change of the objective; of its logarithm, for least squares."""
         return abs(float(np.log(value / before))) if self.state.response.quadratic else abs(value - before)
 
-    def _moved(self) -> float:
-        """Root mean square of the change of the linear predictors, in units of the standard deviation of a row."""
-        return float(np.sqrt(self.state.rows.moved() / self.state.dispersion))
+    def _rms_change(self) -> float:
+        """Root mean square change of the linear predictors in a sweep, in units of the standard deviation of a row."""
+        return float(np.sqrt(self.state.rows.mean_squared_change() / self.state.dispersion))
 
     def _build(self, tempering: float) -> None:
         """Row states from scratch; the backend's own sweeps begin with them."""
         if self.backend_sweeps and not self.state.has_sweeper:
-            self.state.begin()
+            self.state.start_sweeper()
         self.state.build(tempering)

@@ -45,14 +45,24 @@ from ahofm.tuning import FEWEST_GROWTH_EIGENVALUES, MOST_GROWTHS
 
 @dataclass
 class MainStage:
-    """Main effects of some rows before interactions follow: the same for all candidates of one tempering, fitted once.
+    """Main effects of some rows before interactions are added: the same for all candidates of one tempering.
 
-    Fitted by the first staged fit that needs them; others wait for it.
+    The first staged fit that needs them fits them; others wait for it.
+
+    Attributes
+    ----------
+    state : VariationalState or None
+        None before they are fitted.
+    converged : bool
+        Whether the last sweeps have converged.
+    spectra : dict of (k, group of columns, count) to Spectrum
+        Of the residuals of linear predictor k: at least ``count`` eigenvectors.
+    lock : Lock
+        Held by the staged fit that computes one of these.
     """
 
     state: VariationalState | None = None
     converged: bool = False
-    # of the residuals, by linear predictor, group of columns and number of eigenvectors
     spectra: dict[tuple[int, ColumnGroup, int], Spectrum] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -76,6 +86,15 @@ class StagedFit:
     rng : Generator
     reweighted : bool
         Whether factors start from randomly reweighted rows, so that another ensemble member differs.
+    executor : Executor
+        Runs the passes over the rows.
+    schedule : Schedule
+    fits : list of Fit
+        Results of the stages so far.
+    posteriors : list of tuples of Posterior
+        Those of every linear predictor at the end of each stage.
+    converged : bool
+        Whether the last sweeps have converged.
     growing : bool
         Whether pairs get more factors as long as they leave something to explain.
     tensor_smoothing : bool
@@ -94,6 +113,8 @@ class StagedFit:
         Of main effects, where it is another one.
     main_stage : MainStage
         Shared with other fits of the same rows.
+    released : bool
+        Whether the state was deleted, so that the fit cannot be continued.
     """
 
     columns: Sequence[ColumnPriors]
@@ -118,7 +139,7 @@ class StagedFit:
     complete: bool = False
     main_stage: MainStage = field(default_factory=MainStage)
     main_tempering: Tempering | None = None
-    forgotten: bool = False
+    released: bool = False
     _sweeps: int = field(init=False, default=0)
     _state: VariationalState = field(init=False)
 
@@ -160,7 +181,7 @@ class StagedFit:
                 break
             before = self._state.copy() if self.fits else None
             try:
-                stopped = self._order(order, report) if self.fits else self._main_effects(report)
+                stopped = self._fit_interactions(order, report) if self.fits else self._fit_main_effects(report)
             except FailedError:
                 if before is None:
                     raise
@@ -182,8 +203,8 @@ class StagedFit:
         self._state = self._state.copy()  # the rows' states take memory that other fits need
         return self.fits
 
-    def _order(self, order: int, report: Report) -> bool:
-        """The stage of interactions of an order; whether the fit is to stop."""
+    def _fit_interactions(self, order: int, report: Report) -> bool:
+        """Add the factors of an order and make its stage; returns whether the fit is to stop."""
         self._add_factors(order)
         stopped = self._stage(order, report)
         return self._grow(report) if order == 2 and self.growing and not stopped else stopped
@@ -193,8 +214,8 @@ class StagedFit:
         state.stop = self.stop
         return state
 
-    def _main_effects(self, report: Report) -> bool:
-        """The first stage, copied from another fit of these rows where there is one; whether the fit is to stop."""
+    def _fit_main_effects(self, report: Report) -> bool:
+        """The first stage, copied from another fit of these rows if possible; returns whether the fit is to stop."""
         if not self.ranks:
             self._state = self._start()
             stage = self._new_stage()
@@ -227,9 +248,9 @@ class StagedFit:
         finally:
             lock.release()
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Release all memory but the results; the fit cannot be continued then."""
-        self.posteriors, self.forgotten = [], True
+        self.posteriors, self.released = [], True
         del self._state
 
     def fit(self) -> Fit:
@@ -243,7 +264,7 @@ class StagedFit:
         fit = tuple(result for result in results if result is not None)
         return fit if len(fit) == len(results) else self.fits[-1]
 
-    def so_far(self) -> list[Fit]:
+    def fits_so_far(self) -> list[Fit]:
         """Fits of complete stages and, for the running one, its present state."""
         finished = len(self.fits) == len(self.orders)
         if finished or not hasattr(self, "_state") or self._too_few_sweeps(self.orders[len(self.fits)]):
@@ -255,13 +276,13 @@ class StagedFit:
         return order > 1 and self._sweeps < min(self.schedule.fewest, self.schedule.most(order, max(self.ranks)))
 
     def expected_sums(self, posteriors: Sequence[Posterior]) -> list[list[BlockSums]]:
-        """Sums over the rows for every column of every linear predictor, with the partners' variances in."""
+        """Sums over the rows with the variances of partners, by linear predictor and column."""
         rows = self._rows().working(self._state.response, self.additive.rows)
         linear_predictors = [LinearPredictor(posterior) for posterior in posteriors]
         state = replace(self._state, rows=rows, linear_predictors=linear_predictors, _sweeper=None)
-        tempering, found = self._new_stage().current_tempering(), []
+        tempering, all_sums = self._new_stage().current_tempering(), []
         for k, posterior in enumerate(posteriors):
-            rows.move(k, posterior.intercept, posterior.smooth.coef)
+            rows.set_main_effects(k, posterior.intercept, posterior.smooth.coef)
             state.set_columns(k, tempering)
         rows.evaluate()
         for k, linear_predictor in enumerate(state.linear_predictors):
@@ -273,23 +294,27 @@ class StagedFit:
                 assert sums is not None
                 sums_of_columns.append(sums)
                 rows.swap(k, moments, None)
-            found.append(sums_of_columns)
-        return found
+            all_sums.append(sums_of_columns)
+        return all_sums
 
     def _grow(self, report: Report) -> bool:
-        """More factors for pairs while there is something left for them; whether the fit is to stop."""
-        for times in range(1, MOST_GROWTHS + 1):
+        """Add factors of pairs while the residuals' covariance exceeds that of noise; returns whether to stop.
+
+        That is while at least ``FEWEST_GROWTH_EIGENVALUES`` of its eigenvalues exceed those of random signs, at most
+        ``MOST_GROWTHS`` times, and while no factor is idle.
+        """
+        for n_growths in range(1, MOST_GROWTHS + 1):
             if has_idle_factors(self._state):
                 break
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
             groups, fewest = self.groups.of_order(2), FEWEST_GROWTH_EIGENVALUES
-            found = [self._spectrum_of(group, gradient, fewest) for gradient in gradients for group in groups]
-            if max(spectrum.n_found for spectrum in found) < fewest:
+            spectra = [self._spectrum_of(group, gradient, fewest) for gradient in gradients for group in groups]
+            if max(spectrum.n_above_null for spectrum in spectra) < fewest:
                 break
             before = self._state.copy()
             try:
                 self._add_factors(2)
-                if self._stage(2, report, times):
+                if self._stage(2, report, n_growths):
                     if self._too_few_sweeps(2):
                         self._state, self._sweeps = before, self.schedule.fewest
                     return True
@@ -325,12 +350,12 @@ class StagedFit:
         codes = Codes(tuple(self.codes.columns[j] for j in group), tuple(self.codes.sizes[j] for j in group))
         return Spectrum.of([self.columns[j] for j in group], codes, gradient, count)
 
-    def _stage(self, order: int, report: Report, grown: int = 0) -> bool:
-        """The sweeps of a stage; whether the fit is to stop."""
+    def _stage(self, order: int, report: Report, n_growths: int = 0) -> bool:
+        """The sweeps of a stage; returns whether the fit is to stop."""
         stage = self._new_stage()
         self._sweeps = 0
         try:
-            stopped = stage.run(order, max(self.ranks, default=1), report, grown)
+            stopped = stage.run(order, max(self.ranks, default=1), report, n_growths)
         finally:
             self._sweeps = stage.number
         self.converged = stage.converged
