@@ -194,7 +194,7 @@ class SharedPredictors:
             return self
         n, part, loading = self.n_main, self.orders.factor_slices[PRODUCT], self.loadings[PRODUCT]
         products = slice(n + part.start, n + part.stop)
-        weights = np.stack([of_one_column(means, own) for own in loading.T], axis=-1)  # (columns, rank, K)
+        weights = np.stack([of_one_column(means, of_class) for of_class in loading.T], axis=-1)  # (columns, rank, K)
 
         def moved(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
             return tuple(
