@@ -145,8 +145,9 @@ class BoundSharedCurves {
 
     static ahofm::SharedOptions options_of(const nb::dict& given) {
         const auto named = [&](const char* key) { return number(entry(given, key), key); };
-        return {named("least_weight"), named("most_weight"), named("jitter"),         named("smallest_lam"),
-                named("largest_lam"),  named("loading_lam"), named("relative_bounds"), named("constant_precision"), named("least_product_scale")};
+        return {named("least_weight"),    named("most_weight"),        named("jitter"),
+                named("smallest_lam"),    named("largest_lam"),        named("loading_lam"),
+                named("relative_bounds"), named("constant_precision"), named("least_product_scale")};
     }
 
     template <class Task>

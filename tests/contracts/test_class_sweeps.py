@@ -11,10 +11,11 @@ import pytest
 from ahofm.columns import RandomWalk
 from ahofm.orders import PRODUCT
 from ahofm.shared_curves.class_fit import ClassFit
-from ahofm.shared_curves.factors import SharedFactors, random_start
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, fit_mains
+from ahofm.shared_curves.starts import random_start
 from ahofm.shared_curves.sweeps import CompiledSweeps, ReferenceSweeps, Sweeps, sweeps_of
 from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning.classes import LEAST_LOADING

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from ahofm.kernels.reference import symmetric_polynomial
-from ahofm.shared_curves.factors import SharedFactors, random_curves
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.polynomials import Polynomials, Variances
 from ahofm.shared_curves.problem import ClassProblem
+from ahofm.shared_curves.starts import random_curves
 from ahofm.tuning.classes import LOADING_LAM
 from tests.shared_curves.problems import problem
 

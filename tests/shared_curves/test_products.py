@@ -6,11 +6,12 @@ import pytest
 from ahofm.orders import PRODUCT
 from ahofm.priors.bounds import Bounds
 from ahofm.shared_curves.class_fit import ClassFit, predicted
-from ahofm.shared_curves.factors import SharedFactors, random_start
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem
 from ahofm.shared_curves.products import Products, away_from_zero, scale_of
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, fit_mains
+from ahofm.shared_curves.starts import random_start
 from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning.classes import CLASS_CONSTANT_PRECISION, LARGEST_CLASS_VALUE
 from tests.shared_curves.problems import problem

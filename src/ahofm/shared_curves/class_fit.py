@@ -15,8 +15,8 @@ from ahofm.priors.base import FunctionPosterior, zero_posterior
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.polynomials import Polynomials
-from ahofm.shared_curves.products import Products
 from ahofm.shared_curves.problem import ClassProblem, ClassState
+from ahofm.shared_curves.products import Products
 
 
 def predicted(problem: ClassProblem, design: JointDesign, state: ClassState, coded: Sequence[CodedColumn]) -> Floats:

@@ -22,13 +22,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
 from ahofm.orders import PRODUCT
 from ahofm.priors.base import FunctionPosterior, bounded, decoupled, with_zeros
 from ahofm.priors.bounds import Bounds
-from ahofm.priors.column import relative_eigenvalues
 from ahofm.priors.fellner_schall import learned
 from ahofm.priors.spline import SplinePrior
 from ahofm.shared_curves.class_rows import ClassRows, ClassWorkingResponse
@@ -37,8 +35,7 @@ from ahofm.shared_curves.polynomials import Polynomials, Variances
 from ahofm.shared_curves.products import Products, away_from_zero, scale_of, solved_constants
 from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning import COLUMN_JITTERS
-from ahofm.tuning.classes import CLASS_PRODUCT_START_STD, LARGEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
-from ahofm.tuning.starts import START_PENALTY
+from ahofm.tuning.classes import LARGEST_CLASS_VALUE, LOADING_LAM, LOADING_RIDGE
 
 
 @dataclass
@@ -123,7 +120,7 @@ class SharedFactors:
         return np.array([column.values[-1, self.slices[PRODUCT]] for column in self.columns])
 
     def without_constants(self, values: Floats) -> Floats:
-        """Functions at the codes but the neutral one: of values (codes + 1, factors), phi of product factors for psi."""
+        """Functions at the codes but the neutral one, of values (codes + 1, factors): of product factors phi."""
         found = values[:-1]
         return found - values[-1] if PRODUCT in self.ranks else found  # zero but for product factors
 
@@ -359,40 +356,3 @@ def _solved(
         except (ValueError, np.linalg.LinAlgError):
             continue
     raise np.linalg.LinAlgError("a block of shared curves is not positive definite")
-
-
-def random_curves(columns: Sequence[ClassColumn], rank: int, rng: np.random.Generator) -> list[NDArray[np.float64]]:
-    """Random smooth curves (codes, rank) per column, scaled so that terms are about 1."""
-    found = []
-    for column in columns:
-        start, unit = column.priors.start, relative_eigenvalues(column.priors.penalty_eigenvalues)
-        coef = rng.normal(size=(start.shape[1], rank)) / np.sqrt(1.0 + START_PENALTY * unit)[:, np.newaxis]
-        coef /= np.sqrt(len(columns) * (coef**2).sum(axis=0) + np.finfo(float).tiny)
-        found.append(start @ coef)
-    return found
-
-
-def random_products(
-    columns: Sequence[ClassColumn], rank: int, rng: np.random.Generator
-) -> tuple[list[Floats], Floats]:
-    """Random functions psi (codes, rank) per column, of root mean square one, and their constants (columns, rank)."""
-    found, constants = [], []
-    for column, curves in zip(columns, random_curves(columns, rank, rng), strict=True):
-        mass = column.priors.mass
-        values = 1.0 + CLASS_PRODUCT_START_STD * curves / scale_of(curves, mass)
-        scale = scale_of(values, mass)
-        found.append(away_from_zero(values / scale))
-        constants.append(1.0 / scale)
-    return found, np.array(constants)
-
-
-def random_start(
-    columns: Sequence[ClassColumn], ranks: Mapping[int, int], rng: np.random.Generator
-) -> tuple[list[Floats], Floats | None]:
-    """Random curves (codes, factors) per column of factors of these ranks, and constants of product factors."""
-    symmetric = sum(rank for order, rank in ranks.items() if order != PRODUCT)
-    if PRODUCT not in ranks:
-        return random_curves(columns, symmetric, rng), None
-    products, constants = random_products(columns, ranks[PRODUCT], rng)
-    curves = random_curves(columns, symmetric, rng) if symmetric else [np.zeros((len(one), 0)) for one in products]
-    return [np.hstack(pair) for pair in zip(curves, products, strict=True)], constants

@@ -3,8 +3,8 @@
     T = product over all columns j of psi_j        psi_j = m_j + phi_j
     its slope by the curve of one column is the product of the others
 
-Every function psi has a root mean square of one over the rows, and a value of at least ``LEAST_PRODUCT_VALUE``: compiled
-sweeps divide by it. With variances v of the functions,
+Every function psi has a root mean square of one over the rows, and absolute values of ``LEAST_PRODUCT_VALUE`` at least:
+compiled sweeps divide by them. With variances v of the functions,
 
     E T^2 = product of (psi_j^2 + v_j)
 """
@@ -68,7 +68,9 @@ class Products:
         return np.asarray(np.maximum(squares - square, 0.0))
 
 
-def solved_constants(gram: Floats, rhs: Floats, functions: Floats, products: slice, fisher: float) -> tuple[Floats, Floats]:
+def solved_constants(
+    gram: Floats, rhs: Floats, functions: Floats, products: slice, fisher: float
+) -> tuple[Floats, Floats]:
     """Constants m (rank,) of product factors given their functions phi, and variances by Fisher's information.
 
     Parameters

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.orders import PRODUCT
-from ahofm.shared_curves.factors import SharedFactors, random_start
+from ahofm.orders import PRODUCT, Orders
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
+from ahofm.shared_curves.starts import random_start
 from ahofm.shared_curves.sweeps import sweeps_of
+from ahofm.shared_curves.triples import start_triples
 from ahofm.training.runner import Job, Report
 from ahofm.tuning import CONVERGED_SWEEPS
 from ahofm.tuning.classes import (
@@ -113,6 +115,9 @@ def fit_factors(
     """
     rows, columns = problem.rows, problem.columns
     curves, constants = random_start(columns, curve_settings.ranks, np.random.default_rng(seed))
+    if 3 in curve_settings.ranks and (problem.groups is None or problem.groups.groups is None):
+        at = Orders(curve_settings.ranks).factor_slices[3]
+        start_triples(curves, at, columns, problem.coded, rows.working_response(start.eta))
     factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves, problem.groups, constants)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
     sweeps = sweeps_of(problem, design, ClassState(start.mains.copy(), factors, start.eta + factors.eta()))
