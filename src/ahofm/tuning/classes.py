@@ -94,6 +94,10 @@ RACE_LOSS_RATIO, SCALE_LOSS_RATIO = 1.15, 1.1
 scale whose best candidate has more than the second is not tried with more expensive ones. Differences within a standard
 error do not count."""
 
+PRODUCT_LOSS_RATIO = 0.95
+"""Times the loss of main effects on the first validation rows, above which product factors are not fitted again: where
+there are no interactions of many columns they become main effects, at the cost of the dearest candidate."""
+
 EQUAL_CLASS_WEIGHTS_ROWS = 1.0
 """Prior for equal weights of all candidates, in units of rows."""
 
