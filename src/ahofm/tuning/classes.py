@@ -60,7 +60,7 @@ than pairs. 8 factors, without tempering: .044, .038; .108, .119; .74, 1.21."""
 
 CLASS_CONSTANT_PRECISION, CLASS_PRODUCT_START_STD = 0.01, 0.5
 """Prior precision of the constants of product factors, and the standard deviation of the functions that they start
-from, relative to their constant. Measured as above: car .086, .090 with a precision of 1, .027, .036 with .1; standard
+from, relative to their constant. Measured as above: car .092, .087 with a precision of 1, .027, .036 with .1; standard
 deviations of .7 and 1 are as good; .37 is worse (.076 for .044 with tempering)."""
 
 LEAST_CLASS_PRODUCT_SCALE = 1e-3
