@@ -23,10 +23,11 @@ class BoundSharedCurves {
         int64_t F = 0, levels = 0;
         std::vector<std::pair<int, int64_t>> orders;
         for (const auto& [order, rank] : ranks) {
-            orders.emplace_back(static_cast<int>(within(order, 2, ahofm::kMaxStateOrder, "order")),
-                                within(rank, 1, 4096, "rank"));
+            const bool product = order == ahofm::kProduct;
+            if (!product) within(order, 2, ahofm::kMaxStateOrder, "order");
+            orders.emplace_back(static_cast<int>(order), within(rank, 1, 4096, "rank"));
             F += rank;
-            levels = std::max<int64_t>(levels, order);
+            levels = std::max<int64_t>(levels, product ? 2 : order);
         }
         within(F, 0, 4096, "factors");
         product(n, 8 * (8 * levels * F + 3 * (K + 4)), "rows of all factors");
@@ -144,8 +145,9 @@ class BoundSharedCurves {
 
     static ahofm::SharedOptions options_of(const nb::dict& given) {
         const auto named = [&](const char* key) { return number(entry(given, key), key); };
-        return {named("least_weight"), named("most_weight"), named("jitter"),         named("smallest_lam"),
-                named("largest_lam"),  named("loading_lam"), named("relative_bounds")};
+        return {named("least_weight"),    named("most_weight"),        named("jitter"),
+                named("smallest_lam"),    named("largest_lam"),        named("loading_lam"),
+                named("relative_bounds"), named("constant_precision"), named("least_product_scale")};
     }
 
     template <class Task>

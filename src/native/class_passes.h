@@ -2,8 +2,9 @@
 // way back to rows. The same in NumPy, with the formulas: ahofm/shared_curves (class_rows, polynomials, factors).
 //
 // Everything is row-major and float64. K classes have `stride` numbers a row, K padded to whole vectors with zeros; F
-// factors are not padded. A row's state is e_1 .. e_order of every factor, (levels, F); a row's rests are those of the
-// other columns, the slope first.
+// factors are not padded. A row's state is e_1 .. e_order of every factor, (levels, F), of product factors their product
+// alone; a row's rests are those of the other columns, the slope first. Moments of product factors are the products of
+// value^2 + v. Values of product factors are never zero, so that products are divided by them.
 #pragma once
 
 #include "dense.h"
@@ -76,6 +77,10 @@ inline void look_up(const SharedRows& rows, const double* table, int64_t first, 
 // e_1 .. e_{order - 1} of the other columns, the last one (the slope of the terms) first.
 inline void rests_of(const SharedRows& rows, const SharedOrder& order, const double* curve, const double* state,
                      double* rest) {
+    if (order.order == kProduct) {
+        for (int64_t f = order.first; f < order.first + order.rank; f++) rest[f] = state[f] / curve[f];
+        return;
+    }
     const int64_t F = rows.F, levels = order.order - 1;
     for (int64_t level = 0; level < levels; level++) {
         const double *e = state + level * F + order.first, *phi = curve + order.first,
@@ -112,6 +117,18 @@ inline void uncertain_partners(const SharedRows& rows, const SharedOrder& order,
     }
 }
 
+// The same of product factors: to the diagonal of gram alone, since nothing of a term is without the column.
+inline void uncertain_products(const SharedRows& rows, const SharedOrder& order, const double* curve,
+                               const double* variance, const double* rest, const double* moments, double weight,
+                               double* added) {
+    for (int64_t f = order.first; f < order.first + order.rank; f++) {
+        const double beside = rows.classes_less_one * rows.tempering * rows.loading_variance[f],
+                     total = rows.products[f * rows.F + f] + beside, square = rest[f] * rest[f];
+        const double slope_variance = moments[f] / (curve[f] * curve[f] + rows.tempering * variance[f]) - square;
+        added[f] = weight * ((slope_variance > 0.0 ? slope_variance : 0.0) * total + square * beside);
+    }
+}
+
 // Rests of all rows, and what each row adds to the right-hand side and, by variances of partners, to the diagonal.
 void run_shared_slopes(const SharedRows& rows) {
     const int64_t F = rows.F, depth = rows.levels - 1;
@@ -139,7 +156,10 @@ void run_shared_slopes(const SharedRows& rows) {
             double* right = response + r * F;
             for (int64_t f = 0; f < F; f++) right[f] *= rest[f];
             for (int o = 0; o < rows.n_orders && rows.tempering > 0.0; o++)
-                if (rows.orders[o].order <= 3)
+                if (rows.orders[o].order == kProduct)
+                    uncertain_products(rows, rows.orders[o], curve + r * F, variance + r * F, rest,
+                                       rows.moment_sums + i * rows.moments * F, rows.weight[i], rows.added + i * F);
+                else if (rows.orders[o].order <= 3)
                     uncertain_partners(rows, rows.orders[o], curve + r * F, variance + r * F,
                                        rows.state + i * rows.levels * F, rest, rows.moment_sums + i * rows.moments * F,
                                        rows.weight[i], rows.added + i * F, right);
@@ -183,10 +203,17 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
     }
 }
 
-// Adds sign times the tempered variances v of a column to the sums over columns of v curve^k, and of v^2, of a row.
-inline void change_moments(const SharedRows& rows, const double* v, const double* curve, double sign, double* sums) {
+// Adds sign times the tempered variances v of a column to the sums over columns of v curve^k, and of v^2, of a row; for
+// product factors, multiplies by curve^2 + v or divides by it.
+inline void change_moments(const SharedRows& rows, const SharedOrder& order, const double* v, const double* curve,
+                           double sign, double* sums) {
     const int64_t F = rows.F;
-    for (int64_t f = 0; f < F; f++) {
+    for (int64_t f = order.first; f < order.first + order.rank; f++) {
+        if (order.order == kProduct) {
+            const double square = curve[f] * curve[f] + rows.tempering * v[f];
+            sums[f] = sign > 0.0 ? sums[f] * square : sums[f] / square;
+            continue;
+        }
         const double variance = rows.tempering * v[f];
         double moment = sign * variance;
         for (int64_t k = 0; k + 1 < rows.moments; k++, moment *= curve[f]) sums[k * F + f] += moment;
@@ -212,6 +239,11 @@ void run_shared_move(const SharedRows& rows, const SharedMove& move) {
             }
             for (int o = 0; o < rows.n_orders; o++) {
                 const SharedOrder& order = rows.orders[o];
+                if (order.order == kProduct) {
+                    const double* now = move.values + code * F;
+                    for (int64_t f = order.first; f < order.first + order.rank; f++) state[f] = rest[f] * now[f];
+                    continue;
+                }
                 for (int64_t level = 1; level < order.order; level++) {
                     const double* below = rest + (order.order - 1 - level) * F;
                     double* e = state + level * F;
@@ -220,8 +252,10 @@ void run_shared_move(const SharedRows& rows, const SharedMove& move) {
             }
             if (!(rows.tempering > 0.0)) continue;
             double* sums = rows.moment_sums + i * rows.moments * F;
-            change_moments(rows, rows.variance + code * F, rows.values + code * F, -1.0, sums);
-            change_moments(rows, move.variance + code * F, move.values + code * F, 1.0, sums);
+            for (int o = 0; o < rows.n_orders; o++) {
+                change_moments(rows, rows.orders[o], rows.variance + code * F, rows.values + code * F, -1.0, sums);
+                change_moments(rows, rows.orders[o], move.variance + code * F, move.values + code * F, 1.0, sums);
+            }
         }
         add_product({change, F, 1}, count, rows.loadings, rows.stride, rows.stride, F, 1.0,
                     move.eta + first * rows.stride, rows.stride);
@@ -235,12 +269,18 @@ void run_shared_add(const SharedRows& rows, bool moments) {
         const int64_t code = static_cast<int64_t>(rows.codes[i]);
         const double* curve = rows.values + code * F;
         if (moments) {
-            change_moments(rows, rows.variance + code * F, curve, 1.0, rows.moment_sums + i * rows.moments * F);
+            for (int o = 0; o < rows.n_orders; o++)
+                change_moments(rows, rows.orders[o], rows.variance + code * F, curve, 1.0,
+                               rows.moment_sums + i * rows.moments * F);
             continue;
         }
         double* state = rows.state + i * rows.levels * F;
         for (int o = 0; o < rows.n_orders; o++) {
             const SharedOrder& order = rows.orders[o];
+            if (order.order == kProduct) {
+                for (int64_t f = order.first; f < order.first + order.rank; f++) state[f] *= curve[f];
+                continue;
+            }
             for (int64_t level = order.order - 1; level >= 0; level--) {
                 double* e = state + level * F;
                 if (level == 0)
@@ -259,9 +299,13 @@ void run_shared_terms(const SharedRows& rows, double* terms, double* variances) 
         const double *state = rows.state + i * rows.levels * F, *sums = rows.moment_sums + i * rows.moments * F;
         for (int o = 0; o < rows.n_orders; o++) {
             const SharedOrder& order = rows.orders[o];
-            const double* last = state + (order.order - 1) * F;
+            const double* last = state + (order.order == kProduct ? 0 : order.order - 1) * F;
             for (int64_t f = order.first; f < order.first + order.rank; f++) {
                 terms[i * F + f] = last[f];
+                if (order.order == kProduct && rows.tempering > 0.0) {
+                    const double variance = sums[f] - last[f] * last[f];
+                    variances[f] += rows.weight[i] * (variance > 0.0 ? variance : 0.0);
+                }
                 if (!(rows.tempering > 0.0) || order.order > 3) continue;
                 const double e1 = state[f], m0 = sums[f], m1 = sums[F + f], m2 = sums[2 * F + f];
                 double variance = e1 * e1 * m0 - 2.0 * e1 * m1 + m2;

@@ -1,5 +1,6 @@
 // Sweeps of fits to several classes: working responses, and the steps of shared curves and loadings. Main effects are in
-// shared_mains.cpp. The reference is ahofm/shared_curves/factors.py and shared_fit.py.
+// shared_mains.cpp, the constants and scales of product factors in shared_products.cpp. The reference is
+// ahofm/shared_curves/factors.py and shared_fit.py.
 #include "shared_curves.h"
 
 #include <algorithm>
@@ -25,9 +26,14 @@ SharedCurves::SharedCurves(const Passes& passes, int64_t n, int64_t K, ClassTarg
       options_(options) {
     for (const auto& [order, rank] : ranks) {
         orders_.push_back({order, F_, rank});
+        if (order == kProduct) {
+            product_rank_ = rank;
+            first_product_ = F_;
+        }
         F_ += rank;
-        levels_ = std::max<int64_t>(levels_, order);
+        levels_ = std::max<int64_t>(levels_, order == kProduct ? 2 : order);
         if (order <= kHighestUncertain) moments_ = std::max<int64_t>(moments_, 2 * order);
+        if (order == kProduct) moments_ = std::max<int64_t>(moments_, 1);
     }
     int64_t most = 0, memory = 0, parameters = 0;
     for (SharedColumn& column : columns_) {
@@ -64,6 +70,9 @@ SharedCurves::SharedCurves(const Passes& passes, int64_t n, int64_t K, ClassTarg
         values->resize(sized(most * F_));
     learned_lam_.resize(sized(parameters * F_));
     edf_.resize(sized(parameters * F_));
+    constants_.assign(sized(F_), 0.0);
+    constant_variance_.assign(sized(F_), 0.0);
+    scale_.assign(sized(F_), 1.0);
     use_loadings();
     rebuild();
 }
@@ -136,6 +145,8 @@ SharedRows SharedCurves::rows_of(size_t j) {
 
 void SharedCurves::rebuild() {
     std::fill(state_.begin(), state_.end(), 0.0);
+    for (int64_t i = 0; i < n_ && product_rank_ > 0; i++)
+        std::fill_n(state_.begin() + i * levels_ * F_ + first_product_, product_rank_, 1.0);
     for (size_t j = 0; j < columns_.size(); j++) passes_.shared_add(rows_of(j), false);
     if (tempering_ > 0.0) build_moments();
 }
@@ -148,6 +159,8 @@ void SharedCurves::temper(double tempering) {
 void SharedCurves::build_moments() {
     moment_sums_.assign(sized(n_ * moments_ * F_), 0.0);
     if (moments_ == 0) return;
+    for (int64_t i = 0; i < n_ && product_rank_ > 0; i++)
+        std::fill_n(moment_sums_.begin() + i * moments_ * F_ + first_product_, product_rank_, 1.0);
     for (size_t j = 0; j < columns_.size(); j++) passes_.shared_add(rows_of(j), true);
 }
 
@@ -167,28 +180,47 @@ void SharedCurves::use_loadings() {
 // The curves of one column given all others.
 void SharedCurves::step_curves(size_t j, bool learn) {
     SharedColumn& column = columns_[j];
-    const int64_t codes = column.n_codes - 1, values = codes * F_;
-    CurveArrays& curves = column.curves;
     const SharedRows rows = rows_of(j);
     passes_.shared_slopes(rows);
-    passes_.shared_sums(rows, column.sorted.data(), column.first.data(), codes, gram_.data(), rhs_.data());
+    passes_.shared_sums(rows, column.sorted.data(), column.first.data(), column.n_codes - 1, gram_.data(), rhs_.data());
     leave_out(column);
+    if (product_rank_ > 0) solve_constants(column, learn);
     solve_curves(column, learn);
     clear_left_out(column, learn);
     if (column.bounded) bound_curves(column);
-    std::fill(new_values_.begin() + values, new_values_.begin() + values + F_, 0.0);  // the neutral code
-    std::fill(difference_.begin() + values, difference_.begin() + values + F_, 0.0);
-    std::copy(curves.variance, curves.variance + values + F_, new_variance_.begin());
-    for (size_t at = 0; at < sized(values); at++) {
-        new_values_[at] = mean_[at];
-        difference_[at] = mean_[at] - curves.values[at];
-        if (learn) new_variance_[at] = variance_[at];
-    }
-    passes_.shared_move(rows, {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data()});
-    evaluated_ = false;
-    std::copy(new_values_.begin(), new_values_.begin() + values, curves.values);
-    std::copy(new_variance_.begin(), new_variance_.begin() + values, curves.variance);
     if (learn) learn_lam(column);
+    if (product_rank_ > 0) scale_products(column);
+    move_curves(j, learn);
+}
+
+// Takes the solved curves over: rows, linear predictors, and the caller's arrays. The scale of product factors goes into
+// their loadings.
+void SharedCurves::move_curves(size_t j, bool learn) {
+    const CurveArrays& curves = columns_[j].curves;
+    const int64_t codes = columns_[j].n_codes;
+    for (int64_t b = 0; b < codes; b++)
+        for (int64_t f = 0; f < F_; f++) {
+            const size_t at = sized(b * F_ + f), g = sized(f);
+            const bool neutral = b + 1 == codes, product = f >= first_product_ && f < first_product_ + product_rank_;
+            double value = neutral ? constants_[g] : mean_[at] + constants_[g], variance = curves.variance[at];
+            if (learn) variance = neutral ? 0.0 : variance_[at] + constant_variance_[g];
+            value /= scale_[g];
+            if (product && std::fabs(value) < tuning::LEAST_PRODUCT_VALUE)
+                value = std::copysign(tuning::LEAST_PRODUCT_VALUE, value);
+            new_values_[at] = value;
+            new_variance_[at] = variance / (scale_[g] * scale_[g]);
+            difference_[at] = value * scale_[g] - curves.values[at];
+        }
+    passes_.shared_move(rows_of(j), {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data()});
+    evaluated_ = false;
+    std::copy_n(new_values_.begin(), codes * F_, curves.values);
+    std::copy_n(new_variance_.begin(), codes * F_, curves.variance);
+    if (product_rank_ == 0) return;
+    for (int64_t f = 0; f < F_; f++) {
+        for (int64_t k = 0; k < K_; k++) loadings_[f * K_ + k] *= scale_[sized(f)];
+        loading_variance_[f] *= scale_[sized(f)] * scale_[sized(f)];
+    }
+    use_loadings();
 }
 
 // The posterior by the working weights; by Fisher's information, which is `fisher_` times that, what smoothing

@@ -21,6 +21,8 @@ struct SharedOptions {
     double smallest_lam, largest_lam;  // of smooth main effects
     double loading_lam;                // penalty of squared loadings
     double relative_bounds;            // bounds of curves, in units of their root mean square
+    double constant_precision;         // of the constants of product factors
+    double least_product_scale;        // root mean square below which a function of theirs is not scaled to one
 };
 
 // A main effect that is not in the joint design: memory of the caller; mean is nullptr where it is in the design.
@@ -29,7 +31,8 @@ struct SeparateMain {
     double* lam = nullptr;  // (smoothing parameters,), the same for all classes
 };
 
-// Shared curves of one column: memory of the caller.
+// Shared curves of one column: memory of the caller. Product factors have values with their constants, which are what
+// they have at the neutral code; smooth and per_code are those of the functions without constants.
 struct CurveArrays {
     double *values = nullptr, *variance = nullptr;  // (n_codes, F), the neutral code last
     double *lam = nullptr, *form = nullptr;         // (smoothing parameters, F)
@@ -72,7 +75,7 @@ class SharedCurves {
     void sweep_mains(bool learn, bool bound);
     // Main effects, the curves of every column, and the loadings; `rebuilt`: states from scratch before the loadings.
     void sweep(bool learn, bool bound, bool backwards, bool rebuilt);
-    // Variances of partners in pairs and triples count, multiplied by this, from now on.
+    // Variances of partners in pairs, triples and products count, multiplied by this, from now on.
     void temper(double tempering);
     // Sum of the losses at the current linear predictors.
     double loss(bool bound);
@@ -88,6 +91,9 @@ class SharedCurves {
     void step_curves(size_t j, bool learn);
     void solve_curves(SharedColumn& column, bool learn);
     void leave_out(const SharedColumn& column);
+    void solve_constants(const SharedColumn& column, bool learn);
+    void move_curves(size_t j, bool learn);
+    void scale_products(const SharedColumn& column);
     void clear_left_out(const SharedColumn& column, bool learn);
     void bound_curves(const SharedColumn& column);
     void learn_lam(SharedColumn& column);
@@ -98,6 +104,7 @@ class SharedCurves {
 
     const Passes& passes_;
     int64_t n_, K_, stride_, F_ = 0, levels_ = 0, moments_ = 0;
+    int64_t product_rank_ = 0, first_product_ = 0;  // product factors
     ClassTargets targets_;
     std::vector<SharedColumn> columns_;
     std::vector<SharedOrder> orders_;
@@ -110,6 +117,7 @@ class SharedCurves {
     std::vector<double> eta_, slope_, weight_;
     std::vector<double> padded_loadings_, loadings_by_class_, products_;
     std::vector<double> state_, moment_sums_, rests_, response_, added_, terms_;
+    std::vector<double> constants_, constant_variance_, scale_;  // (F,): 0, 0 and 1 but for product factors
     std::vector<double> gram_, rhs_, mean_, variance_, learned_lam_, edf_, difference_, new_values_, new_variance_;
     Scratch memory_;
 };

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from ahofm.columns import RandomWalk
+from ahofm.orders import PRODUCT
 from ahofm.shared_curves.class_fit import ClassFit
-from ahofm.shared_curves.factors import SharedFactors, random_curves
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, fit_mains
+from ahofm.shared_curves.starts import random_start
 from ahofm.shared_curves.sweeps import CompiledSweeps, ReferenceSweeps, Sweeps, sweeps_of
 from ahofm.training.factor_groups import FactorGroups
 from ahofm.tuning.classes import LEAST_LOADING
@@ -38,8 +40,8 @@ def _state(p: ClassProblem, joint: JointDesign, ranks: dict[int, int]) -> ClassS
     mains = ClassMains(coef, joint.first_lam(p.columns))
     if not ranks:
         return ClassState(mains, None, eta)
-    curves = random_curves(p.columns, sum(ranks.values()), np.random.default_rng(0))
-    factors = SharedFactors(ranks, p.columns, p.coded, curves, p.groups)
+    curves, constants = random_start(p.columns, ranks, np.random.default_rng(0))
+    factors = SharedFactors(ranks, p.columns, p.coded, curves, p.groups, constants)
     factors.start_loadings(p.rows, eta, LEAST_LOADING)
     return ClassState(mains, factors, eta + factors.eta())
 
@@ -79,7 +81,7 @@ def test_steps_of_main_effects(options: dict, alone: bool, learn: bool) -> None:
 
 
 @pytest.mark.parametrize("options", PROBLEMS)
-@pytest.mark.parametrize("ranks", [{2: 4}, {3: 3}, {2: 3, 3: 2}, {2: 1, 4: 2}])
+@pytest.mark.parametrize("ranks", [{2: 4}, {3: 3}, {2: 3, 3: 2}, {2: 1, 4: 2}, {PRODUCT: 3}, {2: 2, PRODUCT: 2}])
 @pytest.mark.parametrize(("learn", "bound"), [(False, False), (True, False), (False, True)])
 def test_sweeps_of_curves_and_loadings(options: dict, ranks: dict[int, int], learn: bool, bound: bool) -> None:
     p = problem(**options)
@@ -113,7 +115,8 @@ def test_columns_that_groups_leave_out(learn: bool) -> None:
 
 
 @pytest.mark.parametrize("learned", [False, True])
-def test_whole_fits(learned: bool) -> None:
+@pytest.mark.parametrize("ranks", [{2: 3, 3: 2}, {PRODUCT: 3}])
+def test_whole_fits(ranks: dict[int, int], learned: bool) -> None:
     """In the columns' bases, from main effects on."""
     fits = []
     for compiled in (False, True):
@@ -122,7 +125,7 @@ def test_whole_fits(learned: bool) -> None:
         assert type(sweeps_of(p, joint, _state(p, joint, {}))) is KINDS[compiled]
         start = fit_mains(p, joint, lambda _: False)
         before = start.eta.copy(), start.mains.coef.copy(), start.mains.posteriors[3].mean.copy()
-        settings = CurveSettings({2: 3, 3: 2}, 8, learned=learned)
+        settings = CurveSettings(ranks, 8, learned=learned)
         fits.append(ClassFit.of(p, joint, fit_factors(p, joint, start, settings, 0, lambda _: False)))
         after = start.eta, start.mains.coef, start.mains.posteriors[3].mean
         assert all((a == b).all() for a, b in zip(before, after, strict=True))  # the start may serve other fits

@@ -1,10 +1,15 @@
 """Small fits of every kind that exports have to write, and rows that are hard on them."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pandas as pd
 
 from ahofm import AHOFMClassifier, AHOFMRegressor, Categorical, Cyclic, Linear, RandomWalk, Spline, SplineIID
 from ahofm.fit import Candidate
+from ahofm.orders import PRODUCT
+from ahofm.shared_curves import ensemble
+from ahofm.shared_curves.candidates import class_candidates
 
 NAMES = ["wind", "select", 'o"rder', "it's", "hour", "season", "zone", "same"]
 KINDS = {
@@ -86,6 +91,23 @@ def three_classes():
     return AHOFMClassifier(**ONE, order=2, columns=KINDS).fit(rows(), y)
 
 
+def three_classes_products():
+    """Classes that depend on the sign of a product of three columns, without candidates of other interactions."""
+    X, rng = rows().fillna({"wind": 1.0}), np.random.default_rng(3)
+    middles = {"wind": 0.5, "select": X["select"].median(), "it's": X["it's"].median()}
+    sign = np.prod([np.where(X[name] > middle, 1.0, -1.0) for name, middle in middles.items()], axis=0)
+    y = np.argmax(np.column_stack([3 * sign, -3 * sign, 0 * sign]) + rng.gumbel(size=(N, 3)), axis=1) + 10
+
+    def candidates(*arguments, **given):
+        found = class_candidates(*arguments, **given)
+        return [one for one in found if one.order in (1, PRODUCT)]
+
+    with patch.object(ensemble, "class_candidates", candidates):
+        found = AHOFMClassifier(random_state=0).fit(rows(), y)
+    assert PRODUCT in found.model_.ranks
+    return found
+
+
 def counts():
     X, rng = rows(), np.random.default_rng(2)
     exposure = rng.uniform(0.2, 1.0, len(X))
@@ -132,6 +154,7 @@ MAKERS = {
         products,
         two_classes,
         three_classes,
+        three_classes_products,
         counts,
         lines,
         levels,

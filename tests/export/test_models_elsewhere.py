@@ -69,7 +69,9 @@ def test_a_pipeline_with_text_has_an_input_for_each_column(fitted):
     np.testing.assert_allclose(found[:, 0], model.predict(X), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["order_1", "order_2", "order_3", "products", "three_classes"])
+@pytest.mark.parametrize(
+    "name", ["order_1", "order_2", "order_3", "products", "three_classes", "three_classes_products"]
+)
 def test_terms_in_onnx_equal_contributions(fitted, name):
     model, X = fitted(name), hard_rows()
     session = session_of(to_onnx(model, contributions="terms"))

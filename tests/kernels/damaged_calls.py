@@ -215,7 +215,7 @@ def shared_curves_call(kinds, ranks, n_classes):
                 "n_codes": size,
                 "mass": np.full(size - 1, 1 / (size - 1)),
                 "bounded": True,
-                "left_out": np.arange(n_factors) == 1.0 if j else None,
+                "left_out": np.arange(n_factors) == 1.0 if j and _native.PRODUCT not in dict(ranks) else None,
                 "main": main if j else None,
             }
             | (curves if n_factors else {})
@@ -226,7 +226,8 @@ def shared_curves_call(kinds, ranks, n_classes):
     mains |= {"coef": np.zeros((3, n_classes)), "lam": np.ones(1)}
     loadings = {"loadings": rng.normal(size=(n_factors, n_classes)), "loading_variance": np.ones(n_factors)}
     names = ("least_weight", "most_weight", "jitter", "smallest_lam", "largest_lam", "loading_lam", "relative_bounds")
-    options = dict(zip(names, (1e-6, 0.5, 1e-8, 1e-3, 1e8, 1.0, 10.0), strict=True))
+    names += ("constant_precision", "least_product_scale")
+    options = dict(zip(names, (1e-6, 0.5, 1e-8, 1e-3, 1e8, 1.0, 10.0, 0.1, 1e-3), strict=True))
     return [given, columns, list(ranks), mains, loadings, options]
 
 
@@ -302,6 +303,10 @@ CALLS = {
     "Engine, a function": lambda isa: [isa, *engine_call((0, 1), [(2, 2)], 1, squares, False)],
     "SharedCurves": lambda isa: [isa, *shared_curves_call((0, 2), [(2, 3)], 3)],
     "SharedCurves, triples": lambda isa: [isa, *shared_curves_call((1, 3), [(2, 2), (3, 1)], 4)],
+    "SharedCurves, products": lambda isa: [
+        isa,
+        *shared_curves_call((0, 2), [(2, 1), (_native.PRODUCT, 2)], 3),
+    ],
     "SharedCurves, main effects": lambda isa: [isa, *shared_curves_call((3, 0), [], 3)],
     "encode_numbers": lambda isa: [np.linspace(0.0, 1.0, N), np.array([0.2, 0.7]), 3, np.zeros(N, np.uint8)],
     "multiply_add_rate": lambda isa: [isa, 1000],

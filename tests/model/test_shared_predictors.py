@@ -9,6 +9,7 @@ import pytest
 from ahofm import AHOFMClassifier
 from ahofm.columns import Codes
 from ahofm.families import Multinomial, Units
+from ahofm.kernels.reference import symmetric_polynomial
 from ahofm.model import Lower, Model, Predictor, load, rounding
 from ahofm.model.functions_view import FunctionsView
 from ahofm.model.lines import with_lines
@@ -38,6 +39,25 @@ def sharing(ranks, seed=0):
         ({}, ends, {}),
         rng.normal(size=(N_COLUMNS, ranks[PRODUCT])) if PRODUCT in ranks else None,
     )
+
+
+@every_rank
+def test_whole_products_have_their_constants_and_main_effects_apart(ranks):
+    shared = sharing(ranks)
+    means = shared.product_means
+    for mine, one in zip(shared.from_whole_products().separate(), shared.separate(), strict=True):
+        values = [one.at_codes(j, book)[:-1] for j, book in enumerate(BOOKS)]  # less the neutral code
+        codes = [np.random.default_rng(j).integers(0, len(own), 20) for j, own in enumerate(values)]
+        rows = [own[at] for own, at in zip(values, codes, strict=True)]
+        expected = one.intercept + sum(row[:, 0] for row in rows)
+        for order, loading in one.loadings.items():
+            columns = [row[:, 1:][:, shared.orders.factor_slices[order]] for row in rows]
+            if order == PRODUCT:
+                expected = expected + np.prod(np.stack(columns) + means[:, np.newaxis], axis=0) @ loading
+            else:
+                expected = expected + symmetric_polynomial(np.stack(columns), order) @ loading
+        given = Codes(tuple(c.astype(np.uint8) for c in codes), tuple(book.n_codes for book in BOOKS))
+        np.testing.assert_allclose(brute_force.eta(given, [mine.tables(BOOKS)])[:, 0], expected, atol=1e-9)
 
 
 def apart(predictors):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from ahofm.kernels.reference import symmetric_polynomial
-from ahofm.shared_curves.factors import SharedFactors, random_curves
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.polynomials import Polynomials, Variances
 from ahofm.shared_curves.problem import ClassProblem
+from ahofm.shared_curves.starts import random_curves
 from ahofm.tuning.classes import LOADING_LAM
 from tests.shared_curves.problems import problem
 
@@ -127,7 +128,7 @@ def test_uncertain_partners_add_the_expected_squares() -> None:
     rest = factors.polynomials[2].without(curve)
     slopes = rest[-1]
     square = float(factors.loadings[0] @ factors.loadings[0])
-    diagonal, less = factors._uncertain(2, rest, curve, variance, np.array([square]), np.ones(30))
+    diagonal, less = factors._uncertain(0, 2, rest, curve, variance, np.ones(30))
     draws = 100_000
     partners = [
         own.values[at, 0] + np.sqrt(own.variance[at, 0]) * rng.normal(size=(draws, 30))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from ahofm.orders import PRODUCT
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.search import Race, stacked
@@ -87,6 +88,40 @@ def test_settings_reach_the_candidates() -> None:
     found = class_candidates({2: 3}, Settings(rank=3, max_iter=5, tempering=0.4), scales=[False], n_rows=1_000)
     assert {one.curve_settings.sweeps for one in found if one.curve_settings} == {5}
     assert {one.curve_settings.tempering for one in found if one.curve_settings and one.curve_settings.learned} == {0.4}
+
+
+def test_products_must_predict_better_than_main_effects() -> None:
+    products = class_candidates({2: 4, 3: 4}, Settings(), scales=[False], n_rows=1_000, n_columns=5)
+    race = Race(np.ones(100))
+    for one in products:
+        race.candidates.append(one)
+        race.losses[one.name] = np.full(100, 1.0)
+    last = race.candidates[-1]
+    assert last.name == "product factors of values (16)"
+    assert last not in race.left()
+    race.losses[last.name] = np.full(100, 0.9)
+    assert last in race.left()
+    assert len(race.left()) == len(products)
+
+
+@pytest.mark.parametrize(
+    ("given", "n_rows", "n_columns", "expected"),
+    [
+        ({}, 1_000, 5, True),
+        ({}, 1_000, 2, False),
+        ({}, 1_000, 31, False),
+        ({}, 20_000, 5, False),
+        ({"order": 3}, 1_000, 5, False),
+        ({"rank": 4}, 1_000, 5, False),
+        ({"factor_prior": "random_walk"}, 1_000, 5, False),
+        ({"interaction_cst": "pairwise"}, 1_000, 5, False),
+    ],
+)
+def test_products_are_for_small_tables_without_settings(
+    given: dict, n_rows: int, n_columns: int, expected: bool
+) -> None:
+    found = class_candidates({2: 4}, Settings(**given), scales=[False], n_rows=n_rows, n_columns=n_columns)
+    assert any(one.order == PRODUCT for one in found) == expected
 
 
 def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:

@@ -59,7 +59,9 @@ def class_costs(data: Data, ranks: Mapping[int, int], settings: Settings, n_rows
     searched, fitted = part / some.rows.n_rows, n_rows / some.rows.n_rows
     scales = len(problems.by_scale)
     search, members, count, width = scales * folds * mains * searched, scales * mains * fitted, 1, 0
-    candidates = class_candidates(ranks, settings, whole.groups, scales=[False], n_rows=n_rows)
+    candidates = class_candidates(
+        ranks, settings, whole.groups, scales=[False], n_rows=n_rows, n_columns=len(whole.columns)
+    )
     for candidate in candidates:
         curve_settings = candidate.curve_settings
         if curve_settings is None:

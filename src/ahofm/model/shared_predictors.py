@@ -22,6 +22,7 @@ from ahofm.families.links import quiet
 from ahofm.kernels import Tables
 from ahofm.model.functions_view import FunctionsView
 from ahofm.model.predictor import Predictor, means_of
+from ahofm.model.terms import of_one_column
 from ahofm.orders import PRODUCT, Orders
 
 
@@ -182,6 +183,27 @@ class SharedPredictors:
                 intercepts = intercepts + mean
             centring.append(shift)
         return replace(self, intercepts=intercepts, centring=tuple(centring))
+
+    def from_whole_products(self) -> SharedPredictors:
+        """The same linear predictors, of product factors given as whole products ``prod_j (means[j] + phi_j)``.
+
+        As ``Predictor.of_products``: their constants and main effects are moved to intercepts and main effects.
+        """
+        means = self.product_means
+        if means is None:
+            return self
+        n, part, loading = self.n_main, self.orders.factor_slices[PRODUCT], self.loadings[PRODUCT]
+        products = slice(n + part.start, n + part.stop)
+        weights = np.stack([of_one_column(means, of_class) for of_class in loading.T], axis=-1)  # (columns, rank, K)
+
+        def moved(arrays: Sequence[Floats]) -> tuple[Floats, ...]:
+            return tuple(
+                np.concatenate([array[..., :n] + array[..., products] @ weight, array[..., n:]], axis=-1)
+                for array, weight in zip(arrays, weights, strict=True)
+            )
+
+        intercepts = self.intercepts + means.prod(axis=0) @ loading
+        return replace(self, intercepts=intercepts, coef=moved(self.coef), centring=moved(self.centring))
 
     # Evaluating
 

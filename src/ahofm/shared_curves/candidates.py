@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.shared_curves.shared_fit import CurveSettings
-from ahofm.training.factor_groups import FactorGroups
+from ahofm.training.factor_groups import FactorGroups, highest_order
 from ahofm.training.settings import Settings
-from ahofm.tuning.classes import FIXED_SWEEPS, LEARNED_RANK, LEARNED_SWEEPS, WIDE_CLASS_RANK, WIDE_CLASS_ROWS
+from ahofm.tuning.classes import (
+    CLASS_PRODUCT_RANK,
+    FIXED_SWEEPS,
+    LEARNED_RANK,
+    LEARNED_SWEEPS,
+    WIDE_CLASS_RANK,
+    WIDE_CLASS_ROWS,
+)
+from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS
 
 RacedSettings: TypeAlias = tuple[CurveSettings, CurveSettings | None]
 """Settings of shared curves, and those of the candidate that must be in the race before they are tried."""
@@ -48,6 +56,8 @@ class ClassCandidate:
         scale = "of ranks" if self.ranked else "of values"
         if self.curve_settings is None:
             return f"main effects {scale}"
+        if PRODUCT in self.curve_settings.ranks:
+            return f"product factors {scale} ({self.curve_settings.ranks[PRODUCT]})"
         kind = "learned" if self.curve_settings.learned else "early stopped"
         ranks = " and ".join(f"{rank} of order {order}" for order, rank in self.curve_settings.ranks.items())
         return f"{kind} curves {scale} ({ranks})"
@@ -65,9 +75,13 @@ def class_candidates(
     *,
     scales: Sequence[bool],
     n_rows: int,
+    n_columns: int = 0,
 ) -> list[ClassCandidate]:
-    """All candidates for factors of these ranks, on each of the scales; cheap ones first."""
-    by_stage = _settings_by_stage(ranks, settings, groups or FactorGroups(0), n_rows)
+    """All candidates for factors of these ranks, on each of the scales; cheap ones first.
+
+    Product factors are among them where ``n_columns``, those that vary, and the rows are few enough.
+    """
+    by_stage = _settings_by_stage(ranks, settings, groups or FactorGroups(0), n_rows, n_columns)
     found = [ClassCandidate(ranked) for ranked in scales]
     for stage, raced in enumerate(by_stage):
         for curve_settings, parent in raced:
@@ -76,12 +90,12 @@ def class_candidates(
 
 
 def _settings_by_stage(
-    ranks: Mapping[int, int], settings: Settings, groups: FactorGroups, n_rows: int
+    ranks: Mapping[int, int], settings: Settings, groups: FactorGroups, n_rows: int, n_columns: int
 ) -> list[list[tuple[CurveSettings, CurveSettings | None]]]:
     """Settings of shared curves by stage of the race, each with the settings that it depends on.
 
     Early stopping with fixed smoothing parameters, for pairs and for more of them; learned smoothing parameters, for
-    pairs and for all orders.
+    pairs, for all orders, and for product factors.
     """
     if not ranks:
         return []
@@ -102,4 +116,13 @@ def _settings_by_stage(
         if not given:
             divided = groups.at_least_one(dict.fromkeys(orders, max(LEARNED_RANK // len(orders), 1)))
         stages[2].append((replace(learned, ranks=divided), learned_first))
+    if _has_products(settings, groups, n_rows, n_columns):
+        stages[2].append((replace(learned, ranks={PRODUCT: CLASS_PRODUCT_RANK}), None))
     return stages
+
+
+def _has_products(settings: Settings, groups: FactorGroups, n_rows: int, n_columns: int) -> bool:
+    """Whether product factors are among the candidates: no order was given, and the table is small enough."""
+    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
+    unconstrained = groups.groups is None and not settings.monotonic_cst and settings.factor_prior == "auto"
+    return automatic and unconstrained and 2 < n_columns <= PRODUCT_COLUMNS and n_rows < PRODUCT_ROWS

@@ -10,12 +10,13 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.model import Predictor
 from ahofm.model.shared_predictors import SharedPredictors
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.base import FunctionPosterior, zero_posterior
 from ahofm.shared_curves.columns import ClassColumn, CodedColumn
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.polynomials import Polynomials
 from ahofm.shared_curves.problem import ClassProblem, ClassState
+from ahofm.shared_curves.products import Products
 
 
 def predicted(problem: ClassProblem, design: JointDesign, state: ClassState, coded: Sequence[CodedColumn]) -> Floats:
@@ -31,7 +32,8 @@ def predicted(problem: ClassProblem, design: JointDesign, state: ClassState, cod
         curves = [
             curve.values[column_codes.codes, which] for curve, column_codes in zip(factors.columns, coded, strict=True)
         ]
-        total += factors.loadings[which].T @ Polynomials(order, curves).terms.T
+        terms = Products(curves).terms if order == PRODUCT else Polynomials(order, curves).terms
+        total += factors.loadings[which].T @ terms.T
     return total
 
 
@@ -46,7 +48,9 @@ class ClassFit:
     mains, main_centrings : tuples of arrays of shape (functions, K) and (K,), one per column
         Main effects of all classes.
     curves, centrings : tuples of arrays of shape (functions, factors) and (factors,), one per column
-        Shared by the classes.
+        Shared by the classes; of product factors without constants.
+    constants : array of shape (columns, rank of product factors) or None
+        Of product factors.
     loadings : array of shape (factors, K)
     squares : array of shape (factors,)
         Mean square of each factor's term at the training rows.
@@ -62,6 +66,7 @@ class ClassFit:
     main_centrings: tuple[Floats, ...]
     curves: tuple[Floats, ...]
     centrings: tuple[Floats, ...]
+    constants: Floats | None
     loadings: Floats
     squares: Floats
     smoothing_parameters: Mapping[int, Floats]
@@ -81,9 +86,10 @@ class ClassFit:
                 posterior = zero_posterior(column.priors.factors, len(main.mean), sum(ranks.values()))
             curves.append(column.in_basis(posterior, main=False))
         lam = {1: np.array([_main_lam(design, state.mains, j) for j in range(len(problem.columns))])}
-        loadings, squares = np.zeros((0, rows.n_classes)), np.zeros(0)
+        loadings, squares, constants = np.zeros((0, rows.n_classes)), np.zeros(0), None
         if factors is not None:
-            loadings, squares = factors.loadings, rows.weight @ factors.terms**2 / rows.total
+            loadings, constants = factors.loadings, factors.constants
+            squares = rows.weight @ factors.terms**2 / rows.total
             for order, which in factors.slices.items():
                 lam[order] = np.array([column.lam[0, which.start] for column in factors.columns])
         return cls(
@@ -93,6 +99,7 @@ class ClassFit:
             tuple(centring for _, centring in mains),
             tuple(coef for coef, _ in curves),
             tuple(centring for _, centring in curves),
+            constants,
             loadings,
             squares,
             lam,
@@ -104,13 +111,15 @@ class ClassFit:
         """The linear predictors of all classes, which share their factors."""
         pairs = zip(self.mains, self.curves, strict=True)
         centring_pairs = zip(self.main_centrings, self.centrings, strict=True)
-        return SharedPredictors(
+        shared = SharedPredictors(
             self.intercepts,
             tuple(np.hstack(pair) for pair in pairs),
             tuple(np.concatenate(pair) for pair in centring_pairs),
             {order: self.loadings[which] for order, which in Orders(self.ranks).factor_slices.items()},
             ({},) * len(self.intercepts),
-        ).separate()
+            self.constants,
+        )
+        return shared.from_whole_products().separate()
 
 
 def _main(design: JointDesign, mains: ClassMains, j: int, column: ClassColumn, n_classes: int) -> FunctionPosterior:

@@ -17,7 +17,7 @@ from ahofm.families import Units
 from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace, Validated
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.model.prediction_scores import scores_of_classes
-from ahofm.orders import Orders
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import FactorPrior
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_fit import ClassFit
@@ -117,7 +117,14 @@ def fit_classes(
     begun = time.perf_counter()
     problems = ClassProblems.of(data, settings)
     groups = next(iter(problems.by_scale.values())).groups
-    candidates = class_candidates(ranks, settings, groups, scales=list(problems.by_scale), n_rows=data.n_rows)
+    candidates = class_candidates(
+        ranks,
+        settings,
+        groups,
+        scales=list(problems.by_scale),
+        n_rows=data.n_rows,
+        n_columns=len(problems.columns),
+    )
     runner = Runner(settings.n_threads, data.n_rows, settings.callbacks, saved=saved, deadline=deadline)
     scales = list(problems.by_scale)
     designs = {k: JointDesign.of(problem.columns, problem.coded) for k, problem in problems.by_scale.items()}
@@ -151,12 +158,15 @@ def _weights_by_order(
     """Weights of candidates for the model of every order."""
     orders = (1, *ranks)
     if found is not None:
+        products = [PRODUCT] if any(one.candidate.order == PRODUCT for one in found.judged) else []
         by_order: dict[int, CandidateWeights] = {1: found.weights(1)}
-        for below, order in pairwise(orders):
+        for below, order in pairwise((*orders, *products)):
             weights = found.weights(order)
             by_order[order] = (
                 weights if _gain(found, by_order[below], weights, below, order).gain > 0.0 else by_order[below]
             )
+        if products and all(candidate.order != PRODUCT for _, candidate in by_order[PRODUCT]):
+            del by_order[PRODUCT]
         return by_order
     if stopped:
         return {order: [] for order in orders}

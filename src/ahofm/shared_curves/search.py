@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ahofm.columns.basis import Floats
+from ahofm.orders import PRODUCT
 from ahofm.shared_curves.candidates import ClassCandidate
 from ahofm.shared_curves.class_fit import predicted
 from ahofm.shared_curves.class_rows import ClassRows
@@ -29,6 +30,7 @@ from ahofm.tuning.classes import (
     EQUAL_CLASS_WEIGHTS_ROWS,
     LEAST_CLASS_LOSS,
     PATIENCE,
+    PRODUCT_LOSS_RATIO,
     RACE_LOSS_RATIO,
     SCALE_LOSS_RATIO,
     SEARCH_STARTS,
@@ -183,7 +185,11 @@ class Race:
 
     def left(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
-        return [one for one in self.candidates if one.curve_settings is None or self.near(one, RACE_LOSS_RATIO)]
+        mains = [one for one in self.candidates if one.curve_settings is None]
+        others = [one for one in self.candidates if one.curve_settings is not None and self.near(one, RACE_LOSS_RATIO)]
+        means = self.means()
+        most = PRODUCT_LOSS_RATIO * min((means[one.name] for one in mains), default=np.inf)
+        return mains + [one for one in others if one.order != PRODUCT or means[one.name] <= most]
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.shared_curves.factors import SharedFactors, random_curves
+from ahofm.orders import PRODUCT, Orders
+from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
+from ahofm.shared_curves.starts import random_start
 from ahofm.shared_curves.sweeps import sweeps_of
+from ahofm.shared_curves.triples import start_triples
 from ahofm.training.runner import Job, Report
 from ahofm.tuning import CONVERGED_SWEEPS
 from ahofm.tuning.classes import (
@@ -22,6 +25,7 @@ from ahofm.tuning.classes import (
     MAIN_CLASS_STEPS,
     MAIN_CLASS_TOL,
     MOST_LOSS_RATIO,
+    PRODUCT_TEMPERING_POWER,
     SHARED_FEWEST_SWEEPS,
     SHARED_TOL,
     SHARED_WARM_SWEEPS,
@@ -43,7 +47,8 @@ class CurveSettings:
     learned : bool
         Whether smoothing parameters are learned; otherwise they are fixed, and early stopping prevents overfitting.
     tempering : float or None
-        Fraction of the variance of partners in fits with learned smoothing parameters; None: by ``tempering_of``.
+        Fraction of the variance of partners in fits with learned smoothing parameters; None: by ``tempering_of``, of
+        product factors its square.
     tol : float
         Learned fits end after three sweeps that change the loss by less than this fraction.
     """
@@ -109,13 +114,18 @@ def fit_factors(
         Likewise.
     """
     rows, columns = problem.rows, problem.columns
-    curves = random_curves(columns, sum(curve_settings.ranks.values()), np.random.default_rng(seed))
-    factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves, problem.groups)
+    curves, constants = random_start(columns, curve_settings.ranks, np.random.default_rng(seed))
+    if 3 in curve_settings.ranks and (problem.groups is None or problem.groups.groups is None):
+        at = Orders(curve_settings.ranks).factor_slices[3]
+        start_triples(curves, at, columns, problem.coded, rows.working_response(start.eta))
+    factors = SharedFactors(curve_settings.ranks, columns, problem.coded, curves, problem.groups, constants)
     factors.start_loadings(rows, start.eta, LEAST_LOADING)
     sweeps = sweeps_of(problem, design, ClassState(start.mains.copy(), factors, start.eta + factors.eta()))
     tempering = 0.0
     if curve_settings.learned:
-        tempering = tempering_of(problem, start.eta) if curve_settings.tempering is None else curve_settings.tempering
+        power = PRODUCT_TEMPERING_POWER if PRODUCT in curve_settings.ranks else 1
+        automatic = tempering_of(problem, start.eta) ** power
+        tempering = automatic if curve_settings.tempering is None else curve_settings.tempering
     before, unchanged, bound = np.inf, 0, False
     for sweep in range(curve_settings.sweeps):
         learn = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS

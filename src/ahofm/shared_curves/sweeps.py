@@ -7,6 +7,7 @@ contract tests compare the two. Priors of a user's own, and orders that they do 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from ahofm.columns.basis import Floats
 from ahofm.kernels import MAX_STATE_ORDER
 from ahofm.kernels.native import INSTRUCTION_SETS, contiguous
 from ahofm.kernels.native_engine import NativeSharedCurves
+from ahofm.orders import PRODUCT
 from ahofm.priors.arrays import coordinate_count, prior_arrays, prior_kind
 from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.spline import SplinePrior
@@ -25,8 +27,10 @@ from ahofm.shared_curves.main_effects import ClassMains, JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.tuning import REBUILD_SWEEPS, SPLINE_JITTER
 from ahofm.tuning.classes import (
+    CLASS_CONSTANT_PRECISION,
     LARGEST_CLASS_LAM,
     LARGEST_CLASS_VALUE,
+    LEAST_CLASS_PRODUCT_SCALE,
     LEAST_CLASS_WEIGHT,
     LOADING_LAM,
     MOST_CLASS_WEIGHT,
@@ -69,7 +73,7 @@ def sweeps_of(problem: ClassProblem, design: JointDesign, state: ClassState) -> 
     if (
         problem.compiled
         and all(prior_kind(prior) in PRIORS for prior in priors)
-        and max([2, *orders]) <= MAX_STATE_ORDER
+        and max([2, *(order for order in orders if order != PRODUCT)]) <= MAX_STATE_ORDER
     ):
         return CompiledSweeps(problem, design, state)
     return ReferenceSweeps(problem, design, state)
@@ -201,6 +205,7 @@ class CompiledSweeps:
             columns = []
             for column, arrays in zip(self._problem.columns, self._curves, strict=True):
                 posterior = _posterior(column.priors.factors, arrays, per_code=column.priors.saturated)
+                posterior = replace(posterior, mean=factors.without_constants(arrays["values"]))
                 columns.append(SharedColumn(arrays["values"], arrays["variance"], arrays["lam"], posterior))
             factors.take(columns, self._loadings, self._loading_variance)
         return ClassState(mains, factors, eta)
@@ -214,6 +219,8 @@ _OPTIONS: Mapping[str, float] = {
     "largest_lam": LARGEST_CLASS_LAM,
     "loading_lam": LOADING_LAM,
     "relative_bounds": LARGEST_CLASS_VALUE,
+    "constant_precision": CLASS_CONSTANT_PRECISION,
+    "least_product_scale": LEAST_CLASS_PRODUCT_SCALE,
 }
 
 
