@@ -233,7 +233,7 @@ async function report(root, data) {
     const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], signed(v, Math.max(largest, 1e-12 * Math.abs(base))), most);
     $("parts").replaceChildren(...shown.map((part) => bars_(part.name, part.value)));
     if (parts.length > 12 || Math.abs(rest) > 1e-6 * most) $("parts").append(bars_("all others", rest));
-    $("parts").append(make("p", { class: "soft" }, `Parts of the linear predictor: ${show(base)} for the mean row, ${show(why.eta)} for this one.`));
+    $("parts").append(make("p", { class: "soft" }, `These are parts of the linear predictor, which is ${show(base)} on average and ${show(why.eta)} for this row.`));
   }
   function whatif() {
     const list = $("start-row");
