@@ -25,7 +25,7 @@ def changed(array, at, value):
 @pytest.mark.parametrize(
     ("family", "y", "message"),
     [
-        ("gaussian", changed(Y, 3, np.nan), "NaN"),
+        ("gaussian", changed(Y, 3, np.nan), "contains NaN. Row 3 has no target: leave such rows out of X and y"),
         ("gaussian", changed(Y, 3, np.inf), "infinity"),
         ("gaussian", np.where(Y > 0, "up", "down"), r"y holds text \(.*\); AHOFMClassifier fits classes"),
         ("poisson", changed(np.round(np.abs(Y)), 7, -1.0), r"whole numbers in \[0, inf\) for Poisson, got -1 in row 7"),
@@ -149,7 +149,7 @@ def test_one_class_only():
         ([1, "no"] * 60, r"labels of mixed types \(int, str\); give labels of one type"),
         (np.array([True, "no"] * 60, dtype=object), r"mixed types \(bool, str\)"),
         (np.array(["a", None] * 60, dtype=object), r"no label \(None\) in 60 row\(s\), first in row 1"),
-        ([0.0, np.nan] * 60, "y contains NaN"),
+        ([0.0, np.nan] * 60, r"y contains NaN. Row 1 \(and 59 more\) has no target: leave such rows out of X and y"),
         (np.linspace(0, 1, 120), r"Unknown label type: continuous.*AHOFMRegressor\(family='binomial'\)"),
         (np.tile([0.3, 0.7], (120, 1)), r"shape \(120, 2\).*one label per row.*family='binomial'"),
     ],

@@ -257,6 +257,7 @@ def test_all_terms_above_an_order_are_the_rest():
     ("task", "message"),
     [
         (lambda m: effect(m, "c9"), "there is no column 'c9'; did you mean 'c"),
+        (lambda m: effect(m, "zzz"), "there is no column 'zzz'; there are 'c0', 'c1'"),
         (lambda m: effect(m, ["c0", "c0"]), "column 'c0' is given twice"),
         (lambda m: effect(m, ["c0", "c1", "c2"]), "3 columns, but the model has interactions of up to 2 columns only"),
         (lambda m: effect(m, []), "columns is empty"),

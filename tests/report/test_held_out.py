@@ -112,6 +112,14 @@ def test_one_row_that_was_not_fitted(model):
     found = report(model, X=X, y=[0.5]).content
     assert found["held_out"]["rows"] == 1
     assert any("1 row that was not fitted" in fact["label"] for fact in found["facts"])
+    assert set(found["held_out"]["scores"]) == {"RMSE"}  # there is no variance to explain
+
+
+def test_targets_that_are_all_alike_have_no_variance_to_explain(model):
+    X, _, _ = rows(20)
+    scores = report(model, X=X, y=np.full(20, 0.5)).content["held_out"]["scores"]
+    assert set(scores) == {"RMSE"}
+    assert "R2" in report(model, X=X, y=np.arange(20.0), sample_weight=np.ones(20)).content["held_out"]["scores"]
 
 
 @pytest.mark.slow

@@ -179,9 +179,9 @@ def test_calibration_on_validation_rows_is_in_page_and_summary():
     X, eta, rng = rows(200)
     y = eta + rng.logistic(size=200) > 0
     model = AHOFMClassifier(order=1, random_state=0).fit(X, y)
-    said = f"ECE {model.model_.validated.scores['ECE']:.4g}"
-    assert said in content_of(page(model))["made"]["validated"]
-    assert said in str(model.summary())
+    score = f"{model.model_.validated.scores['ECE']:.4g}"
+    assert f"calibration error {score}" in content_of(page(model))["made"]["validated"]
+    assert f"ECE {score}" in str(model.summary())
     plain = AHOFMClassifier(order=1, **ONE).fit(X, y)
     assert content_of(page(plain))["made"]["validated"] == ""
 

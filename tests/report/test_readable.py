@@ -1,5 +1,7 @@
 """What a reader stumbles over: steps in bands, hours that share a bar, two numbers for one thing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,9 @@ import pytest
 from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic
 from ahofm.explain import checks, effect, observed_and_fitted, summary
 from ahofm.inference.dispersion import DispersionWarning
+from ahofm.model.trace import Gain, Validated
 from ahofm.report import report
+from ahofm.report.made import facts
 from tests.report.test_families import weibull
 from tests.report.test_page import NODE, browser, fitted, opened, run_node, script  # noqa: F401 - fixtures
 
@@ -155,3 +159,37 @@ def test_numbers_of_a_row_fit_their_fields(opened):  # noqa: F811
     assert one.evaluate(
         "[...document.querySelectorAll('.field [type=number]')].every((n) => n.scrollWidth <= n.clientWidth)"
     )
+
+
+def test_a_page_speaks_only_of_what_its_model_has():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400)})
+    said = report(AHOFMClassifier(order=2, random_state=0, n_jobs=1).fit(X, X["a"] + rng.normal(size=400) > 0)).content
+    assert said["made"]["family_words"].startswith("two classes (binomial);")
+    head, first, *dropped = said["fit"]["orders"]
+    assert first[:2] == ["1", "100.0%"]
+    assert [row[:2] for row in dropped] == [["2", "not kept"]]
+    assert "validation rows" in dropped[0][head.index("on validation rows")]
+    gaussian = report(AHOFMRegressor(**FAST).fit(X, rng.normal(size=400))).content
+    assert "variance of the noise (dispersion)" in {one["label"] for one in gaussian["facts"]}
+    with_shares = AHOFMRegressor(family="binomial", **FAST).fit(X, rng.integers(0, 2, 400).astype(float))
+    assert "two classes" not in report(with_shares).content["made"]["family_words"]
+
+
+def test_scores_do_not_count_rows_that_nobody_gave():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300)})
+    model = AHOFMRegressor(**FAST).fit(X, np.sin(X["a"]) + 0.3 * rng.normal(size=300))
+    validated = Validated(rows=150, of=200, scores={"R2": 0.9, "RMSE": 0.3})  # 200 of the 300 that differ
+    told = replace(summary(model), validated=validated)
+    assert "R², cross-validated on 150 rows" in {one["label"] for one in facts(model.model_, told, 1)}
+    told = replace(told, validated=replace(validated, of=300))
+    assert "RMSE, cross-validated on 150 of 300 rows" in {one["label"] for one in facts(model.model_, told, 1)}
+
+
+def test_gains_read_as_sentences():
+    assert str(Gain(2, 1, 0.231, 0.012, 3476)) == (
+        "order 2 predicts 3,476 validation rows better than order 1: mean loss 23 ± 1.2 % lower"
+    )
+    assert "worse than order 2: mean loss 0.085 ± 0.024 % higher" in str(Gain(3, 2, -0.00085, 0.00024, 100))
+    assert str(Gain(3, 2, 0.0, 0.0, 1064)) == "order 3 predicts 1,064 validation rows exactly as order 2 does"

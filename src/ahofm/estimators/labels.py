@@ -16,6 +16,13 @@ from ahofm.families import Bernoulli, Family, Multinomial, find_family
 from ahofm.tuning.classes import RARE_CLASS_ROWS
 
 
+def rows_without_target(y: Any) -> str:
+    """Advice for targets of which some are NaN."""
+    bad = np.flatnonzero(np.isnan(np.asarray(y, dtype=np.float64).ravel()))
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    return f" Row {bad[0]}{more} has no target: leave such rows out of X and y."
+
+
 def labels_of(y: Any, table: Table, estimator: Any) -> NDArray[Any]:
     """One label per row of a table: (n,); raises ValueError for what is none, or several kinds of labels at once."""
     _refuse_mixed(y)
@@ -26,7 +33,8 @@ def labels_of(y: Any, table: Table, estimator: Any) -> NDArray[Any]:
             "; give one label per row, e.g. y.argmax(axis=1) of indicators; for proportions of two classes use "
             "AHOFMRegressor(family='binomial')"
         )
-        raise ValueError(f"{error}{advice if '1d array' in str(error) else ''}") from error
+        advice = advice if "1d array" in str(error) else rows_without_target(y) if "contains NaN" in str(error) else ""
+        raise ValueError(f"{error}{advice}") from error
     try:
         check_classification_targets(labels)
     except ValueError as error:

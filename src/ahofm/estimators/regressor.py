@@ -13,6 +13,7 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.estimators.base import AHOFM
 from ahofm.estimators.dask_input import dataset_of
+from ahofm.estimators.labels import rows_without_target
 from ahofm.estimators.means import MeanPredictions
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.estimators.survival import SurvivalPredictions, target_of
@@ -261,6 +262,8 @@ class AHOFMRegressor(SurvivalPredictions, MeanPredictions, RegressorMixin, AHOFM
         try:
             target = np.asarray(_check_y(y, multi_output=False, y_numeric=True, estimator=self), dtype=np.float64)
         except ValueError as error:
+            if "contains NaN" in str(error):
+                raise ValueError(f"{error}{rows_without_target(y)}") from error
             if "string to float" not in str(error):
                 raise
             raise ValueError(f"y holds text ({error}); AHOFMClassifier fits classes") from error

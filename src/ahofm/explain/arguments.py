@@ -62,8 +62,9 @@ def column_of(model: Model, name: Any) -> int:
         return int(name)
     if name in names:
         return names.index(name)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.0)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    more = ", ..." if len(names) > 10 else ""
+    hint = f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(map(repr, names[:10]))}{more}"
     raise ValueError(f"there is no column {name!r}{hint}")
 
 

@@ -20,7 +20,7 @@ class Reason(Enum):
 
     CONVERGED = "converged: the last iterations changed no more than tol allows"
     EARLY_STOPPED = "stopped early: the validation loss has not improved for `patience` epochs"
-    ENOUGH = "made all the sweeps that are worth it; more of them change little"
+    ENOUGH = "made all planned sweeps; further ones would change little"
     MAX_ITER = "stopped at max_iter before it converged"
     NO_PROGRESS = "no step improved the objective any further: the limit of rounding"
     DIVERGED = "diverged: the objective is not finite any more"
@@ -112,11 +112,13 @@ class Gain:
 
     def __str__(self) -> str:
         """One line of text."""
-        better = "better" if self.gain >= 0.0 else "worse"
-        size, error = 100.0 * abs(self.gain), 100.0 * self.error
         name = "with product factors, the model" if self.order == PRODUCT else f"order {self.order}"
-        compared = f"{name} predicts {self.rows} validation rows {better} than order {self.over}"
-        return f"{compared} by {two_digits(size)} ± {two_digits(error)} % of the mean loss"
+        said = f"{name} predicts {self.rows:,} validation rows"
+        if self.gain == 0.0:
+            return f"{said} exactly as order {self.over} does"
+        better, lower = ("better", "lower") if self.gain > 0.0 else ("worse", "higher")
+        size, error = two_digits(100.0 * abs(self.gain)), two_digits(100.0 * self.error)
+        return f"{said} {better} than order {self.over}: mean loss {size} ± {error} % {lower}"
 
 
 @dataclass(frozen=True)

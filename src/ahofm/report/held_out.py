@@ -78,6 +78,8 @@ def scores(model: Model, rows: HeldOut) -> dict[str, float]:
         mean = model.mean(rows.table, rows.offset)
         several = model.classes is not None or mean.ndim == 2
         found = scores_of_classes(rows.y, mean, weight) if several else scores_of_numbers(rows.y, mean, weight)
-    if len(rows.y) > 1:
+    if np.ptp(rows.y[weight > 0.0]) == 0.0:  # targets without variance: there is none to explain
+        found.pop("R2", None)
+    elif len(rows.y) > 1:
         found["deviance explained"] = model.deviance_explained(rows.table, rows.y, weight, rows.offset)
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}

@@ -13,17 +13,17 @@ import numpy as np
 from ahofm.explain import Summary
 from ahofm.explain.arguments import Fitted
 from ahofm.explain.summary import p_text
-from ahofm.families import Family
+from ahofm.families import Family, Gaussian
 from ahofm.model import Model
 from ahofm.model.trace import two_digits
-from ahofm.orders import order_name
+from ahofm.orders import PRODUCT, order_name
 
 _WORDS = {
     "Gaussian": "numbers with normal noise of constant variance",
     "GaussianLocationScale": "numbers with normal noise whose standard deviation varies with the columns",
     "Poisson": "counts (Poisson)",
     "NegativeBinomial": "counts that vary more than Poisson counts (negative binomial)",
-    "Bernoulli": "two classes, or shares of successes (binomial)",
+    "Bernoulli": "shares of successes, or 0 and 1 (binomial)",
     "Multinomial": "one of several classes (multinomial)",
     "Gamma": "positive numbers whose standard deviation grows with their mean (gamma)",
     "Tweedie": "numbers that are zero or positive, such as claim amounts (Tweedie)",
@@ -53,13 +53,14 @@ _MEANINGS = {
 }
 """Of families whose effects are not those of their link on a mean."""
 
-_SCORES = {"R2": "R²", "RMSE": "RMSE", "log-loss": "log-loss", "accuracy": "accuracy", "AUROC": "AUROC", "ECE": "ECE"}
+_SCORES = {"R2": "R²", "AUROC": "area under the ROC curve", "ECE": "calibration error"}
+"""Of scores whose names in summaries are short."""
 
 
-def family_words(family: Family, link: str, *, exposed: bool = False) -> str:
+def family_words(family: Family, link: str, *, exposed: bool = False, classes: bool = False) -> str:
     """What the family is for, and what effects do."""
     name = next((own.__name__ for own in type(family).__mro__ if own.__name__ in _WORDS), "")
-    kind = _WORDS.get(name, family.name)
+    kind = "two classes (binomial)" if classes and name == "Bernoulli" else _WORDS.get(name, family.name)
     kind += " per unit of exposure: rates, or hazards" if exposed else ""
     extra = "; the dispersion is estimated" if getattr(family, "quasi", False) else ""
     return f"{kind}{extra}; {_MEANINGS.get(name) or _LINKS.get(link, 'effects add up to the linear predictor')}"
@@ -80,11 +81,10 @@ def facts(model: Model, told: Summary, order: int, held_out: dict[str, Any] | No
         if explained is not None:
             found.append([f"{explained:.1%}", "deviance explained on these rows"])
     if told.validated is not None:
-        whose = (
-            "all" if told.validated.rows == told.validated.of else f"{told.validated.rows:,} of {told.validated.of:,}"
-        )
         for name, value in list(told.validated.scores.items())[:2]:
-            found.append([f"{value:.4g}", f"{_SCORES.get(name, name)}, cross-validated on {whose} rows"])
+            found.append(
+                [f"{value:.4g}", f"{_SCORES.get(name, name)}, cross-validated on {_validation_rows(told)} rows"]
+            )
     if told.deviance_explained is not None:
         found.append([f"{told.deviance_explained:.1%}", "deviance explained in training"])
     if told.n_rows is not None:
@@ -95,13 +95,40 @@ def facts(model: Model, told: Summary, order: int, held_out: dict[str, Any] | No
         used = 1.0 + sum(float(own.sum()) for own in told.edf.values())
         found.append([f"{used:,.0f}", "effective degrees of freedom"])
     if told.dispersion is not None:
-        found.append([f"{told.dispersion:.4g}", "dispersion"])
+        found.append([f"{told.dispersion:.4g}", _dispersion_words(model.family)])
     if told.pearson_dispersion is not None:
         found.append(
             [f"{told.pearson_dispersion:.3g}", "Pearson's statistic by residual degree of freedom; 1 is right"]
         )
     found += [["edited", f"by hand: {edit}"] for edit in told.edits]
     return [{"value": value, "label": label} for value, label in found]
+
+
+def _validation_rows(told: Summary) -> str:
+    """How many rows the scores of validation rows are over, beside the number of all where they are not.
+
+    Fits to samples, and copies of rows, have a number of their own to choose from: it is left out.
+    """
+    if told.validated is None or told.validated.rows == told.validated.of:
+        return "all"
+    return f"{told.validated.rows:,}" + (f" of {told.n_rows:,}" if told.n_rows == told.validated.of else "")
+
+
+def _validated(told: Summary) -> str:
+    """All scores of validation rows, in one line."""
+    if told.validated is None:
+        return ""
+    scores = ", ".join(f"{_SCORES.get(name, name)} {value:.4g}" for name, value in told.validated.scores.items())
+    return f"cross-validated on {_validation_rows(told)} rows, each predicted by fits to other rows: {scores}"
+
+
+def _dispersion_words(family: Family) -> str:
+    """What the dispersion of a family says."""
+    if isinstance(family, Gaussian):
+        return "variance of the noise (dispersion)"
+    if getattr(family, "quasi", False):
+        return "dispersion: the variance as a multiple of the family's"
+    return "dispersion"
 
 
 def _rounded(text: str) -> str:
@@ -121,12 +148,12 @@ def made(
         "numpy": np.__version__,
         "rows": told.n_rows,
         "family": _rounded(repr(model.family)),
-        "family_words": family_words(model.family, link, exposed=exposed),
+        "family_words": family_words(model.family, link, exposed=exposed, classes=model.classes is not None),
         "settings": " ".join(settings.split()) if settings else None,
         "command": command,
         "edits": [str(edit) for edit in told.edits],
         "choices": [{"name": one.name, "value": one.value, "reason": one.reason} for one in told.choices],
-        "validated": "" if told.validated is None else str(told.validated),
+        "validated": _validated(told),
         "gains": [str(gain) for gain in told.gains],
         "ended": f"{model.trace.solver}: {model.trace.reason.value}",
         "seconds": {name: float(two_digits(value)) for name, value in model.trace.seconds.items()},
@@ -146,14 +173,15 @@ def fit_columns(told: Summary) -> list[list[str]]:
 
 
 def fit_orders(told: Summary) -> list[list[str]]:
-    """A table: every order with its share, factors, and what validation rows said."""
+    """A table: every order that was tried, with its share, factors, and what validation rows said."""
     gains = {gain.order: gain for gain in told.gains}
     rows = [["order", "share", "factors", *(["on validation rows"] if gains else [])]]
     for order, share in told.orders.items():
         rank = "" if order == 1 else str(told.ranks.get(order, 0))
         said = [str(gains[order]) if order in gains else ""] if gains else []
         rows.append([str(order), f"{share:.1%}", rank, *said])
-    return rows
+    dropped = [gain for gain in told.gains if gain.order not in (*told.orders, PRODUCT)]
+    return rows + [[str(gain.order), "not kept", "", str(gain)] for gain in dropped]
 
 
 def documentation() -> str | None:

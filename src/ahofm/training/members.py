@@ -40,7 +40,7 @@ def interactions_choice(stack: Sequence[tuple[float, str]], why: str) -> Choice:
 
 def on_validation_rows(what: str, n_rows: int, values: Iterable[tuple[str, float]]) -> str:
     """Losses of candidates on validation rows, as the reason of a choice: ``what`` they are, and by name."""
-    return f"{what} on {n_rows} validation rows: " + ", ".join(f"{name} {value:.4g}" for name, value in values)
+    return f"{what} on {n_rows:,} validation rows: " + ", ".join(f"{name} {value:.4g}" for name, value in values)
 
 
 def rank_choice(ranks: Iterable[tuple[str, int, int]], why: str) -> Choice:

@@ -47,15 +47,28 @@ async function report(root, data) {
     return `± ${alike(size, Math.abs(asResponse(most) - asResponse(-most)) / 2)}`;
   }
 
+  // What `inUnits` is about, in words.
+  function moved() {
+    const kind = partLink();
+    if (kind === "identity") return `the ${predicted}`;
+    if (kind === "other") return "the linear predictor";
+    if (kind === "deviation") return "the standard deviation of the noise, as a factor";
+    if (kind === "count") return "the count, as a factor";
+    if (kind === "zeros") return "the odds of a zero, as a factor";
+    if (kind === "log") return `the ${predicted}, as a factor`;
+    return likely ? "the probability, in percentage points (pts)" : `the ${predicted}`;
+  }
+
   // ---- what matters ----
 
   function shares() {
     const p = own(), most = Math.max(...p.each, 1e-12), farthest = Math.max(...p.std.filter(Number.isFinite), 0), list = $("column-shares"), strongest = $("top");
+    const top = p.top.slice(0, 12), largest = top.length ? top[0].share : 1;
     list.replaceChildren();
     for (const j of ranked().slice(0, 20)) list.append(bar(columns[j].name, [[0, p.main[j], "main"], [p.main[j], p.each[j], "more"]], `${percent(p.each[j])} · ${inUnits(p.std[j], farthest)}`, most, () => choose([j])));
-    list.append(make("p", { class: "soft" }, "Solid: main effect; striped: interactions."));
+    if (top.length) list.append(make("p", { class: "soft" }, "Solid: main effect; striped: interactions."));
+    $("shares-note").textContent = `Share of the variance of the linear predictor, as if columns were independent; and how far one standard deviation of the effect moves ${moved()}.${top.length ? " An interaction counts for each of its columns." : ""}`;
     strongest.replaceChildren();
-    const top = p.top.slice(0, 12), largest = top.length ? top[0].share : 1;
     for (const t of top) strongest.append(bar(t.columns.map((j) => columns[j].name).join(" × "), [[0, t.share, "more"]], `${percent(t.share)} · ${inUnits(t.std, top[0].std)}`, largest, () => choose(t.columns)));
     $("top-box").hidden = !top.length;
     $("order-shares").textContent = "By order: " + Object.entries(p.orders).map(([d, s]) => `${d}: ${percent(s)}`).join(", ");
@@ -220,7 +233,7 @@ async function report(root, data) {
     const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], signed(v, Math.max(largest, 1e-12 * Math.abs(base))), most);
     $("parts").replaceChildren(...shown.map((part) => bars_(part.name, part.value)));
     if (parts.length > 12 || Math.abs(rest) > 1e-6 * most) $("parts").append(bars_("all others", rest));
-    $("parts").append(make("p", { class: "soft" }, `Parts of the linear predictor: ${show(base)} for the mean row, ${show(why.eta)} for this one.`));
+    $("parts").append(make("p", { class: "soft" }, `These are parts of the linear predictor, which is ${show(base)} on average and ${show(why.eta)} for this row.`));
   }
   function whatif() {
     const list = $("start-row");
@@ -269,7 +282,7 @@ async function report(root, data) {
     $("checks").replaceChildren(...wholeCharts(data, group, residuals));
     $("columns").replaceChildren(...shown.map((one) => columnChart(data, one, $("left-over").checked)));
     $("more-columns").hidden = allColumns || group.columns.length <= 9;
-    $("diagnostics-note").textContent = `${data.diagnostics.rows.toLocaleString("en")} rows ${data.diagnostics.held_out ? "that were not fitted" : "of training"}${group.name ? `, class ${group.name} against all others` : ""}.`;
+    $("diagnostics-note").textContent = `${data.diagnostics.rows.toLocaleString("en")} rows ${data.diagnostics.held_out ? "that were not fitted" : "of training"}${group.name ? `, class “${group.name}” against all others` : ""}.`;
   }
   function concerns() {
     const wrong = data.checks.filter((one) => !one.passed), fine = data.checks.filter((one) => one.passed);
@@ -293,11 +306,10 @@ async function report(root, data) {
     add("command", m.command);
     add("settings", m.settings);
     add("score", m.validated);
-    m.gains.forEach((text) => add("orders", text));
-    m.choices.forEach((one) => add(one.name, `${one.value} (${one.reason})`));
+    m.choices.forEach((one) => add(one.name === "interactions" ? "averaged fits" : one.name, `${one.value} (${one.reason})`));
     m.edits.forEach((text) => add("edit", text));
-    add("end", `${m.ended}; ` + Object.entries(m.seconds).map(([name, s]) => `${name} ${show(s)} s`).join(", "));
-    add("page", `${m.date}, ahofm ${m.version}, Python ${m.python}, NumPy ${m.numpy}`);
+    add("how it ended", `${m.ended}; ` + Object.entries(m.seconds).map(([name, s]) => `${name} ${show(s)} s`).join(", "));
+    add("made with", `${m.date}, ahofm ${m.version}, Python ${m.python}, NumPy ${m.numpy}`);
     $("fit-orders").replaceChildren(table(data.fit.orders));
     const every = data.fit.columns, most = 40;
     $("fit-columns").replaceChildren(table(every.slice(0, most + 1)));
