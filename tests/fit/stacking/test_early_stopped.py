@@ -1,4 +1,4 @@
-"""The candidate of two classes that has many pairs and few sweeps."""
+"""The candidate of two classes, and of ordered ones, that has many pairs and few sweeps."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 
 from ahofm import AHOFMClassifier
 from ahofm.columns.table import read_table
-from ahofm.families import Bernoulli, Gaussian, Poisson
+from ahofm.families import Bernoulli, Gaussian, Ordinal, Poisson
 from ahofm.fit.api import prepared, ranks_for
 from ahofm.fit.stacking.candidates import BERNOULLI_CANDIDATES, EARLY_STOPPED, candidates_for
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, search_settings
@@ -43,6 +43,8 @@ def problem_of(family, settings, n=EARLY_ROWS):
         (Bernoulli(), {"rank": 3}, False),
         (Bernoulli(), {"effort": "fast"}, False),
         (Bernoulli(), {"factor_prior": "spline"}, False),
+        (Ordinal(), {}, True),
+        (Ordinal(), {"order": 1}, False),
         (Gaussian(), {}, False),
         (Poisson(), {}, False),
     ],

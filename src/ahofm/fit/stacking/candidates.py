@@ -10,7 +10,7 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.families import Bernoulli
+from ahofm.families import Bernoulli, Ordinal
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
 from ahofm.training.factor_groups import highest_order
@@ -159,7 +159,7 @@ are best. Gaussian targets are fitted best on the values; for Poisson and gamma 
 """
 
 EARLY_STOPPED = Candidate("spline", *SPLINE_TEMPERING, scale="ranks", pairs=EARLY_PAIRS, sweeps=EARLY_SWEEPS)
-"""Many pairs, smooth in the ranks, and few sweeps: a further candidate of two classes."""
+"""Many pairs, smooth in the ranks, and few sweeps: a further candidate of two classes and of ordered ones."""
 
 WEIGHTED = (
     Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
@@ -192,7 +192,7 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         return _with(tried, FAST_FACTOR_PRIOR)
     widened = settings.effort == "best" and settings.rank == "auto" and problem.ranks
     wide = [replace(candidate, rank_factor=WIDE_RANK_FACTOR) for candidate in tried] if widened else []
-    early = [EARLY_STOPPED] if kinds_of_main_effects and _stops_early(problem, settings) else []
+    early = [EARLY_STOPPED] if _stops_early(problem, settings) else []
     products = PRODUCTS if _has_products(problem, settings) else ()
     precise = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
     return (*tried, *wide, *early, *products, *(WEIGHTED if precise else ()))
@@ -212,9 +212,10 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
 
 
 def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:
-    """Whether many pairs and few sweeps may be tried: enough rows, which no passes refine, and no rank was given."""
+    """Whether many pairs and few sweeps may be tried: for classes with enough rows, where no rank was given."""
+    classes = isinstance(problem.response.family, (Bernoulli, Ordinal)) and not problem.refined
     enough = problem.response.n_rows >= EARLY_ROWS and 2 in problem.ranks
-    return enough and settings.rank == "auto" and not problem.refined
+    return classes and enough and settings.rank == "auto"
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
