@@ -11,7 +11,7 @@ from ahofm.cli.app import run
 from ahofm.columns.table import read_table
 from ahofm.explain import contributions, shapley_values, summary
 from ahofm.export import rating_tables, to_python
-from ahofm.families import Gaussian
+from ahofm.families import Bernoulli, Gaussian
 from ahofm.fit.api import prepared
 from ahofm.model.repeated import RepeatedRows, hashed_rows
 from ahofm.report import page
@@ -19,6 +19,7 @@ from ahofm.training.data import counted_rows
 from ahofm.training.repeated import judged_copies
 from ahofm.training.settings import Settings
 from ahofm.tuning import REPEATED_KAPPAS
+from ahofm.tuning.classes import AGAINST_COPIES
 
 DISTINCT = 120
 
@@ -124,6 +125,38 @@ def test_kappa_is_the_best_for_validation_rows(fitted):
                 total += data.rows.weight[number] * (data.rows.y[number] - mean) ** 2
         losses.append(total)
     assert found.kappa == pytest.approx(np.geomspace(*REPEATED_KAPPAS)[int(np.argmin(losses))])
+
+
+def classes_of_copies(disagreeing, seed=0):
+    """Rows of two classes that all have one copy, of the same class but for some; with linear predictors."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"a": np.repeat(np.arange(60.0), 2), "b": np.repeat(rng.normal(size=60), 2)})
+    y = np.repeat(rng.integers(0, 2, 60), 2).astype(float)
+    y[: 2 * disagreeing : 2] = 1.0 - y[: 2 * disagreeing : 2]
+    read, target = counted_rows(read_table(table), y, None, None, Bernoulli())
+    data = prepared(read, target, Bernoulli(), Settings(), len(y))
+    return data, np.arange(len(data.rows.y)), rng.normal(size=(len(data.rows.y), 1))
+
+
+@pytest.mark.parametrize("disagreeing", [0, 3])
+def test_kappa_of_two_classes_allows_for_rows_unlike_their_copies(disagreeing):
+    """Against loops. Copies that all agree left kappa at its least value, and one new row that differs cost 7 nats."""
+    data, numbers, eta = classes_of_copies(disagreeing)
+    found = judged_copies(data, Settings(), numbers, eta)
+    keys = [tuple(str(column[i]) for column in data.table.columns) for i in numbers]
+    totals, kappas = [], np.geomspace(*REPEATED_KAPPAS)
+    for kappa in kappas:
+        total = 0.0
+        for i in numbers:
+            same = [j for j in numbers if keys[j] == keys[i]]
+            count = sum(data.rows.weight[j] for j in same)
+            others = sum(data.rows.weight[j] * data.rows.y[j] for j in same) - data.rows.y[i]
+            p = (others + kappa / (1.0 + np.exp(-eta[i, 0]))) / (count - 1 + kappa)
+            total -= data.rows.weight[i] * np.log(p if data.rows.y[i] else 1.0 - p)
+        q = 0.3  # any: it does not matter
+        totals.append(total - AGAINST_COPIES * (np.log(kappa * q / (1.0 + kappa)) - np.log(q)))
+    assert found.kappa == pytest.approx(kappas[int(np.argmin(totals))])
+    assert found.kappa > 3.0 * kappas[0]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ahofm.training.data import Data
 from ahofm.training.settings import Settings
 from ahofm.training.validation import mean_and_error
 from ahofm.tuning import LEAST_REPEATED_SHARE, LIKELY_REPEATED_GAIN, REPEATED_KAPPAS
+from ahofm.tuning.classes import AGAINST_COPIES, LEAST_REPEATED_SHARE_OF_CLASSES
 from ahofm.tuning.numerics import LEVEL_BISECTIONS, MOST_REPEATED_LOGIT
 
 
@@ -94,7 +95,8 @@ def judged_copies(data: Data, settings: Settings, rows: NDArray[np.int64] | None
     repeated = counts > 1.0
     share = float(counts[repeated].sum() / counts.sum())
     judged = repeated[group[rows]]
-    if share < LEAST_REPEATED_SHARE or not judged.any():
+    two_classes = isinstance(data.family, Bernoulli)
+    if share < (LEAST_REPEATED_SHARE_OF_CLASSES if two_classes else LEAST_REPEATED_SHARE) or not judged.any():
         return None
     family = data.inner.learned(y[rows], eta, weight[rows])
     at, mean = group[rows[judged]], family.mean(eta[judged])
@@ -103,9 +105,10 @@ def judged_copies(data: Data, settings: Settings, rows: NDArray[np.int64] | None
     kappas = np.geomspace(*REPEATED_KAPPAS)
     with_copies = [_linear_predictor_of(family, _credibility_mean(*others, kappa, mean)) for kappa in kappas]
     without, *losses = (_loss(family, target, point) for point in (eta[judged, 0], *with_copies))
-    best = int(np.argmin([weights @ loss for loss in losses]))
+    against = AGAINST_COPIES * np.log1p(1.0 / kappas) if two_classes else np.zeros(len(kappas))
+    best = int(np.argmin([weights @ loss + more for loss, more in zip(losses, against, strict=True)]))
     gain, error = mean_and_error(without - losses[best], weights, at)
-    if not gain > LIKELY_REPEATED_GAIN * error:
+    if not gain - against[best] / weights.sum() > LIKELY_REPEATED_GAIN * error:
         return None
     kappa = float(kappas[best])
     said = f"copies of training rows have effects of their own: n / (n + {kappa:.3g}) of what n copies differed by"

@@ -10,7 +10,7 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.families import Bernoulli
+from ahofm.families import Bernoulli, Ordinal
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
 from ahofm.training.factor_groups import highest_order
@@ -29,6 +29,7 @@ from ahofm.tuning import (
     WEIGHTED_SPLINE_TEMPERING,
     WIDE_RANK_FACTOR,
 )
+from ahofm.tuning.classes import EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
 from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS, PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ class Candidate:
     product : bool
         Whether interactions are product factors, all orders at once, in place of factors of orders 2, 3, ... Their
         tempering does not depend on the number of rows; 0 stands for ``noise_tempering``.
+    pairs : int
+        Least number of factors of order 2.
+    sweeps : int or None
+        Most sweeps of interactions, also in fits to all rows (early stopping); None: those of the schedule.
     """
 
     factor_prior: FactorPrior
@@ -70,11 +75,14 @@ class Candidate:
     scale: Scale = "values"
     rank_factor: int = 1
     product: bool = False
+    pairs: int = 0
+    sweeps: int | None = None
 
     @property
     def name(self) -> str:
         """Name in summaries."""
         prefix = "weighted " if self.weighted else "wide " if self.rank_factor > 1 else ""
+        prefix = prefix if self.sweeps is None else f"early stopped {prefix}"
         if self.product:
             by = f"{self.tempering:g}" if self.tempering > 0.0 else "by noise"
             return f"{prefix}{self.factor_prior} products, tempering {by}"
@@ -83,7 +91,19 @@ class Candidate:
 
     def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
         """Orders and ranks of this candidate's fits, from those of all candidates."""
-        return {d: self.rank_factor * rank for d, rank in ranks.items() if (d == PRODUCT) == self.product}
+        fitted = {d: self.rank_factor * rank for d, rank in ranks.items() if (d == PRODUCT) == self.product}
+        return {d: max(rank, self.pairs) if d == 2 else rank for d, rank in fitted.items()}
+
+    def most_sweeps(self, settings: Settings) -> Settings:
+        """Settings with no more sweeps than the candidate's."""
+        if self.sweeps is None:
+            return settings
+        return replace(settings, max_iter=min(settings.max_iter or self.sweeps, self.sweeps))
+
+    @property
+    def validated_only(self) -> bool:
+        """Whether it is fitted to all rows only if validation rows prefer it: not where there was no time for them."""
+        return self.weighted or self.rank_factor > 1 or self.sweeps is not None
 
     def priors(
         self,
@@ -138,6 +158,9 @@ nothing on ranks -.0039 +- .0011; all nine combinations -.0075. Of single fits r
 are best. Gaussian targets are fitted best on the values; for Poisson and gamma targets there is no difference.
 """
 
+EARLY_STOPPED = Candidate("spline", *SPLINE_TEMPERING, scale="ranks", pairs=EARLY_PAIRS, sweeps=EARLY_SWEEPS)
+"""Many pairs, smooth in the ranks, and few sweeps: a further candidate of two classes and of ordered ones."""
+
 WEIGHTED = (
     Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
     Candidate("spline", *WEIGHTED_SPLINE_TEMPERING, weighted=True),
@@ -169,9 +192,10 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         return _with(tried, FAST_FACTOR_PRIOR)
     widened = settings.effort == "best" and settings.rank == "auto" and problem.ranks
     wide = [replace(candidate, rank_factor=WIDE_RANK_FACTOR) for candidate in tried] if widened else []
+    early = [EARLY_STOPPED] if _stops_early(problem, settings) else []
     products = PRODUCTS if _has_products(problem, settings) else ()
     precise = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
-    return (*tried, *wide, *products, *(WEIGHTED if precise else ()))
+    return (*tried, *wide, *early, *products, *(WEIGHTED if precise else ()))
 
 
 def _with(candidates: Sequence[Candidate], factor_prior: str) -> list[Candidate]:
@@ -185,6 +209,13 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
     """
     product = candidates[number].product
     return sum(other.product == product for other in candidates[:number]) + (PRODUCT if product else 0)
+
+
+def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:
+    """Whether many pairs and few sweeps may be tried: for classes with enough rows, where no rank was given."""
+    classes = isinstance(problem.response.family, (Bernoulli, Ordinal)) and not problem.refined
+    enough = problem.response.n_rows >= EARLY_ROWS and 2 in problem.ranks
+    return classes and enough and settings.rank == "auto"
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:

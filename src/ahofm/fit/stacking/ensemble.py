@@ -179,9 +179,7 @@ def _weights(
         equal = [
             number
             for number, candidate in enumerate(candidates)
-            if not candidate.weighted
-            and candidate.rank_factor == 1
-            and (not candidate.product or min(problem.ranks) == PRODUCT)
+            if not candidate.validated_only and (not candidate.product or min(problem.ranks) == PRODUCT)
         ]
         return {order: {(number, order): 1.0 / len(equal) for number in equal} for order in orders}
     return stacking_weights(validation.scores, orders, len(plan.members), fitted=len(validation.fits))

@@ -224,7 +224,7 @@ class TrainingProblem:
 
         ``growing``: factors of order 2 are added while these reduce the residuals, unless the rank was given.
         """
-        settings = settings or self.settings
+        settings = candidate.most_sweeps(settings or self.settings)
         ranks = candidate.ranks(self.ranks if highest is None else Orders(self.ranks).up_to(highest))
         double = self.response.n_rows <= FLOAT64_STATE_ROWS or max(ranks, default=1) > 3
         precision: Precision = "float64" if double else "float32"
@@ -348,7 +348,7 @@ class Plan:
             else:
                 sizes = [len(fitted) for fitted, _ in given_splits(problem.data.rows, settings.seed, **options)]
             search = [
-                job(size, shorter[candidate.product], candidate.ranks(ranks))
+                job(size, candidate.most_sweeps(shorter[candidate.product]), candidate.ranks(ranks))
                 for size in sizes
                 for candidate in candidates
             ]
