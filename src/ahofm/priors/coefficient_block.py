@@ -17,7 +17,7 @@ from ahofm.priors.bounds import Bounds
 from ahofm.priors.iid import SplineIIDPrior
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.priors.spline import SplinePrior
-from ahofm.tuning.subsample import LEAST_FACTOR_SQUARE
+from ahofm.tuning.subsample import LEAST_FACTOR_SQUARE, LONGEST_MAIN_STEP
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class CoefficientBlock:
     estimates_lam: bool = True
     left_out: NDArray[np.bool_] | None = None
     bounds: Bounds | None = None
+    quadratic: bool = False
 
     @property
     def basis(self) -> Floats:
@@ -96,6 +97,19 @@ class CoefficientBlock:
         """u'Q u / 2."""
         return 0.5 * float(coef.flat() @ self.prior.penalty_gradient(coef, self.lam).flat())
 
+    def with_likely_start(self) -> CoefficientBlock:
+        """The same block with other initial coefficients, where the prior makes those of the sample improbable.
+
+        Under the prior the expected penalty is half the number of coefficients. What bounds cut off in the fit to the
+        sample is kept as coefficients of the codes, whose penalties are of another size: quasi-Newton steps would first
+        reduce these and not the losses. The penalised least squares fit to the same values takes their place.
+        """
+        if self.bounds is None or self.penalty(self.coef) <= self.coef.flat().size:
+            return self
+        solved = self.block_solve(np.zeros(self.gram.shape[:2]), self.coef)
+        per_code = None if self.coef.per_code is None else solved.per_code
+        return replace(self, coef=Coefficients(solved.smooth, per_code))
+
     def variance_cost(self, coef: Coefficients) -> tuple[float, Floats]:
         """U, and its gradient by the bounded values at the codes."""
         difference = self.bounded_values(coef) - self.sample_values
@@ -115,12 +129,18 @@ class CoefficientBlock:
         determined by its partners alone, which move at the same time: steps that are right for each column are far too
         long for all of them.
         """
-        if self.columns.start == 0:
+        if self.columns.start == 0 and self.quadratic:
             return self
         undamped = replace(self, damping=np.zeros_like(self.damping))
         step = self.values(coef.like(undamped.precondition(at_codes, coef)))
-        squares = [self.mass @ values**2 for values in (step, self.values(coef))]
-        ratio = np.sqrt(squares[0] / np.maximum(squares[1], LEAST_FACTOR_SQUARE))
+        if self.columns.start == 0:
+            ratio = np.abs(step) / LONGEST_MAIN_STEP
+        else:
+            squares = [self.mass @ values**2 for values in (step, self.values(coef))]
+            root = np.sqrt(np.maximum(squares[1], LEAST_FACTOR_SQUARE))
+            ratio = np.broadcast_to(np.sqrt(squares[0]) / root, step.shape)
+            if self.bounds is not None and not self.quadratic:
+                ratio = np.maximum(ratio, np.abs(step) / np.outer(self.bounds.times, root))
         return replace(self, damping=np.einsum("bff->bf", self.gram) * np.maximum(ratio - 1.0, 0.0))
 
     def precondition(self, at_codes: Floats, coef: Coefficients) -> Floats:
@@ -176,6 +196,7 @@ def blocks_of_column(
             estimates_lam=quadratic or not isinstance(prior, SplineIIDPrior),
             left_out=left_out,
             bounds=None if columns.start == 0 else column_posterior.bounds,
+            quadratic=quadratic,
         )
         blocks.append(block)
     return blocks

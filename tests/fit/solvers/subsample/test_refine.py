@@ -266,3 +266,51 @@ def test_refined_fits_that_are_worse_than_constants_are_not_used(monkeypatch):
     model = AHOFMRegressor(**options).fit(X, y)
     assert model.model_.ranks
     assert model.score(X, y) > 0.0
+
+
+def test_orders_that_predict_all_rows_worse_than_the_order_below_are_not_used(monkeypatch):
+    X, truth = simulated(3_000)
+    found = refine.refined
+
+    def worse(posteriors, *arguments, **options):
+        new, loss = found(posteriors, *arguments, **options)
+        return new, loss if not posteriors[0].ranks else 1e9
+
+    options = {"order": 2, "solver": "subsample", "factor_prior": "spline", "random_state": 0}
+    assert AHOFMRegressor(**options).fit(X, truth).model_.ranks
+    monkeypatch.setattr(refine, "refined", worse)
+    assert not AHOFMRegressor(**options).fit(X, truth).model_.ranks
+
+
+def test_coefficients_that_bounds_left_behind_are_not_where_a_descent_starts():
+    """What bounds cut off at a rare code costs a large penalty; the start has nearly the same values without it."""
+    objective, _ = problem_of(Poisson(), "spline_iid")
+    (block, *_) = [block for _, block, _ in objective.blocks() if block.columns.start == 1]
+    assert block.with_likely_start() is block
+    lam = block.lam.copy()
+    lam[-1] = 1e6
+    per_code = np.zeros_like(block.coef.per_code)
+    per_code[0] = 2.0
+    left = replace(block, lam=lam, coef=Coefficients(block.coef.smooth, per_code))
+    start = left.with_likely_start()
+    assert left.penalty(left.coef) > 1e6
+    assert start.penalty(start.coef) < 1e-3 * left.penalty(left.coef)
+    change = start.values(start.coef) - left.values(left.coef)
+    assert np.sqrt(block.mass[1:] @ change[1:] ** 2).max() < 0.2
+
+
+def test_block_solves_move_main_effects_by_about_one_at_codes_without_curvature():
+    """A code without events in the sample has hardly any curvature there, and a slope from all rows."""
+    objective, _ = problem_of(Poisson(), "random_walk")
+    (block, *_) = [block for _, block, _ in objective.blocks() if block.columns.start == 0]
+    gram, slope = block.gram.copy(), np.zeros(block.sample_values.shape)
+    gram[0], slope[0] = 1e-3, 1.0
+    free = replace(block.prior, mass=None)  # as a rare code nearly is
+    block = replace(block, prior=free, gram=gram, lam=1e-9 * np.ones_like(block.lam))
+
+    def longest(block):
+        return np.abs(block.values(block.coef.like(block.precondition(slope, block.coef)))).max()
+
+    start = replace(block, coef=Coefficients(None, np.zeros_like(block.coef.per_code)))
+    assert longest(start) > 50.0
+    assert longest(start.damped(slope, start.coef)) < 3.0

@@ -108,7 +108,8 @@ class RefinementObjective:
                 gram = scale * known_codes(sums.h)
                 self.information[k] = float(gram[:, 0, 0].sum())
                 slope, curvature = variance_cost_derivatives(column_posterior, expected_sums[k][j], sums, dispersion)
-                blocks += blocks_of_column(column_posterior, at, gram, slope, curvature, quadratic=quadratic)
+                found = blocks_of_column(column_posterior, at, gram, slope, curvature, quadratic=quadratic)
+                blocks += [block.with_likely_start() for block in found]
                 blocks += blocks_of_smooth_main(posterior, additive, j, at, gram)
             self.blocks_by_eta.append(blocks)
             for block in blocks:
@@ -142,6 +143,10 @@ class RefinementObjective:
         for (k, block, _), coef in zip(self.blocks(), self.coefficients(u), strict=True):
             _add_values(tables[k], block, block.bounded_values(coef))
         return tuple(tables)
+
+    def loss(self, u: Floats) -> float:
+        """Sum of the losses of all rows at coefficients u; one pass."""
+        return self.rows.rows.value(self.linear_predictors(u), loss_of(self.rows.family))
 
     def value_and_gradient(self, u: Floats) -> tuple[float, list[Floats], Floats]:
         """The objective at u, with one pass over the rows.

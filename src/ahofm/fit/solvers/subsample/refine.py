@@ -73,21 +73,21 @@ def refined(
     progress: Progress,
     saved: Saved | None = None,
     name: str = "",
-) -> list[Posterior]:
+) -> tuple[list[Posterior], float]:
     """Posteriors whose coefficients and smoothing parameters are those of all rows; variances stay the sample's.
 
     ``expected_sums`` are the sums over the sample, for every linear predictor and column, with the partners' variances.
-    The state after every step is kept as ``name`` in the checkpoint.
+    The state after every step is kept as ``name`` in the checkpoint. Also returned: the sum of the losses of all rows.
     """
     objective = RefinementObjective(posteriors, additive, rows, sample, expected_sums, dispersion)
     checkpoint = None if saved is None else saved.get(name)
-    u, passes, descent = objective.start, 1, 1
+    u, passes, descent, length = objective.start, 1, 1, 1.0
     steps: list[tuple[Floats, Floats, list[Floats]]] = []  # of u, of the gradient, of the slopes at the codes
     if checkpoint is None:
         value, slopes, gradient = objective.value_and_gradient(u)
         objective.damp(u, slopes)
     else:
-        u, passes, descent, value, slopes, gradient, steps, lam_and_damping = checkpoint
+        u, passes, descent, length, value, slopes, gradient, steps, lam_and_damping = checkpoint
         objective.restore(lam_and_damping)
     while passes < most_passes:
         direction = _direction(objective, u, gradient, slopes, steps)
@@ -104,7 +104,8 @@ def refined(
             objective.damp(u, slopes)
             descent, steps = descent + 1, []
             continue
-        step, better, tried = _line_search(objective, u, value, direction, predicted, most_passes - passes)
+        first = min(1.0, 2.0 * length)
+        step, better, tried = _line_search(objective, u, value, direction, predicted, most_passes - passes, first)
         passes += tried
         if better is None:
             if not steps:
@@ -112,14 +113,15 @@ def refined(
             steps = []  # no decrease along a quasi-Newton direction: start again from block solves
             objective.damp(u, slopes)
             continue
-        change = step * direction
+        change, length = step * direction, step
         steps = [*steps[1 - QUASI_NEWTON_MEMORY :], (change, better[2] - gradient, _differences(better[1], slopes))]
         u, (value, slopes, gradient) = u + change, better
         if float(steps[-1][0] @ steps[-1][1]) <= 0.0:
             steps.pop()
         if saved is not None:
-            saved.put(name, (u, passes, descent, value, slopes, gradient, steps, objective.lam_and_damping))
-    return posteriors_of(posteriors, additive, objective, u)
+            state = (u, passes, descent, length, value, slopes, gradient, steps, objective.lam_and_damping)
+            saved.put(name, state)
+    return posteriors_of(posteriors, additive, objective, u), objective.loss(u)
 
 
 def posteriors_of(
@@ -161,14 +163,20 @@ def _with_coef(
 
 
 def _line_search(
-    objective: RefinementObjective, u: Floats, value: float, direction: Floats, predicted: float, most: int
+    objective: RefinementObjective,
+    u: Floats,
+    value: float,
+    direction: Floats,
+    predicted: float,
+    most: int,
+    first: float = 1.0,
 ) -> tuple[float, tuple[float, list[Floats], Floats] | None, int]:
     """Backtracking with quadratic interpolation, by at most ``most`` passes.
 
     Returns the length of a step with sufficient decrease, the objective there (None if there is no such step), and the
     number of passes.
     """
-    step, passes = 1.0, 0
+    step, passes = first, 0
     while passes < most and step > SHORTEST_STEP:
         new = objective.value_and_gradient(u + step * direction)
         passes += 1
@@ -218,24 +226,29 @@ def refined_fits(
 ) -> list[Fit]:
     """A staged fit's results at every order, refined on all rows; ``name`` is that of its parts in a checkpoint."""
     fits: list[Fit] = []
-    saved = runner.saved
+    saved, loss_below = runner.saved, np.inf
     for at in range(len(staged.posteriors)):
         stage_name = f"{name} stage {at}"
         saved_fit = None if saved is None else saved.get(stage_name, StageResult, Predictor)
         if saved_fit is not None:
             fits.append(saved_fit)
             continue
-        new: list[Posterior] | None = None
+        new: tuple[list[Posterior], float] | None = None
         if runner.reason is None:
             with runner.interruptible():
                 new = _refined_stage(staged, at, problem, sample, runner, stage_name)
         if new is None:
             fits.append(staged.fits[at])
             continue
+        posteriors, loss = new
         dispersion = staged.fits[at][0].dispersion
-        results = [posterior.stage_result(staged.additive, dispersion) for posterior in new]
+        results = [posterior.stage_result(staged.additive, dispersion) for posterior in posteriors]
         refined_fit = tuple(result for result in results if result is not None)
-        fits.append(refined_fit if _beats_constants(refined_fit, staged, sample) else staged.fits[at])
+        if loss > loss_below:  # the descent has not found its way
+            fits.append(fits[-1])
+        else:
+            fits.append(refined_fit if _beats_constants(refined_fit, staged, sample) else staged.fits[at])
+        loss_below = min(loss, loss_below)
         if saved is not None and runner.reason is None:
             saved.put(stage_name, fits[-1], instead_of=f"{stage_name} on its way")
     return fits
@@ -257,9 +270,17 @@ def _beats_constants(fit: Fit, staged: StagedFit, sample: TrainingProblem) -> bo
 
 
 def _refined_stage(
-    staged: StagedFit, at: int, problem: TrainingProblem, sample: TrainingProblem, runner: Runner, stage_name: str
-) -> list[Posterior]:
-    """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows."""
+    staged: StagedFit,
+    at: int,
+    problem: TrainingProblem,
+    sample: TrainingProblem,
+    runner: Runner,
+    stage_name: str,
+) -> tuple[list[Posterior], float]:
+    """Posteriors at the end of a stage, without factors that the rows do not support, refined on all rows.
+
+    Also the sum of the losses of all rows.
+    """
     last = at == len(staged.posteriors) - 1
     sample_rows, dispersion = rows_of(sample, staged), staged.fits[at][0].dispersion
     cost = pass_cost(problem.response.n_rows, staged.ranks, (1, *staged.ranks)[at])
