@@ -177,7 +177,7 @@ def recorded() -> Iterator[Recorder]:
 _PATCHED: Sequence[tuple[Any, str]] = (
     (StagedRunner, "__call__"),
     (StagedRunner, "_run"),
-    (StagedFit, "_main_effects"),
+    (StagedFit, "_fit_main_effects"),
     (Runner, "_run_job"),
     (Runner, "run_jobs"),
     (CpuSweeper, "build"),
