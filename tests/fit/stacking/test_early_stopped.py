@@ -13,7 +13,7 @@ from ahofm.fit.stacking.candidates import BERNOULLI_CANDIDATES, EARLY_STOPPED, c
 from ahofm.fit.stacking.problem import Plan, TrainingProblem, search_settings
 from ahofm.training.data import counted_rows
 from ahofm.training.settings import Settings
-from ahofm.tuning.classes import EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
+from ahofm.tuning.classes import EARLY_COLUMNS, EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
 
 
 def pairs_of_columns(n, seed):
@@ -55,6 +55,17 @@ def test_it_is_tried_where_two_classes_may_have_pairs_of_any_number(family, sett
     found = candidates_for(problem, problem.settings)
     assert (EARLY_STOPPED in found) == tried
     assert EARLY_STOPPED not in candidates_for(problem_of(family, problem.settings, EARLY_ROWS - 1), problem.settings)
+
+
+def test_it_is_not_tried_with_many_columns():
+    rng, family = np.random.default_rng(0), Bernoulli()
+    for n_columns, tried in ((EARLY_COLUMNS, True), (EARLY_COLUMNS + 1, False)):
+        X, y = rng.normal(size=(EARLY_ROWS, n_columns)), rng.integers(0, 2, EARLY_ROWS)
+        table, rows = counted_rows(read_table(X), y.astype(float), None, None, family)
+        settings = Settings()
+        data = prepared(table, rows, family, settings, EARLY_ROWS)
+        problem = TrainingProblem.of(data, ranks_for(data, settings, EARLY_ROWS), settings)
+        assert (EARLY_STOPPED in candidates_for(problem, settings)) == tried
 
 
 def test_it_has_more_pairs_and_fewer_sweeps_than_others():

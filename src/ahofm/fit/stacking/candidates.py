@@ -29,7 +29,7 @@ from ahofm.tuning import (
     WEIGHTED_SPLINE_TEMPERING,
     WIDE_RANK_FACTOR,
 )
-from ahofm.tuning.classes import EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
+from ahofm.tuning.classes import EARLY_COLUMNS, EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
 from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS, PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
@@ -212,10 +212,10 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
 
 
 def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:
-    """Whether many pairs and few sweeps may be tried: for classes with enough rows, where no rank was given."""
+    """Whether many pairs and few sweeps may be tried: for classes with enough rows and few columns, no rank given."""
     classes = isinstance(problem.response.family, (Bernoulli, Ordinal)) and not problem.refined
-    enough = problem.response.n_rows >= EARLY_ROWS and 2 in problem.ranks
-    return classes and enough and settings.rank == "auto"
+    suits = problem.response.n_rows >= EARLY_ROWS and len(problem.books) <= EARLY_COLUMNS and 2 in problem.ranks
+    return classes and suits and settings.rank == "auto"
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
