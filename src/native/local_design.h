@@ -1,7 +1,7 @@
 // The design of the smooth main effects at the rows, in functions of which few are not zero at a value.
 //
 //     D = B F - 1 c'      B (n, functions): a row has four numbers per block, of functions that follow one another
-//                         F (functions, q): coordinates in these functions, block diagonal
+//                         F (functions, q): coordinates in these functions, zero outside of its parts
 //                         c (q,): what is subtracted, so that columns of D have mean zero
 //
 // Sums over rows are sums of B, which F turns into those of D: a Gram matrix of 20 coordinates per column takes 16

@@ -79,35 +79,52 @@ void local_transposed_times(const LocalRows& rows, int64_t begin, int64_t end, c
     }
 }
 
-// Pair by pair of blocks, for some rows at a time: the sums of a pair, and what it reads, stay in the nearest cache.
+constexpr int64_t kGramRows =
+    256;  // of which the sums of a pair of blocks, and what it reads, stay in the nearest cache
+
+// The sums of a pair of blocks over some rows; its products are added up first where places are the same in all rows.
+void add_block_products(const double* weighted, const double* right, const int32_t* left_places,
+                        const int32_t* right_places, int64_t count, bool fixed, int64_t functions, double* out) {
+    if (fixed) {
+        Four sums[kLocal] = {};
+        for (int64_t r = 0; r < count; r++) {
+            const Four vector = load4(right + kLocal * r);
+            AHOFM_UNROLL_ALL
+            for (int s = 0; s < kLocal; s++) sums[s] += weighted[kLocal * r + s] * vector;
+        }
+        double* to = out + left_places[0] * functions + right_places[0];
+        for (int s = 0; s < kLocal; s++, to += functions) store4(to, load4(to) + sums[s]);
+        return;
+    }
+    for (int64_t r = 0; r < count; r++) {
+        const Four vector = load4(right + kLocal * r);
+        double* to = out + left_places[r] * functions + right_places[r];
+        for (int s = 0; s < kLocal; s++, to += functions) store4(to, load4(to) + weighted[kLocal * r + s] * vector);
+    }
+}
+
 void local_gram(const LocalRows& rows, int64_t begin, int64_t end, const double* weight, double* out) {
-    constexpr int64_t kRows = 256;
-    const int64_t blocks = rows.blocks, functions = rows.functions;
-    Buffer<double> entries(blocks * kRows * kLocal), weighted(kRows * kLocal);
-    Buffer<int32_t> places(blocks * kRows);
-    for (int64_t first = begin; first < end; first += kRows) {
-        const int64_t count = end - first < kRows ? end - first : kRows;
+    const int64_t blocks = rows.blocks;
+    Buffer<double> entries(blocks * kGramRows * kLocal), weighted(kGramRows * kLocal);
+    Buffer<int32_t> places(blocks * kGramRows);
+    Buffer<uint8_t> fixed(blocks);
+    for (int64_t first = begin; first < end; first += kGramRows) {
+        const int64_t count = end - first < kGramRows ? end - first : kGramRows;
+        for (int64_t b = 0; b < blocks; b++) fixed[b] = 1;
         for (int64_t r = 0; r < count; r++)
             for (int64_t b = 0; b < blocks; b++) {
-                const int64_t from = (first + r) * blocks + b, to = b * kRows + r;
+                const int64_t from = (first + r) * blocks + b, to = b * kGramRows + r;
                 store4(entries.get() + kLocal * to, load4(rows.entries + kLocal * from));
                 places[to] = rows.places[from];
+                if (places[to] != places[b * kGramRows]) fixed[b] = 0;
             }
         for (int64_t a = 0; a < blocks; a++) {
-            const double* left = entries.get() + a * kRows * kLocal;
-            const int32_t* left_places = places.get() + a * kRows;
+            const double* left = entries.get() + a * kGramRows * kLocal;
             for (int64_t r = 0; r < count; r++)
                 store4(weighted.get() + kLocal * r, weight[first + r] * load4(left + kLocal * r));
-            for (int64_t b = a; b < blocks; b++) {
-                const double* right = entries.get() + b * kRows * kLocal;
-                const int32_t* right_places = places.get() + b * kRows;
-                for (int64_t r = 0; r < count; r++) {
-                    const Four vector = load4(right + kLocal * r);
-                    double* to = out + left_places[r] * functions + right_places[r];
-                    for (int s = 0; s < kLocal; s++, to += functions)
-                        store4(to, load4(to) + weighted[kLocal * r + s] * vector);
-                }
-            }
+            for (int64_t b = a; b < blocks; b++)
+                add_block_products(weighted.get(), entries.get() + b * kGramRows * kLocal, places.get() + a * kGramRows,
+                                   places.get() + b * kGramRows, count, fixed[a] && fixed[b], rows.functions, out);
         }
     }
 }

@@ -80,9 +80,10 @@ def test_sums_are_those_of_the_matrix(name):
 
 
 def test_splines_and_circles_have_one_block_and_others_several():
-    # a circle with missing values has two: their function is between the last and the first of the circle
+    # a circle with missing values has two: their function is between the last and the first of the circle; the line and
+    # the matrix of three coordinates share one
     blocks = {name: made(name)[0].entries.shape[1] for name in COLUMNS}
-    assert blocks == {"spline": 1, "missing": 1, "cyclic": 1, "line": 1, "matrix": 1, "several": 6, "none": 0}
+    assert blocks == {"spline": 1, "missing": 1, "cyclic": 1, "line": 1, "matrix": 1, "several": 5, "none": 0}
     wide = DesignRows.dense(np.random.default_rng(0).normal(size=(N, 9)), np.ones(N))
     assert wide.entries.shape == (N, 3, LOCAL)
 
@@ -102,3 +103,16 @@ def test_sums_do_not_depend_on_the_number_of_threads():
     alone = design.weighted_gram(weight)
     with job_of(ThreadBudget(4)):
         np.testing.assert_array_equal(design.weighted_gram(weight), alone)
+
+
+def test_indicators_share_blocks():
+    rng = np.random.default_rng(4)
+    values = [sp.csr_array(rng.integers(0, 2, (N, 1)).astype(float)) for _ in range(10)]
+    design = DesignRows.of([(one, np.eye(1)) for one in values], np.ones(N))
+    matrix = np.hstack([one.toarray() for one in values])
+    assert design.entries.shape[1] == 3
+    np.testing.assert_allclose(design.matrix, matrix - matrix.mean(axis=0), atol=1e-12)
+    weight = rng.exponential(size=N)
+    np.testing.assert_allclose(
+        design.weighted_gram(weight), design.matrix.T @ (weight[:, np.newaxis] * design.matrix), atol=1e-9
+    )

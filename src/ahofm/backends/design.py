@@ -48,7 +48,8 @@ class DesignRows:
     """A design ``D = B F - 1 c'`` at rows, centred by the rows' own weights.
 
     B are functions of which a row has few that are not zero, such as B-splines: ``LOCAL`` numbers per block, those of
-    functions that follow one another. A column has one block, or more where its functions are not local.
+    functions that follow one another. A column has one block, or more where its functions are not local; columns of few
+    coordinates share blocks.
 
     Attributes
     ----------
@@ -57,9 +58,9 @@ class DesignRows:
     entries : array of shape (n, blocks, LOCAL)
         Values of that function and those after it.
     transform : array of shape (functions, m)
-        F: coordinates in these functions, block diagonal.
-    parts : array of shape (columns, 4)
-        The blocks of ``transform``: first and last row, first and last column, the last ones excluded.
+        F: coordinates in these functions.
+    parts : array of shape (parts, 4)
+        Where ``transform`` is not zero: first and last row, first and last column, the last ones excluded.
     centre : array of shape (m,)
         c: what is subtracted.
     weight : array of shape (n,)
@@ -74,28 +75,44 @@ class DesignRows:
 
     @classmethod
     def of(cls, columns: Sequence[tuple[Sparse, Floats]], weight: Floats) -> DesignRows:
-        """The products of values of functions (n, size), sparse, and coordinates in them (size, m), one per column."""
-        n, blocks, functions, start = len(weight), [], 0, 0
-        widths = [coordinates.shape[1] for _, coordinates in columns]
-        transforms, parts = [], []
-        for (values, given), end in zip(columns, np.cumsum(widths, dtype=int), strict=True):
-            local = _blocks(values)
-            coordinates = given if local is not None else np.eye(given.shape[1])
-            places, entries, at = local if local is not None else _dense_blocks(np.asarray(values @ given))
-            blocks.append((places + functions, entries))
-            padded = np.zeros((len(at), sum(widths)))
-            padded[at >= 0, start:end] = coordinates[at[at >= 0]]
-            transforms.append(padded)
-            parts.append((functions, functions + len(at), start, end))
-            functions, start = functions + len(at), end
-        empty = np.zeros((n, 0), dtype=np.int32), np.zeros((n, 0, LOCAL))
-        all_places, all_entries = zip(empty, *blocks, strict=True)
+        """The products of values of functions (n, size), sparse, and coordinates in them (size, m), one per column.
+
+        Columns of fewer coordinates than a block has numbers, such as indicators, share blocks.
+        """
+        n, size = len(weight), sum(coordinates.shape[1] for _, coordinates in columns)
+        blocks, transforms, parts = [(np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0, LOCAL)))], [], []
+        shared: list[Floats] = []
+        shared_at: list[int] = []
+        first, start = 0, 0
+        for values, coordinates in columns:
+            end = start + coordinates.shape[1]
+            local = _blocks(values) if coordinates.shape[1] >= LOCAL else None
+            if local is None:
+                shared.append(np.asarray(values @ coordinates))
+                shared_at += range(start, end)
+            else:
+                places, entries, known = local
+                transform = np.zeros((len(known), size))
+                transform[known >= 0, start:end] = coordinates[known[known >= 0]]
+                blocks.append((places + first, entries))
+                transforms.append(transform)
+                parts.append((first, first + len(known), start, end))
+                first += len(known)
+            start = end
+        if shared_at:
+            places, entries, known = _dense_blocks(np.hstack(shared))
+            transform = np.zeros((len(known), size))
+            transform[np.arange(len(shared_at)), shared_at] = 1.0
+            blocks.append((places + first, entries))
+            transforms.append(transform)
+            parts.append((first, first + len(known), 0, size))
+        all_places, all_entries = zip(*blocks, strict=True)
         uncentred = cls(
             np.ascontiguousarray(np.concatenate(all_places, axis=1), dtype=np.int32),
             np.ascontiguousarray(np.concatenate(all_entries, axis=1)),
-            np.concatenate([np.zeros((0, sum(widths))), *transforms]),
+            np.concatenate([np.zeros((0, size)), *transforms]),
             np.array(parts, dtype=np.float64).reshape(-1, 4),
-            np.zeros(sum(widths)),
+            np.zeros(size),
             weight,
         )
         return uncentred._centred()
