@@ -47,15 +47,18 @@ struct LocalDesign {
     }
 
     // D' W D, upper triangle, from the upper triangle of B' W B, which is completed, B' w and the sum of w.
-    void gram(const Passes& passes, std::vector<double>& of_functions, const double* weights, double total,
+    void gram(const Passes& passes, double* of_functions, const double* weights, double total,
               std::vector<double>& out) const {
         const int64_t size = rows.functions;
-        for (int64_t a = 0; a < size; a++)
-            for (int64_t b = 0; b < a; b++)
-                of_functions[static_cast<size_t>(a * size + b)] = of_functions[static_cast<size_t>(b * size + a)];
+        constexpr int64_t side = 32;  // of the squares in which it is completed: both ends stay in the cache
+        for (int64_t first = 0; first < size; first += side)
+            for (int64_t last = 0; last <= first; last += side)
+                for (int64_t a = first; a < std::min(first + side, size); a++)
+                    for (int64_t b = last; b < std::min(last + side, a); b++)
+                        of_functions[a * size + b] = of_functions[b * size + a];
         std::vector<double> half(static_cast<size_t>(size * q), 0.0), weighted(static_cast<size_t>(q));
         for (const Part& part : parts)
-            passes.product({of_functions.data() + part.first, size, false, size,
+            passes.product({of_functions + part.first, size, false, size,
                             transform.data() + part.first * q + part.begin, q, part.end - part.begin,
                             part.last - part.first, half.data() + part.begin, q});
         out.assign(static_cast<size_t>(q * q), 0.0);
@@ -108,10 +111,9 @@ class DesignSums {
         const int64_t size = design_.rows.functions;
         const double* from = memory_.data();
         if (weight_ != nullptr) {
-            std::vector<double> of_functions(from, from + size * size);
-            from += size * size;
-            design_.gram(passes_, of_functions, from, from[size], gram);
-            from += size + 1;
+            const double* weights = from + size * size;
+            design_.gram(passes_, memory_.data(), weights, weights[size], gram);
+            from = weights + size + 1;
         }
         if (x_ == nullptr) return;
         sums.assign(static_cast<size_t>(design_.q), 0.0);
