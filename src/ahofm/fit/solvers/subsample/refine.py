@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
+from ahofm.families.links import quiet
 from ahofm.fit.solvers.lbfgs import two_loops
 from ahofm.fit.solvers.subsample.objective import LossRows, RefinementObjective, tables_of
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
@@ -178,7 +179,8 @@ def _line_search(
     """
     step, passes = first, 0
     while passes < most and step > SHORTEST_STEP:
-        new = objective.value_and_gradient(u + step * direction)
+        with quiet():  # a step that overflows is shortened
+            new = objective.value_and_gradient(u + step * direction)
         passes += 1
         if new[0] <= value - SUFFICIENT_SLOPE * step * predicted:
             return step, new, passes
