@@ -60,6 +60,7 @@ def test_peers_run_where_they_can(tmp_path):
     assert {problem for problem, method in planned if method == "EBM"} == {"few", "classes"}
 
 
+@pytest.mark.slow
 def test_results_and_figure_of_a_run(tmp_path, monkeypatch, capsys):
     rng = np.random.default_rng(0)
     for name in ("one", "two", "three"):

@@ -50,6 +50,7 @@ def test_p_values_are_counted_by_column():
     assert "t-test" in rows[-1].measure
 
 
+@pytest.mark.slow
 def test_new_rows_are_counted_by_quarter(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(308, 6))

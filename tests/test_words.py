@@ -109,9 +109,22 @@ def public():
 PUBLIC = public()
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_docstrings_of_public_names(name):
-    assert found_in(inspect.getdoc(PUBLIC[name]) or "") == []
+def names_of(module):
+    """Public names of a module, and of its classes; submodules have tests of their own."""
+    deeper = [f"{other}." for other in MODULES if other.startswith(f"{module}.")]
+    return [
+        name for name in PUBLIC if name.startswith(f"{module}.") and not any(name.startswith(other) for other in deeper)
+    ]
+
+
+def test_every_public_name_belongs_to_a_module():
+    assert sum(len(names_of(module)) for module in MODULES) == len(PUBLIC)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstrings_of_public_names(module):
+    found = {name: found_in(inspect.getdoc(PUBLIC[name]) or "") for name in names_of(module)}
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 def names_in(name):
@@ -125,21 +138,22 @@ def names_in(name):
     return names
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_signatures(name):
-    assert not names_in(name) & set(RETIRED_NAMES)
+@pytest.mark.parametrize("module", MODULES)
+def test_public_signatures(module):
+    found = {name: names_in(name) & set(RETIRED_NAMES) for name in names_of(module)}
+    assert {name: retired for name, retired in found.items() if retired} == {}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_words_with_one_meaning(name):
-    words = {word for own in names_in(name) for word in own.lower().split("_")}
-    for word, (meaning, allowed) in MEANINGS.items():
-        if {word, f"{word}s"} & words:
-            parts = name.split(".")
-            known = {
-                ".".join(parts[start:stop]) for start in range(len(parts)) for stop in range(start + 1, len(parts) + 1)
-            }
-            assert known & allowed, f"{word} means {meaning}"
+@pytest.mark.parametrize("module", MODULES)
+def test_words_with_one_meaning(module):
+    for name in names_of(module):
+        words = {word for own in names_in(name) for word in own.lower().split("_")}
+        for word, (meaning, allowed) in MEANINGS.items():
+            if {word, f"{word}s"} & words:
+                parts = name.split(".")
+                ends = ((start, stop) for start in range(len(parts)) for stop in range(start + 1, len(parts) + 1))
+                known = {".".join(parts[start:stop]) for start, stop in ends}
+                assert known & allowed, f"{name}: {word} means {meaning}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -52,6 +52,7 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"ahofm {version('ahofm')}\n"
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command():
     words = [sys.executable, "-m", "ahofm"]
     done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)

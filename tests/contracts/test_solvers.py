@@ -83,6 +83,7 @@ def pairs():
     return objective, start, objective.value(theta)
 
 
+@pytest.mark.slow
 @every_solver
 def test_pairs_from_one_start_come_within_a_percent(solver, pairs):
     objective, start, value = pairs

@@ -151,6 +151,7 @@ def test_missing_unseen_and_far_values(fitted: AHOFMClassifier) -> None:
     np.testing.assert_allclose(eta_of(fitted, levels, k), mean, atol=1e-8)  # an unseen level is averaged over
 
 
+@pytest.mark.slow
 def test_thirty_columns_stay_finite() -> None:
     rng = np.random.default_rng(6)
     Z = rng.integers(0, 6, size=(300, 30)) - 2.5

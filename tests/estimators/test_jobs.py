@@ -42,6 +42,7 @@ def asked(_):
     return available(), checked(None), checked(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_workers_share_the_cores(backend):
     found = joblib.Parallel(n_jobs=cores() + 1, backend=backend)(joblib.delayed(asked)(k) for k in range(2))

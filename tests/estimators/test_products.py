@@ -51,6 +51,7 @@ def fitted():
     return regressor(DENSE).fit(X, y), X
 
 
+@pytest.mark.slow
 def test_an_interaction_of_five_columns_is_found():
     X, y, held, truth = drawn(2500, 8, 5)
     model = regressor().fit(X, y)
@@ -249,6 +250,7 @@ def test_every_value_distinct_with_few_rows():
         assert np.isfinite(model.predict(10.0 * X)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tempering", [0.5, 1.0])
 def test_two_hundred_columns(tempering):
     """Nothing under- or overflows, in training, far outside it, or in explanations."""

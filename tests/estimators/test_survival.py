@@ -179,6 +179,7 @@ def test_ordinal_as_statsmodels_has_it():
     assert not hasattr(AHOFMRegressor(), "predict_proba")
 
 
+@pytest.mark.slow
 def test_beta_as_statsmodels_has_it():
     """BetaModel(shares, X.assign(k=1.0)).fit(); the precision is the exponential of its last parameter."""
     X, _, shares, _ = others()
@@ -203,6 +204,7 @@ def test_zero_inflated_poisson_as_statsmodels_has_it():
     assert np.mean((low <= counts) & (counts <= high)) > 0.88
 
 
+@pytest.mark.slow
 def test_zero_inflated_poisson_finds_a_pair():
     """The pair is in the mean of the counts; three tenths of the rows are zeros that say nothing of it."""
     rng = np.random.default_rng(0)

@@ -19,6 +19,7 @@ def rows():
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("order", [1, 2])
 def test_main_effects_keep_the_coordinates_that_the_fit_uses(monkeypatch, rows, order):

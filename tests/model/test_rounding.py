@@ -182,6 +182,7 @@ def test_functions_that_linear_predictors_share_stay_equal(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_files_of_columns_with_many_values_are_small(tmp_path):
     """Of some 1,900 values of five columns: the values, edges between them, and an effect for each factor."""
     rng = np.random.default_rng(0)

@@ -69,6 +69,7 @@ def test_what_is_monotone_already_stays():
     assert np.abs(model.predict(X) - free.predict(X)).max() < 1e-3 * np.ptp(y)  # lines between codes
 
 
+@pytest.mark.slow
 def test_error_where_the_truth_is_monotone():
     """Within 3 % with many rows, better with few."""
 

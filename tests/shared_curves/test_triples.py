@@ -83,6 +83,7 @@ def test_factors_start_from_the_triple() -> None:
     assert SharedFactors(ranks, p.columns, p.coded, starts).terms[:, 2].std() > 0.05
 
 
+@pytest.mark.slow
 def test_pairs_and_a_triple_of_a_multinomial_truth_are_found() -> None:
     X, y, _ = _drawn(1_500, 1.0, seed=1)
     new, labels, truth = _drawn(4_000, 1.0, seed=2)

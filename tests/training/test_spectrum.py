@@ -95,6 +95,7 @@ def test_nothing_stands_out_of_noise():
     assert len(screened_columns(columns, codes, gradient, signs)) == 0
 
 
+@pytest.mark.slow
 def test_a_fit_finds_a_pair_among_two_hundred_columns():
     X, y = wide_table(300, 200, 3)
     model = AHOFMRegressor(order=2, effort="fast", random_state=0).fit(X, y)

@@ -98,6 +98,7 @@ def test_without_time_for_validation_rows_it_is_not_fitted():
     assert validated_only == [False, False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_many_pairs_are_found_in_few_rows(seed):
     """Log-losses are .601 to .609 with the candidate, .620 to .634 without it."""

@@ -268,6 +268,7 @@ def test_refined_fits_that_are_worse_than_constants_are_not_used(monkeypatch):
     assert model.score(X, y) > 0.0
 
 
+@pytest.mark.slow
 def test_orders_that_predict_all_rows_worse_than_the_order_below_are_not_used(monkeypatch):
     X, truth = simulated(3_000)
     found = refine.refined
