@@ -17,6 +17,7 @@ import ahofm
 from ahofm.cli.app import run
 from ahofm.cli.demo import run_demo
 
+pytestmark = pytest.mark.slow
 FIT = ["--holdout", "0", "--order", "2"]
 
 

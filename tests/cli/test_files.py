@@ -16,6 +16,7 @@ from pyarrow.parquet import write_table
 import ahofm
 from ahofm.cli.app import run
 
+pytestmark = pytest.mark.slow
 FIT = ["--target", "y", "--order", "1", "--holdout", "0", "--fast"]
 MEMORY, DISK = [], ["--out-of-core"]
 both = pytest.mark.parametrize("where", [MEMORY, DISK], ids=["memory", "disk"])

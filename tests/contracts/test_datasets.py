@@ -27,6 +27,8 @@ from ahofm.training import data
 from tests.problems import random_tables
 from tests.scale.rows import FEATURES, coefficients, simulated
 
+pytestmark = pytest.mark.slow
+
 TABLE = simulated(900)
 ROLES = {
     "numbers": {"target": "y"},

@@ -10,7 +10,10 @@ from ahofm.explain import contributions, shapley_values, summary, top_interactio
 from ahofm.model.shared_predictors import SharedPredictors
 from ahofm.orders import PRODUCT
 
-pytestmark = pytest.mark.filterwarnings("ignore:1 constant column", "ignore:linear predictors are beyond")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:1 constant column", "ignore:linear predictors are beyond"),
+]
 
 
 def signs(X: pd.DataFrame) -> np.ndarray:

@@ -12,7 +12,7 @@ from ahofm.backends.cpu import CpuBackend
 from ahofm.explain import contributions, effect, summary, top_interactions, variance_shares
 from ahofm.fit import Candidate
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
 
 NAMES = list("abcd")
 PRODUCT = Candidate("spline", 0.7, 0.7, product=True)

@@ -11,7 +11,10 @@ from ahofm import AHOFMClassifier, AHOFMRegressor, RandomWalk, load
 from ahofm.model import Reason
 from ahofm.model.shared_predictors import SharedPredictors
 
-pytestmark = pytest.mark.filterwarnings("ignore:the fit stopped at max_iter", "ignore:linear predictors are beyond")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:the fit stopped at max_iter", "ignore:linear predictors are beyond"),
+]
 
 SHORT = {"order": 2, "rank": 4, "n_members": 1, "max_iter": 6, "random_state": 0, "n_jobs": 1}
 

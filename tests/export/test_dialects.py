@@ -10,6 +10,8 @@ from ahofm.export.sql_dialects import DIALECTS
 from tests.explain.models import random_model
 from tests.export.targets import TARGETS
 
+pytestmark = pytest.mark.slow
+
 RUN = ("sqlite", "duckdb", "postgres", "mysql")
 """Dialects whose statements are run against ``predict`` by the matrix."""
 

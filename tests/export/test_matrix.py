@@ -7,6 +7,8 @@ from ahofm.explain import shapley_values
 from tests.export.models import MAKERS, hard_rows
 from tests.export.targets import TARGETS, levels_of
 
+pytestmark = pytest.mark.slow
+
 
 def expected(model, X, offset):
     """Means (n, outputs), with probabilities of levels, and Shapley values (n, linear predictors, columns)."""

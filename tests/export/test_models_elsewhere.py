@@ -24,6 +24,8 @@ from tests.export.models import MAKERS, hard_rows
 from tests.export.targets import TARGETS, feeds
 from tests.golden.models import kept, rows_of
 
+pytestmark = pytest.mark.slow
+
 ONE = {"order": 2, "factor_prior": "spline", "n_members": 1, "random_state": 0}
 
 

@@ -17,6 +17,7 @@ STORED = stored()
 REMEDY = "see tests/golden/make.py, if results are meant to change"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_fits_are_as_stored(name):
     within, text = compared(name, recorded(FITS[name]), STORED.get(name))

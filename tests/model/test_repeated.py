@@ -21,6 +21,8 @@ from ahofm.training.settings import Settings
 from ahofm.tuning import REPEATED_KAPPAS
 from ahofm.tuning.classes import AGAINST_COPIES
 
+pytestmark = pytest.mark.slow
+
 DISTINCT = 120
 
 

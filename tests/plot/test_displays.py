@@ -20,6 +20,8 @@ from ahofm.plot import (
     TraceDisplay,
 )
 
+pytestmark = pytest.mark.slow
+
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("matplotlib.pyplot")
 

@@ -16,6 +16,8 @@ from ahofm.training.data import counted_rows, prepare
 from ahofm.training.splits import folds_of_groups, given_splits, group_codes, roles_of, time_splits, with_roles
 from ahofm.training.validation import mean_and_error
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"random_state": 0, "n_members": 1, "order": 2, "rank": 4, "n_jobs": 1}
 
 
