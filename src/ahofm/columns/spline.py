@@ -202,8 +202,8 @@ class SplineBasis:
 def _measured(knots: Floats) -> Floats:
     """Knots whose distances are the true ones, within bounds: no more than so many times the median, or a part of it.
 
-    Where nearly all values are close together and a few far off, a penalty on derivatives by the value would make the curve
-    a line among the former, and hardly restrict it between the latter.
+    Where nearly all values are close together and a few far off, a penalty on derivatives by the value would make the
+    curve a line among the former, and hardly restrict it between the latter.
     """
     places, at = np.unique(knots, return_inverse=True)
     steps = np.diff(places)
