@@ -1,6 +1,7 @@
 """What each kind promises on its own."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,6 +71,46 @@ def test_no_part_of_a_range_is_left_a_line_because_others_are_wide():
     (penalty,) = book_of(Spline(), x).penalties
     stiff = penalty.matrix.diagonal()
     assert stiff.max() < 1e7 * stiff.min()
+
+
+UNEVEN = np.array([1.0, 3.0, 7.0, 14.0, 28.0, 56.0, 90.0, 91.0, 100.0, 120.0, 180.0, 270.0, 360.0, 365.0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "gaps"),
+    [
+        (Spline(), ((56.0, 90.0), (91.0, 100.0), (270.0, 360.0))),
+        (SplineIID(), ((56.0, 90.0), (91.0, 100.0), (270.0, 360.0))),
+        (Spline(n_basis=6, outside="linear"), ((56.0, 90.0), (270.0, 360.0))),  # two values share a function
+    ],
+)
+def test_functions_are_lines_between_values_that_are_far_apart(kind, gaps):
+    book = book_of(kind, UNEVEN)
+    smooth = getattr(book.functions, "smooth", book.functions)
+    assert smooth.gaps == gaps
+    for low, high in smooth.gaps:
+        at = np.linspace(low, high, 11)
+        ends = book.evaluate(np.array([low, high])).toarray()
+        expected = np.linspace(ends[0], ends[1], 11)
+        np.testing.assert_allclose(book.evaluate(at).toarray(), expected, atol=1e-12)
+        np.testing.assert_allclose(book.pieces.evaluate(at), expected, atol=1e-12)
+    # elsewhere they are splines, and at values and at the ends of gaps both are the same
+    splines = replace(smooth, gaps=())
+    other = np.array([2.0, 10.0, 110.0, *UNEVEN])
+    np.testing.assert_allclose(smooth.evaluate(other).toarray(), splines.evaluate(other).toarray(), atol=1e-12)
+    np.testing.assert_allclose(smooth.pieces().evaluate(other), splines.pieces().evaluate(other), atol=1e-12)
+
+
+@pytest.mark.parametrize("x", [np.arange(14.0), np.linspace(0.0, 1.0, 200) ** 2, np.array([0.0, 5.0, 10.0])])
+def test_evenly_spaced_values_have_no_gaps(x):
+    assert book_of(Spline(), x).functions.gaps == ()
+
+
+def test_bins_have_no_gaps():
+    """Rows lie between the means of bins."""
+    x = np.concatenate([np.random.default_rng(0).normal(size=200), [50.0]])
+    assert book_of(Spline(), x, max_codes=30).functions.gaps == ()
+    assert book_of(Spline(), x).functions.gaps != ()
 
 
 def test_quantile_knots_follow_distinct_values_not_rows():

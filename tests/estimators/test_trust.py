@@ -257,3 +257,21 @@ def test_coefficients_beyond_double_precision_are_refused():
     y = 1e90 * (X[:, 0] / 1e-300 + rng.normal(size=60))
     with pytest.raises(ValueError, match=r"column 'x0': .*give it in other units"):
         AHOFMRegressor(order=1, random_state=0).fit(X, y)
+
+
+def test_curves_do_not_overshoot_between_values_that_are_far_apart():
+    """Errors there are no larger than at the values themselves; those of splines are one and a half times as large."""
+    rng = np.random.default_rng(0)
+    values = np.array([1.0, 3.0, 7.0, 14.0, 28.0, 56.0, 90.0, 91.0, 100.0, 120.0, 180.0, 270.0, 360.0, 365.0])
+    X = np.column_stack([rng.choice(values, 600), rng.uniform(0, 1, 600)])
+
+    def mean(X):
+        return 40.0 * (1.0 - np.exp(-X[:, 0] / 20.0)) * (0.5 + X[:, 1])
+
+    model = AHOFMRegressor(order=2, random_state=0).fit(X, mean(X) + 3.0 * rng.normal(size=600))
+
+    def worst(ages):
+        X = np.array([(age, part) for age in ages for part in np.linspace(0.05, 0.95, 20)])
+        return np.abs(model.predict(X) - mean(X)).max()
+
+    assert worst([*np.linspace(56, 90, 9), *np.linspace(270, 360, 9)]) < worst(values)

@@ -123,6 +123,40 @@ class Pieces:
             return Pieces(cut.breaks, cut.scales, cut.shifts, powers)
         return Pieces(cut.breaks, cut.scales * inner, cut.shifts * inner, powers)
 
+    def with_lines(self, intervals: NDArray[np.float64]) -> Pieces:
+        """Replace the functions on intervals by lines between their values at both ends.
+
+        Parameters
+        ----------
+        intervals : array of shape (m, 2)
+            Disjoint and increasing.
+
+        Returns
+        -------
+        Pieces
+            The same functions elsewhere, cut at the ends of the intervals.
+        """
+        if not len(intervals):
+            return self
+        cut, (low, high) = self.split(intervals.ravel()), intervals.T
+        first, last = np.searchsorted(cut.breaks, [low, high]) + 1  # the pieces that begin at the ends
+        at = np.repeat(np.arange(len(intervals)), last - first)
+        inner = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
+        starts, scales = cut.breaks[inner - 1], cut.scales[inner]
+        rise = cut.powers[0][last[at]] - cut.powers[0][first[at]]
+        width = high[at] * scales - low[at] * scales
+        lines = (
+            cut.powers[0][first[at]] + _scaled(rise, (starts * scales - low[at] * scales) / width),
+            _scaled(rise, 1.0 / width),
+        )
+        kept = np.ones(len(cut.scales))
+        kept[inner] = 0.0
+        place = sp.csr_array((np.ones(len(inner)), (inner, np.arange(len(inner)))), shape=(len(kept), len(inner)))
+        powers = [_scaled(power, kept) for power in cut.powers]
+        for m, line in enumerate(lines):
+            powers[m] = sp.csr_array(powers[m] + place @ line)
+        return Pieces(cut.breaks, cut.scales, cut.shifts, tuple(powers))
+
     def beside(self, other: Pieces) -> Pieces:
         """Put two sets of functions side by side.
 

@@ -23,10 +23,23 @@ _UNEVEN = 10.0
 were not.
 """
 
+_WIDE_GAP = 3.0
+"""Between neighbouring values that are farther apart than so many times the spacing beside them, functions are lines.
+
+There the slope of a spline is that of close values times a long way. All rows of a value left out of the fit and
+predicted, columns of 4 to 80 distinct values in twelve data sets: Concrete's ages .65 of the splines' error, Yacht's
+columns .80 to 1.00, Energy's the same (.56 to 1.00 with 2), Maternal health 1.03 in one column; evenly spaced values
+keep the spline, which has half the error of lines there (Yacht's Froude number). Errors of 2 and 8 standard deviations
+of the target are gone.
+"""
+
+_LEAST_GAP = 1e-6
+"""Least width of such a gap, as a fraction of the range."""
+
 
 @dataclass(frozen=True)
 class Spline(NumericKind):
-    """A B-spline with a penalty on a derivative.
+    """A B-spline with a penalty on a derivative; a line between values that are far apart, where rows say no more.
 
     Parameters
     ----------
@@ -105,7 +118,24 @@ class Spline(NumericKind):
         inner = inner[(inner > 0.0) & (inner < 1.0)]
         knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
         size = len(knots) - degree - 1
-        return SplineBasis(low, high, knots, degree, min(self.penalty_order, size - 1), basis_outside(self.outside))
+        penalty_order, outside = min(self.penalty_order, size - 1), basis_outside(self.outside)
+        return SplineBasis(low, high, knots, degree, penalty_order, outside, _wide_gaps(support, low, high, size))
+
+
+def _wide_gaps(support: Support, low: float, high: float, size: int) -> tuple[tuple[float, float], ...]:
+    """Gaps between neighbouring distinct values that are wide beside the spacing next to them, as pairs of values.
+
+    The spacing is that of neighbours, or of as many values as share a function where there are more values than that.
+    """
+    values = np.asarray(support.values, dtype=np.float64)
+    if not support.exact or len(values) < 3:
+        return ()
+    unit, share, last = fraction(values, low, high), max(round(len(values) / size), 1), len(values) - 1
+    left = np.arange(last)
+    before = np.where(left > 0, unit[left] - unit[np.maximum(left - share, 0)], np.inf)
+    after = np.where(left + 1 < last, unit[np.minimum(left + 1 + share, last)] - unit[left + 1], np.inf)
+    wide = np.diff(unit) > np.maximum(_WIDE_GAP * np.minimum(before, after), _LEAST_GAP)
+    return tuple(zip(values[:-1][wide].tolist(), values[1:][wide].tolist(), strict=True))
 
 
 def _inside(support: Support) -> tuple[float, float]:
@@ -137,7 +167,17 @@ def knots_as_tuple(knots: ArrayLike) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class SplineBasis:
-    """B-splines on ``(x - low) / (high - low)``; knots are on that unit scale."""
+    """B-splines on ``(x - low) / (high - low)``, whose knots are on that unit scale; lines on some intervals.
+
+    Attributes
+    ----------
+    low, high : float
+    knots : array of shape (functions + degree + 1,)
+    degree, penalty_order : int
+    outside : "clamp" or "linear"
+    gaps : tuple of (low, high)
+        Disjoint increasing intervals, on which every function is the line between its values at both ends.
+    """
 
     low: float
     high: float
@@ -145,6 +185,7 @@ class SplineBasis:
     degree: int
     penalty_order: int
     outside: BasisOutside
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def size(self) -> int:
@@ -173,7 +214,24 @@ class SplineBasis:
 
     def evaluate(self, x: NDArray[Any]) -> Sparse:
         """Functions at ``x``."""
-        unit = fraction(np.asarray(x, dtype=np.float64), self.low, self.high)
+        x, (lows, highs) = np.asarray(x, dtype=np.float64), self._gap_ends.T
+        gap = np.searchsorted(lows, x) - 1  # the last one that begins before x
+        inner = np.flatnonzero((gap >= 0) & (x < np.append(highs, -np.inf)[gap]))
+        if not inner.size:
+            return self._splines(x)
+        low, high, outer = lows[gap[inner]], highs[gap[inner]], np.setdiff1d(np.arange(len(x)), inner)
+        weight = fraction(x[inner], low, high)
+        lines = sp.diags_array(1.0 - weight) @ self._splines(low) + sp.diags_array(weight) @ self._splines(high)
+        stacked = sp.csr_array(sp.vstack([self._splines(x[outer]), lines], format="csr"))
+        return sp.csr_array(stacked[np.argsort(np.concatenate([outer, inner]))])
+
+    @property
+    def _gap_ends(self) -> Floats:
+        return np.array(self.gaps, dtype=np.float64).reshape(-1, 2)
+
+    def _splines(self, x: Floats) -> Sparse:
+        """B-splines at ``x``, also in the gaps."""
+        unit = fraction(x, self.low, self.high)
         inside = np.clip(unit, 0.0, 1.0)
         values = sp.csr_array(BSpline.design_matrix(inside, self.knots, self.degree))
         if self.outside == "clamp" or np.array_equal(unit, inside):
@@ -195,7 +253,7 @@ class SplineBasis:
         ends = np.append(np.nextafter(breaks, -np.inf), self.high)
         rates = np.maximum(self.high * scales - self.low * scales, (ends * scales - starts * scales) / room)
         powers = bspline_powers(self.knots, self.degree, unit, rates, self.size)
-        inside = Pieces(breaks, scales, starts * scales, powers)
+        inside = Pieces(breaks, scales, starts * scales, powers).with_lines(self._gap_ends)
         return inside.bounded(self.low, self.high, 0 if self.outside == "clamp" else 1)
 
 

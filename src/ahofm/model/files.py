@@ -1,12 +1,12 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "9", "model": <JSON>, "sha256": <of it all>}``. A part of the model is
-a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
-tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
-tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
-precision, which changes standard errors by a millionth. What a model has several times is stored once, and the records
-of the trace are a tensor of JSON; then tensors are packed without loss. What was learned is stored, not how to learn it
-again: every later version predicts the same.
+The metadata are ``{"format": "ahofm", "version": "10", "model": <JSON>, "sha256": <of it all>}``. A part of the model
+is a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array
+is a tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes,
+in a tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in
+single precision, which changes standard errors by a millionth. What a model has several times is stored once, and the
+records of the trace are a tensor of JSON; then tensors are packed without loss. What was learned is stored, not how
+to learn it again: every later version predicts the same.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validat
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 9
+FORMAT, VERSION = "ahofm", 10
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -98,6 +98,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Band: frozenset({"random_effects", "usual_std"}),
         Model: frozenset({"error_quantiles", "repeated"}),
     },
+    10: {SplineBasis: frozenset({"gaps"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 
@@ -386,5 +387,8 @@ def _sound(book: Codebook) -> bool:
     if isinstance(smooth, SplineBasis):
         ends = smooth.knots[[smooth.degree, smooth.size]].tolist()
         ok &= ends == [0.0, 1.0] and bool((np.diff(smooth.knots) >= 0.0).all()) and smooth.low < smooth.high
+        ends = [end for gap in smooth.gaps for end in gap]
+        ok &= all(len(gap) == 2 and gap[0] < gap[1] for gap in smooth.gaps) and sorted(ends) == ends
+        ok &= set(ends) <= set(values.ravel().tolist())
     with np.errstate(all="ignore"):  # last, for functions that make sense: at the codes they are finite
         return ok and book.basis.shape == (book.n_codes, book.size) and bool(np.isfinite(book.basis.data).all())
