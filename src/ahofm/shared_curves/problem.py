@@ -37,9 +37,11 @@ class ClassProblem:
     groups: FactorGroups | None = None
     compiled: bool = True
 
-    def take(self, rows: NDArray[np.int64]) -> ClassProblem:
-        """Some of the rows."""
-        return replace(self, rows=self.rows.take(rows), coded=[column.take(rows) for column in self.coded])
+    def take(self, rows: NDArray[np.int64], share: Floats | None = None) -> ClassProblem:
+        """Some of the rows, with fractions ``share`` of their weights, of shape (rows,)."""
+        taken = self.rows.take(rows)
+        taken = taken if share is None else replace(taken, weight=share * taken.weight)
+        return replace(self, rows=taken, coded=[column.take(rows) for column in self.coded])
 
 
 @dataclass

@@ -8,7 +8,8 @@ have too few of just those targets where columns take those values: the more fle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,17 @@ from ahofm.columns.basis import Floats
 from ahofm.training.case_control import sample_rows
 from ahofm.training.data import Rows
 from ahofm.training.splits import given_splits
-from ahofm.training.validation import Split, fold_counts, stratified, targets_differ, validation_split
+from ahofm.training.validation import (
+    Split,
+    class_fold_counts,
+    class_splits,
+    fold_counts,
+    stratified,
+    targets_differ,
+    validation_split,
+)
 from ahofm.tuning import FULL_SEARCH_ROWS, MOST_DIVIDED_WEIGHT
+from ahofm.tuning.classes import CLASS_FOLDED_ROWS
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class Part:
         return float(len(self.fitted) if self.fitted_share is None else self.fitted_share.sum())
 
 
-def parts_of(response: Response, rows: Rows, seed: int, n_folds: int) -> list[Part] | None:
+def parts_of(response: Response, rows: Rows, seed: int, n_folds: int, *, whole: bool) -> list[Part] | None:
     """Those given or, at random or if necessary stratified; None if all targets of a part are equal.
 
     Parameters
@@ -60,19 +70,31 @@ def parts_of(response: Response, rows: Rows, seed: int, n_folds: int) -> list[Pa
     rows : Rows
         The same rows, with the roles that splits give them, if any.
     seed, n_folds : int
+    whole : bool
+        Whether targets are whole numbers, so that equal rows are observations of their own.
     """
-    options = {"dispersed": response.family.dispersed, "rare": response.rare}
+    dispersed = response.family.dispersed
     if rows.roles is not None:
-        return [Part(*split) for split in given_splits(rows, seed, **options)]
-    if has_copies(response):
-        divided = (parts_of_copies(response, seed, n_folds, stratify=stratify) for stratify in (False, True))
-        return next((parts for parts in divided if targets_differ([part.rows for part in parts], response.y)), None)
-    splits = validation_split(response.n_rows, seed, **options, n_folds=n_folds)
+        return [Part(*split) for split in given_splits(rows, seed, dispersed=dispersed, rare=response.rare)]
+    if whole and response.n_rows <= FULL_SEARCH_ROWS and has_copies(response.weight):
+        folds, copies = fold_counts(response.n_rows, n_folds, dispersed=dispersed), (response.weight, response.y)
+        for divided in (parts_of_copies(*copies, seed, folds, stratify=stratify) for stratify in (False, True)):
+            if targets_differ([part.rows for part in divided], response.y):
+                return divided
+        return None
+    splits = validation_split(response.n_rows, seed, dispersed=dispersed, rare=response.rare, n_folds=n_folds)
     if not targets_differ(splits, response.y):
-        splits = stratified(response.y, seed, **options, n_folds=n_folds)
+        splits = stratified(response.y, seed, dispersed=dispersed, rare=response.rare, n_folds=n_folds)
     if response.rare and response.n_rows > FULL_SEARCH_ROWS:
         splits = [_with_more_events(response, split, seed) for split in splits]
     return [Part(*split) for split in splits] if targets_differ(splits, response.y) else None
+
+
+def parts_of_classes(y: NDArray[np.intp], weight: Floats, seed: int) -> list[Part]:
+    """Every class spread over all parts as evenly as it can be."""
+    if len(y) <= CLASS_FOLDED_ROWS and has_copies(weight):
+        return parts_of_copies(weight, y, seed, class_fold_counts(len(y)), stratify=True)
+    return [Part(*split) for split in class_splits(y, seed)]
 
 
 def _with_more_events(response: Response, split: Split, seed: int) -> Split:
@@ -81,42 +103,49 @@ def _with_more_events(response: Response, split: Split, seed: int) -> Split:
     return sample_rows(response, others, len(split[0]), np.random.default_rng([seed, 2])), split[1]
 
 
-def validated_response(parts: Sequence[Part], response: Response) -> Response:
-    """The validation rows of all parts, one part after the other, with the fractions of their weights."""
-    found = response.take(np.concatenate([part.validation for part in parts]))
-    shares = [part.validation_share for part in parts if part.validation_share is not None]
-    return replace(found, weight=found.weight * np.concatenate(shares)) if shares else found
+def validated_weight(parts: Sequence[Part], weight: Floats) -> Floats:
+    """Weights of the validation rows of all parts, one part after the other, of those (n,) of all rows."""
+    found = [
+        weight[part.validation] * (1.0 if part.validation_share is None else part.validation_share) for part in parts
+    ]
+    return np.concatenate(found)
 
 
-def has_copies(response: Response) -> bool:
-    """Whether some rows stand for several observations, whose targets are equal because they are whole numbers."""
-    weight, y = response.weight, response.y
-    counted = weight.max() > 1.0 and weight.sum() < MOST_DIVIDED_WEIGHT and not (weight % 1.0).any()
-    return bool(counted and response.n_rows <= FULL_SEARCH_ROWS and not response.quadratic and not (y % 1.0).any())
+def has_copies(weight: Floats) -> bool:
+    """Whether weights (n,) are numbers of copies, and not all of them one."""
+    return bool(weight.max() > 1.0 and weight.sum() < MOST_DIVIDED_WEIGHT and not (weight % 1.0).any())
 
 
-def parts_of_copies(response: Response, seed: int, n_folds: int, *, stratify: bool = False) -> list[Part]:
-    """Random folds of all copies of all rows; with ``stratify``, every target spread over the folds evenly.
+def parts_of_copies(
+    weight: Floats, y: NDArray[Any], seed: int, folds: tuple[int, int], *, stratify: bool
+) -> list[Part]:
+    """Random folds of all copies of all rows.
 
     Parameters
     ----------
-    response : Response
-        Whose weights are numbers of copies.
-    seed, n_folds : int
+    weight : array of shape (n,)
+        Numbers of copies.
+    y : array of shape (n,)
+    seed : int
+    folds : pair of int
+        Folds that are validated, and all folds.
     stratify : bool
+        Whether every target is spread over the folds as evenly as it can be.
     """
-    n_validated, n_parts = fold_counts(response.n_rows, n_folds, dispersed=response.family.dispersed)
-    rng, counts = np.random.default_rng(seed), response.weight.astype(np.int64)
-    targets = response.y if stratify else np.zeros(len(counts))
+    n_validated, n_parts = folds
+    rng, counts = np.random.default_rng(seed), weight.astype(np.int64)
+    targets = y if stratify else np.zeros(len(counts))
     validated = np.zeros((n_parts, len(counts)), dtype=np.int64)
-    for number, target in enumerate(np.unique(targets)):
+    first = 0  # the fold that is one copy larger, where they cannot be equal, is another one for every target
+    for target in np.unique(targets):
         rows = np.flatnonzero(targets == target)
-        left = counts[rows].copy()
+        left = counts[rows]
         for k in range(n_parts):
-            fold = (k + number) % n_parts
             size = -(-int(left.sum()) // (n_parts - k))
-            validated[fold, rows] = rng.multivariate_hypergeometric(left, size, method="marginals")
-            left -= validated[fold, rows]
+            chosen = rng.multivariate_hypergeometric(left, size, method="marginals")
+            validated[(first + k) % n_parts, rows] = chosen
+            left = left - chosen
+        first += int(counts[rows].sum()) % n_parts
     return [_part(counts, validated[fold]) for fold in range(n_validated)]
 
 

@@ -31,7 +31,7 @@ from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.case_control import sample_weight
-from ahofm.training.parts import Part, parts_of, validated_response
+from ahofm.training.parts import Part, parts_of, validated_weight
 from ahofm.training.validation import mean_and_error
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
@@ -84,8 +84,10 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     """
     found = CrossValidation(problem)
     with runner.interruptible():
-        settings = problem.settings
-        parts = parts_of(problem.response, problem.data.rows, settings.seed, fold_count(settings))
+        settings, data = problem.settings, problem.data
+        parts = parts_of(
+            problem.response, data.rows, settings.seed, fold_count(settings), whole=data.units.whole(data.rows.y)
+        )
         if parts is not None:
             _cross_validate(problem, candidates, parts, runner, found)
     return found
@@ -102,7 +104,7 @@ def _cross_validate(
     unweighted = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([part.validation for part in parts])
     groups = problem.data.rows.groups
-    response = validated_response(parts, problem.response)
+    response = replace(problem.response.take(rows), weight=validated_weight(parts, problem.response.weight))
     race = _Race(problem, parts, response, runner, None if groups is None else groups[rows])
     fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), parts))
     found.fits = [
@@ -135,9 +137,7 @@ def _staged_fits(
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for part in parts:
-        part_problem = replace(problem, ranks=ranks).take(part.fitted)
-        if part.fitted_share is not None:
-            part_problem = part_problem.weighted(part.fitted_share)
+        part_problem = _rows_to_fit(replace(problem, ranks=ranks), part)
         if response.n_rows > FULL_SEARCH_ROWS:
             part_problem = part_problem.weighted(sample_weight(part_problem.response, response))
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
@@ -146,6 +146,11 @@ def _staged_fits(
             for candidate, stream in numbered
         ]
     return found
+
+
+def _rows_to_fit(problem: TrainingProblem, part: Part) -> TrainingProblem:
+    found = problem.take(part.fitted)
+    return found if part.fitted_share is None else found.weighted(part.fitted_share)
 
 
 class _Race:
@@ -210,7 +215,7 @@ class _Race:
             for number, staged_fits in enumerate(self._staged_fits):
                 fitted, fits = staged_fits[place].orders, staged_fits[place].fits
                 if number >= n_unweighted:
-                    fits = with_original_weights(fits, precise.take(part.fitted), problem.take(part.fitted))
+                    fits = with_original_weights(fits, _rows_to_fit(precise, part), _rows_to_fit(problem, part))
                 last = [min(sum(d <= order for d in fitted), len(fits)) - 1 for order in orders]
                 by_candidate.append([fits[at][0].dispersion for at in last])
             found.append(np.broadcast_to(by_candidate, (len(part.validation), *np.shape(by_candidate))))
