@@ -85,8 +85,8 @@ def test_groups():
         (
             1,
             2.0,
-            "y: the event must be 1, or 0 where the time is censored, got 2 in row 3; recode it, or swap the columns of "
-            "y, which are time and event",
+            "y: the event must be 1, or 0 where the time is censored, got 2 in row 3; recode it, or swap the columns "
+            "of y, which are time and event",
         ),
         (
             0,
@@ -110,7 +110,8 @@ def test_levels_with_gaps():
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         AHOFMRegressor(family="ordinal").fit(X, np.where(Y > 0.0, 2.0, 0.0))
     assert str(raised.value) == (
-        "y has no row of level 1, between 0 and 2; Ordinal needs levels without gaps: number those that occur 0, 1, 2, ..."
+        "y has no row of level 1, between 0 and 2; Ordinal needs levels without gaps: number those that occur 0, 1, "
+        "2, ..."
     )
 
 

@@ -16,14 +16,14 @@ def test_every_copy_is_validated_once_and_fitted_otherwise(stratify):
     validated, fitted = np.zeros((2, 60))
     for part in parts:
         own = np.zeros(60)
-        own[part.validation] += part.validation_share
-        own[part.fitted] += part.fitted_share
+        own[part.validation] += part.validation_fraction
+        own[part.fitted] += part.fitted_fraction
         np.testing.assert_allclose(own, 1.0)
-        validated[part.validation] += part.validation_share
-        fitted[part.fitted] += part.fitted_share
+        validated[part.validation] += part.validation_fraction
+        fitted[part.fitted] += part.fitted_fraction
     np.testing.assert_allclose(validated, 1.0)
     np.testing.assert_allclose(fitted, 2.0)
-    copies = [np.round(part.validation_share * WEIGHT[part.validation], 9) for part in parts]
+    copies = [np.round(part.validation_fraction * WEIGHT[part.validation], 9) for part in parts]
     assert all((count % 1.0 == 0.0).all() and (count > 0.0).all() for count in copies)
     sizes = [count.sum() for count in copies]
     assert max(sizes) - min(sizes) <= 1.0
@@ -33,7 +33,7 @@ def test_every_copy_is_validated_once_and_fitted_otherwise(stratify):
 
 def test_classes_are_spread_evenly_over_parts_of_copies():
     for part in parts_of_classes(Y, WEIGHT, 0):
-        held = np.bincount(Y[part.validation], WEIGHT[part.validation] * part.validation_share)
+        held = np.bincount(Y[part.validation], WEIGHT[part.validation] * part.validation_fraction)
         np.testing.assert_allclose(held, np.bincount(Y, WEIGHT) / 3.0, atol=1.0)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.tuning.numerics import WHOLE_TOL
 
 _LARGEST = 1e153
 """Standard deviation of a target, and the inverse of the smallest: variances are finite."""
@@ -62,22 +61,6 @@ class Units:
             Targets in these units.
         """
         return (y - self.centre) / self.scale
-
-    def whole(self, y: Floats) -> bool:
-        """Whether targets are whole numbers, up to rounding.
-
-        Parameters
-        ----------
-        y : array of shape (n,)
-            Targets in these units.
-
-        Returns
-        -------
-        bool
-            Whether all of them are.
-        """
-        given = self.centre + self.scale * y
-        return bool((np.abs(given - np.round(given)) <= WHOLE_TOL * np.maximum(np.abs(given), 1.0)).all())
 
     def of_offset(self, offset: Floats) -> Floats:
         """Convert offsets.

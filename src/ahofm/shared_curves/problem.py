@@ -37,10 +37,10 @@ class ClassProblem:
     groups: FactorGroups | None = None
     compiled: bool = True
 
-    def take(self, rows: NDArray[np.int64], share: Floats | None = None) -> ClassProblem:
-        """Some of the rows, with fractions ``share`` of their weights, of shape (rows,)."""
+    def take(self, rows: NDArray[np.int64], fraction: Floats | None = None) -> ClassProblem:
+        """Some of the rows, each with a ``fraction`` (rows,) of its weight."""
         taken = self.rows.take(rows)
-        taken = taken if share is None else replace(taken, weight=share * taken.weight)
+        taken = taken if fraction is None else replace(taken, weight=fraction * taken.weight)
         return replace(self, rows=taken, coded=[column.take(rows) for column in self.coded])
 
 

@@ -287,7 +287,7 @@ def fit_folds(
 ) -> list[Fold] | None:
     """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
     fold_problems = [
-        {ranked: problems[ranked].take(part.fitted, part.fitted_share) for ranked in scales} for part in parts
+        {ranked: problems[ranked].take(part.fitted, part.fitted_fraction) for ranked in scales} for part in parts
     ]
     designs = [
         {ranked: JointDesign.of(fold[ranked].columns, fold[ranked].coded) for ranked in scales}
@@ -302,7 +302,7 @@ def fit_folds(
     found = []
     for at, part in enumerate(parts):
         states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
-        validation = {ranked: problems[ranked].take(part.validation, part.validation_share) for ranked in scales}
+        validation = {ranked: problems[ranked].take(part.validation, part.validation_fraction) for ranked in scales}
         found.append(Fold(fold_problems[at], designs[at], states, validation, seeds[at], fractions[at]))
     return found
 

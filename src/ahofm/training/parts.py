@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ahofm.backends import Response
 from ahofm.columns.basis import Floats
 from ahofm.training.case_control import sample_rows
-from ahofm.training.data import Rows
+from ahofm.training.data import Data, Rows
 from ahofm.training.splits import given_splits
 from ahofm.training.validation import (
     Split,
@@ -30,6 +30,7 @@ from ahofm.training.validation import (
 )
 from ahofm.tuning import FULL_SEARCH_ROWS, MOST_DIVIDED_WEIGHT
 from ahofm.tuning.classes import CLASS_FOLDED_ROWS
+from ahofm.tuning.numerics import WHOLE_TOL
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ class Part:
     ----------
     fitted, validation : arrays of shape (m,)
         Numbers of rows, increasing.
-    fitted_share, validation_share : arrays of shape (m,), or None
+    fitted_fraction, validation_fraction : arrays of shape (m,), or None
         In (0, 1]; None: all of the weight.
     """
 
     fitted: NDArray[np.int64]
     validation: NDArray[np.int64]
-    fitted_share: Floats | None = None
-    validation_share: Floats | None = None
+    fitted_fraction: Floats | None = None
+    validation_fraction: Floats | None = None
 
     @property
     def rows(self) -> Split:
@@ -57,7 +58,7 @@ class Part:
     @property
     def n_fitted(self) -> float:
         """Number of rows to fit, those with a fraction of their weight as that fraction."""
-        return float(len(self.fitted) if self.fitted_share is None else self.fitted_share.sum())
+        return float(len(self.fitted) if self.fitted_fraction is None else self.fitted_fraction.sum())
 
 
 def parts_of(response: Response, rows: Rows, seed: int, n_folds: int, *, whole: bool) -> list[Part] | None:
@@ -106,9 +107,16 @@ def _with_more_events(response: Response, split: Split, seed: int) -> Split:
 def validated_weight(parts: Sequence[Part], weight: Floats) -> Floats:
     """Weights of the validation rows of all parts, one part after the other, of those (n,) of all rows."""
     found = [
-        weight[part.validation] * (1.0 if part.validation_share is None else part.validation_share) for part in parts
+        weight[part.validation] * (1.0 if part.validation_fraction is None else part.validation_fraction)
+        for part in parts
     ]
     return np.concatenate(found)
+
+
+def whole_targets(data: Data) -> bool:
+    """Whether all targets are whole numbers, up to rounding, in the units that they were given in."""
+    y = data.units.centre + data.units.scale * data.rows.y
+    return bool((np.abs(y - np.round(y)) <= WHOLE_TOL * np.maximum(np.abs(y), 1.0)).all())
 
 
 def has_copies(weight: Floats) -> bool:
@@ -151,5 +159,5 @@ def parts_of_copies(
 
 def _part(counts: NDArray[np.int64], validated: NDArray[np.int64]) -> Part:
     fitted, validation = np.flatnonzero(validated < counts), np.flatnonzero(validated)
-    share = validated / counts
-    return Part(fitted, validation, 1.0 - share[fitted], share[validation])
+    fraction = validated / counts
+    return Part(fitted, validation, 1.0 - fraction[fitted], fraction[validation])

@@ -31,7 +31,7 @@ from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.case_control import sample_weight
-from ahofm.training.parts import Part, parts_of, validated_weight
+from ahofm.training.parts import Part, parts_of, validated_weight, whole_targets
 from ahofm.training.validation import mean_and_error
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
@@ -85,9 +85,7 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     found = CrossValidation(problem)
     with runner.interruptible():
         settings, data = problem.settings, problem.data
-        parts = parts_of(
-            problem.response, data.rows, settings.seed, fold_count(settings), whole=data.units.whole(data.rows.y)
-        )
+        parts = parts_of(problem.response, data.rows, settings.seed, fold_count(settings), whole=whole_targets(data))
         if parts is not None:
             _cross_validate(problem, candidates, parts, runner, found)
     return found
@@ -150,7 +148,7 @@ def _staged_fits(
 
 def _rows_to_fit(problem: TrainingProblem, part: Part) -> TrainingProblem:
     found = problem.take(part.fitted)
-    return found if part.fitted_share is None else found.weighted(part.fitted_share)
+    return found if part.fitted_fraction is None else found.weighted(part.fitted_fraction)
 
 
 class _Race:
