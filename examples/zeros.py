@@ -1,8 +1,9 @@
 """Too many zeros: counts of which some could not have been anything else.
 
 Simulated visits to a lake: how many fish were caught. Most visitors do not fish, by whether they come with children;
-those who do catch more the longer they stay, and twice as many with live bait. A zero-inflated model has a linear
-predictor for each of the two; a Poisson model has their product only, and too few zeros.
+those who do catch more the longer they stay, and with live bait an hour adds twice as much to the logarithm: a pair. A
+zero-inflated model has a linear predictor for each of the two; a Poisson model has their product only, and too few
+zeros.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ahofm.plot.canvas import BLUE, GREY, ORANGE, tidy
 
 
 def caught(hours: np.ndarray, live: np.ndarray | bool) -> np.ndarray:
-    """Mean catch of those who fish: the longer, the less an hour adds."""
-    return np.asarray(0.9 * np.sqrt(hours) * np.where(live, 2.0, 1.0))
+    """Mean catch of those who fish: it grows with every hour, twice as fast with live bait."""
+    return np.asarray(np.exp(-0.3 + 0.25 * hours * np.where(live, 1.0, 0.5)))
 
 
 def simulate(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:

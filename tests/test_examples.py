@@ -52,7 +52,7 @@ TRUE = {
     ),
     "wide": lambda found: found["true ones on top"] == 3 and found["error"] < 0.8 * found["boosting"],
     "zeros": lambda found: (
-        found["rate"] < 0.15
+        found["rate"] < 0.1  # .16 without the pair
         and found["idle"] < 0.06
         and abs(found["zeros"]) < 0.02
         and found["Poisson zeros"] < -0.1

@@ -234,7 +234,7 @@ def with_cell(row, column, value):
     [
         (
             with_cell(3, 1, 2.0),
-            "the event must be 1, or 0 where the time is censored, got 2 in row 3; the columns of y",
+            "the event must be 1, or 0 where the time is censored, got 2 in row 3; recode it, or swap the columns of y",
         ),
         (with_cell(3, 1, np.nan), "the event must be 1, or 0 .* got nan in row 3"),
         (with_cell(4, 0, 0.0), "times must be positive and finite, got 0 in row 4; drop the row"),

@@ -34,8 +34,8 @@ def signed_times(y: Any) -> Floats:
     bad = np.flatnonzero(~((event == 0.0) | (event == 1.0)))
     if len(bad):
         raise ValueError(
-            f"y: the event must be 1, or 0 where the time is censored, got {event[bad[0]]:g} in row {bad[0]}; the "
-            "columns of y are time and event"
+            f"y: the event must be 1, or 0 where the time is censored, got {event[bad[0]]:g} in row {bad[0]}; "
+            "recode it, or swap the columns of y, which are time and event"
         )
     bad = np.flatnonzero(~((time > 0.0) & np.isfinite(time)))
     if len(bad):

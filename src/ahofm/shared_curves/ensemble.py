@@ -30,6 +30,7 @@ from ahofm.shared_curves.shared_fit import fit_factors, main_effects_job
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import factor_groups
 from ahofm.training.members import interactions_choice, members_per_candidate, on_validation_rows, rank_choice
+from ahofm.training.parts import Part
 from ahofm.training.runner import Deadline, Job, Report, Runner, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.splits import given_splits
@@ -139,8 +140,9 @@ def fit_classes(
     }
     found = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
-        splits = None if data.rows.roles is None else given_splits(data.rows, settings.seed, dispersed=False)
-        found = search(problems.by_scale, candidates, settings.seed, runner, splits, data.rows.groups)
+        given = [] if data.rows.roles is None else given_splits(data.rows, settings.seed, dispersed=False)
+        parts = [Part(*split) for split in given] or None
+        found = search(problems.by_scale, candidates, settings.seed, runner, parts, data.rows.groups)
     by_order = _weights_by_order(found, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
     if not runner.stopped():

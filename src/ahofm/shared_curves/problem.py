@@ -37,9 +37,11 @@ class ClassProblem:
     groups: FactorGroups | None = None
     compiled: bool = True
 
-    def take(self, rows: NDArray[np.int64]) -> ClassProblem:
-        """Some of the rows."""
-        return replace(self, rows=self.rows.take(rows), coded=[column.take(rows) for column in self.coded])
+    def take(self, rows: NDArray[np.int64], fraction: Floats | None = None) -> ClassProblem:
+        """Some of the rows, each with a ``fraction`` (rows,) of its weight."""
+        taken = self.rows.take(rows)
+        taken = taken if fraction is None else replace(taken, weight=fraction * taken.weight)
+        return replace(self, rows=taken, coded=[column.take(rows) for column in self.coded])
 
 
 @dataclass

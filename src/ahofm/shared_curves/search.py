@@ -8,7 +8,7 @@ after several numbers of sweeps (early stopping), against overfitting.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, main_effects_job
+from ahofm.training.parts import Part, parts_of_classes, validated_weight
 from ahofm.training.runner import Job, Report, Runner
-from ahofm.training.validation import Split, class_splits, mean_and_error
+from ahofm.training.validation import mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
     EQUAL_CLASS_WEIGHTS_ROWS,
@@ -99,7 +100,7 @@ def search(
     candidates: Sequence[ClassCandidate],
     seed: int,
     runner: Runner,
-    splits: Sequence[Split] | None = None,
+    parts: Sequence[Part] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> Search | None:
     """Cross-validate the candidates; None if the fit is to stop.
@@ -111,22 +112,23 @@ def search(
     candidates : sequence of ClassCandidate
     seed : int
     runner : Runner
-    splits : sequence of Split, optional
+    parts : sequence of Part, optional
         Rows to fit and validation rows; at random by default.
     groups : array of shape (n,), optional
         Rows that go together.
     """
     rows = next(iter(problems.values())).rows
-    splits = class_splits(rows.y, seed) if splits is None else splits
-    unseen = np.concatenate([validation for _, validation in splits])
-    found = Search(rows.take(unseen), groups=None if groups is None else groups[unseen])
-    race = _race(problems, candidates, splits[0], seed, runner, groups)
+    parts = parts_of_classes(rows.y, rows.weight, seed) if parts is None else parts
+    unseen = np.concatenate([part.validation for part in parts])
+    validated = replace(rows.take(unseen), weight=validated_weight(parts, rows.weight))
+    found = Search(validated, groups=None if groups is None else groups[unseen])
+    race = _race(problems, candidates, parts[0], seed, runner, groups)
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
     found.losses, racing = race.means(), race.left()
     scales = sorted({one.ranked for one in racing})
-    folds = fit_folds(problems, scales, splits[1:], [(seed, number) for number in range(1, len(splits))], runner)
+    folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
     others = None if folds is None else paths_of(folds, racing, runner)
     if others is None:
         return None
@@ -203,15 +205,15 @@ class Race:
 def _race(
     problems: Mapping[bool, ClassProblem],
     candidates: Sequence[ClassCandidate],
-    split: Split,
+    part: Part,
     seed: int,
     runner: Runner,
     groups: NDArray[np.intp] | None,
 ) -> Race | None:
     """Fit candidates without the first validation rows, stage by stage; None if the fit is to stop."""
-    weight = next(iter(problems.values())).rows.weight[split[1]]
-    race = Race(weight, None if groups is None else groups[split[1]])
-    folds = fit_folds(problems, sorted(problems), [split], [(seed, 0)], runner)
+    weight = validated_weight([part], next(iter(problems.values())).rows.weight)
+    race = Race(weight, None if groups is None else groups[part.validation])
+    folds = fit_folds(problems, sorted(problems), [part], [(seed, 0)], runner)
     for stage in sorted({candidate.stage for candidate in candidates}):
         admitted = [one for one in candidates if one.stage == stage and (stage == 0 or race.admits(one))]
         paths = None if folds is None else paths_of(folds, admitted, runner)
@@ -279,26 +281,28 @@ class Fold:
 def fit_folds(
     problems: Mapping[bool, ClassProblem],
     scales: Sequence[bool],
-    splits: Sequence[Split],
+    parts: Sequence[Part],
     seeds: Sequence[tuple[int, int]],
     runner: Runner,
 ) -> list[Fold] | None:
     """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
-    fold_problems = [{ranked: problems[ranked].take(rows) for ranked in scales} for rows, _ in splits]
+    fold_problems = [
+        {ranked: problems[ranked].take(part.fitted, part.fitted_fraction) for ranked in scales} for part in parts
+    ]
     designs = [
         {ranked: JointDesign.of(fold[ranked].columns, fold[ranked].coded) for ranked in scales}
         for fold in fold_problems
     ]
-    fractions = [len(rows) / problems[scales[0]].rows.n_rows for rows, _ in splits]
+    fractions = [part.n_fitted / problems[scales[0]].rows.n_rows for part in parts]
     pairs = zip(fold_problems, designs, strict=True)
     jobs = [main_effects_job(fold_problem[k], by_scale[k]) for fold_problem, by_scale in pairs for k in scales]
     mains = runner.run_jobs(jobs, float(np.mean(fractions)) if fractions else 0.0)
     if runner.stopped():
         return None
     found = []
-    for at, (_, validation_rows) in enumerate(splits):
+    for at, part in enumerate(parts):
         states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
-        validation = {ranked: problems[ranked].take(validation_rows) for ranked in scales}
+        validation = {ranked: problems[ranked].take(part.validation, part.validation_fraction) for ranked in scales}
         found.append(Fold(fold_problems[at], designs[at], states, validation, seeds[at], fractions[at]))
     return found
 

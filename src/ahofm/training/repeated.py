@@ -73,7 +73,9 @@ class Copies:
         return replace(model, repeated=repeated, choices=(*model.choices, self.choice))
 
 
-def judged_copies(data: Data, settings: Settings, rows: NDArray[np.int64] | None, eta: Floats) -> Copies | None:
+def judged_copies(
+    data: Data, settings: Settings, rows: NDArray[np.int64] | None, validated: Floats, eta: Floats
+) -> Copies | None:
     """Copies of training rows, if their effects reduce the loss of validation rows significantly, else None.
 
     Parameters
@@ -82,6 +84,8 @@ def judged_copies(data: Data, settings: Settings, rows: NDArray[np.int64] | None
     settings : Settings
     rows : array of shape (m,), or None
         Numbers of the validation rows.
+    validated : array of shape (m,)
+        Their weights: a row may be validated in several parts, with some of its copies each.
     eta : array of shape (m, 1)
         Their linear predictors by fits that did not have them, in the units of the fit.
     """
@@ -98,9 +102,9 @@ def judged_copies(data: Data, settings: Settings, rows: NDArray[np.int64] | None
     two_classes = isinstance(data.family, Bernoulli)
     if share < (LEAST_REPEATED_SHARE_OF_CLASSES if two_classes else LEAST_REPEATED_SHARE) or not judged.any():
         return None
-    family = data.inner.learned(y[rows], eta, weight[rows])
+    family = data.inner.learned(y[rows], eta, validated)
     at, mean = group[rows[judged]], family.mean(eta[judged])
-    target, weights = y[rows[judged]], weight[rows[judged]]
+    target, weights = y[rows[judged]], validated[judged]
     others = counts[at] - 1.0, sums[at] - target
     kappas = np.geomspace(*REPEATED_KAPPAS)
     with_copies = [_linear_predictor_of(family, _credibility_mean(*others, kappa, mean)) for kappa in kappas]

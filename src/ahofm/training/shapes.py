@@ -41,7 +41,9 @@ def shapes_of(monotonic_cst: Any, books: Sequence[Codebook], family: Family) -> 
         if shape is None:
             continue
         if found.get(j, shape) != shape:
-            raise ValueError(f"monotonic_cst asks for two shapes of column {names[j]!r}: {found[j]} and {shape}")
+            raise ValueError(
+                f"monotonic_cst asks for two shapes of column {names[j]!r}: {found[j]} and {shape}; name it once"
+            )
         _check_kind(books[j])
         if books[j].size:
             found[j] = shape
@@ -106,5 +108,5 @@ def _check_kind(book: Codebook) -> None:
     if isinstance(book.kind, Cyclic):
         raise ValueError(
             f"monotonic_cst names column {book.name!r}, which is cyclic: a function that rises all the way round does "
-            "not exist"
+            "not exist; give the column another kind, or no shape"
         )

@@ -105,7 +105,7 @@ def roles_of(splits: Sequence[Any], n_rows: int) -> NDArray[np.int8]:
             fitted, validation = (_row_numbers(rows, n_rows, k) for rows in split)
         except TypeError as error:
             raise ValueError(
-                f"cv: split {k} is {type(split).__name__}, not a pair of rows to fit and validation rows"
+                f"cv: split {k} is {type(split).__name__}, not a pair of rows to fit and validation rows; give pairs"
             ) from error
         for name, rows in (("rows to fit", fitted), ("validation rows", validation)):
             if not len(rows):
@@ -123,7 +123,7 @@ def _row_numbers(rows: Any, n_rows: int, split: int) -> NDArray[np.int64]:
         raise ValueError(f"cv: split {split} must hold row numbers, got an array of {found.dtype}, {found.shape}")
     outside = found[(found < 0) | (found >= n_rows)]
     if len(outside):
-        raise ValueError(f"cv: split {split} names row {outside[0]}, but X has rows 0 to {n_rows - 1}")
+        raise ValueError(f"cv: split {split} names row {outside[0]}, but X has rows 0 to {n_rows - 1}; use those")
     return np.asarray(found, dtype=np.int64)
 
 
@@ -166,7 +166,10 @@ def with_roles(
     elif n_folds is not None:
         if n_folds > present:
             what = f"{n} rows" if rows.groups is None else f"{present} groups"
-            raise ValueError(f"cv={n_folds} is more folds than there are {what[len(str(present)) + 1 :]}: {what}")
+            raise ValueError(
+                f"cv={n_folds} is more folds than there are {what[len(str(present)) + 1 :]}: {what}; "
+                "give at most that many"
+            )
         count = n_parts = n_folds
     else:
         count, n_parts = class_fold_counts(n) if classes else fold_counts(n, default_folds, dispersed=dispersed)

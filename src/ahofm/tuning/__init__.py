@@ -32,6 +32,9 @@ MERGED_ROWS = 10_000
 rows and integer weights, or rows in another order, then give the same fit to the bit; otherwise coordinate ascent on an
 objective that is not convex amplifies differences by rounding."""
 
+MOST_DIVIDED_WEIGHT = 1e9
+"""Sum of whole weights below which the copies that they stand for are divided among the parts of a cross-validation."""
+
 WIDEST_OFFSET = 600.0
 """Largest range of an offset on a logarithmic scale: means at both ends are finite and not zero."""
 

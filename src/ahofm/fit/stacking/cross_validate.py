@@ -30,9 +30,9 @@ from ahofm.model import Validated
 from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
-from ahofm.training.case_control import sample_rows, sample_weight
-from ahofm.training.splits import given_splits
-from ahofm.training.validation import Split, mean_and_error, stratified, targets_differ, validation_split
+from ahofm.training.case_control import sample_weight
+from ahofm.training.parts import Part, parts_of, validated_weight, whole_targets
+from ahofm.training.validation import mean_and_error
 from ahofm.tuning import (
     CONCORDANCE_ROWS,
     FULL_SEARCH_ROWS,
@@ -84,54 +84,34 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     """
     found = CrossValidation(problem)
     with runner.interruptible():
-        splits = _splits(problem)
-        if splits is not None:
-            _cross_validate(problem, candidates, splits, runner, found)
+        settings, data = problem.settings, problem.data
+        parts = parts_of(problem.response, data.rows, settings.seed, fold_count(settings), whole=whole_targets(data))
+        if parts is not None:
+            _cross_validate(problem, candidates, parts, runner, found)
     return found
-
-
-def _splits(problem: TrainingProblem) -> list[Split] | None:
-    """Rows to fit and validation rows: those given or, at random or if necessary stratified; None if a part has equal
-    targets.
-    """
-    response, seed, count = problem.response, problem.settings.seed, fold_count(problem.settings)
-    options = {"dispersed": response.family.dispersed, "rare": response.rare}
-    if problem.data.rows.roles is not None:
-        return given_splits(problem.data.rows, seed, **options)
-    splits = validation_split(response.n_rows, seed, **options, n_folds=count)
-    if not targets_differ(splits, response.y):
-        splits = stratified(response.y, seed, **options, n_folds=count)
-    if response.rare and response.n_rows > FULL_SEARCH_ROWS:
-        splits = [_with_more_events(response, split, seed) for split in splits]
-    return splits if targets_differ(splits, response.y) else None
-
-
-def _with_more_events(response: Response, split: Split, seed: int) -> Split:
-    """The same validation rows, and a case-control sample of all others."""
-    others = np.setdiff1d(np.arange(response.n_rows), split[1])
-    return sample_rows(response, others, len(split[0]), np.random.default_rng([seed, 2])), split[1]
 
 
 def _cross_validate(
     problem: TrainingProblem,
     candidates: Sequence[Candidate],
-    splits: Sequence[Split],
+    parts: Sequence[Part],
     runner: StagedRunner,
     found: CrossValidation,
 ) -> None:
     """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
     unweighted = [candidate for candidate in candidates if not candidate.weighted]
-    rows = np.concatenate([validation for _, validation in splits])
+    rows = np.concatenate([part.validation for part in parts])
     groups = problem.data.rows.groups
-    race = _Race(problem, splits, problem.response.take(rows), runner, None if groups is None else groups[rows])
-    fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), splits))
+    response = replace(problem.response.take(rows), weight=validated_weight(parts, problem.response.weight))
+    race = _Race(problem, parts, response, runner, None if groups is None else groups[rows])
+    fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), parts))
     found.fits = [
         next(filter(None, fits[k :: len(unweighted)]), []) for k in range(len(unweighted))
     ]  # some, if interrupted
     precise = None
     if runner.reason is None and len(unweighted) < len(candidates):
         precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), splits)
+        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), parts)
         if precise is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
@@ -139,13 +119,13 @@ def _cross_validate(
     if runner.reason is None:
         found.fits = race.finish()[: len(unweighted)]
     if runner.reason is None:
-        found.problem, found.n_fitted = precise or problem, float(np.mean([len(fitted) for fitted, _ in splits]))
+        found.problem, found.n_fitted = precise or problem, float(np.mean([part.n_fitted for part in parts]))
         dispersions = race.dispersions(problem, found.problem, len(unweighted))
         found.scores = replace(race.scores, rows=rows, dispersions=dispersions)
 
 
 def _staged_fits(
-    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], splits: Sequence[Split]
+    problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Part]
 ) -> list[StagedFit]:
     """One staged fit per part of the rows and candidate in ``numbers``, ordered by part."""
     response, found = problem.response, []
@@ -154,16 +134,21 @@ def _staged_fits(
         for product in (False, True)
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
-    for rows, _ in splits:
-        part = replace(problem, ranks=ranks).take(rows)
-        sampled = response.n_rows > FULL_SEARCH_ROWS
-        part_problem = part.weighted(sample_weight(part.response, response)) if sampled else part
+    for part in parts:
+        part_problem = _rows_to_fit(replace(problem, ranks=ranks), part)
+        if response.n_rows > FULL_SEARCH_ROWS:
+            part_problem = part_problem.weighted(sample_weight(part_problem.response, response))
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
         found += [
             part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
             for candidate, stream in numbered
         ]
     return found
+
+
+def _rows_to_fit(problem: TrainingProblem, part: Part) -> TrainingProblem:
+    found = problem.take(part.fitted)
+    return found if part.fitted_fraction is None else found.weighted(part.fitted_fraction)
 
 
 class _Race:
@@ -176,19 +161,19 @@ class _Race:
     def __init__(
         self,
         problem: TrainingProblem,
-        splits: Sequence[Split],
+        parts: Sequence[Part],
         response: Response,
         runner: StagedRunner,
         groups: NDArray[np.intp] | None,
     ) -> None:
         """Start without fits; ``response`` and ``groups`` are those of the validation rows."""
         self._problem, self._response, self._runner, self._groups = problem, response, runner, groups
-        self._splits = splits
+        self._parts = parts
         self._staged_fits: list[list[StagedFit]] = []  # by candidate and part
         self._predicted: list[list[list[Floats]]] = []  # by candidate, part and stage
         self._places = [
-            [book.places(column[validation]) for book, column in zip(problem.books, problem.table, strict=True)]
-            for _, validation in splits
+            [book.places(column[part.validation]) for book, column in zip(problem.books, problem.table, strict=True)]
+            for part in parts
         ]
 
     @property
@@ -223,15 +208,15 @@ class _Race:
         weights of ``problem``.
         """
         orders, found = self.scores.orders, []
-        for number_of_split, (rows, validation) in enumerate(self._splits):
+        for place, part in enumerate(self._parts):
             by_candidate = []
             for number, staged_fits in enumerate(self._staged_fits):
-                fitted, fits = staged_fits[number_of_split].orders, staged_fits[number_of_split].fits
+                fitted, fits = staged_fits[place].orders, staged_fits[place].fits
                 if number >= n_unweighted:
-                    fits = with_original_weights(fits, precise.take(rows), problem.take(rows))
+                    fits = with_original_weights(fits, _rows_to_fit(precise, part), _rows_to_fit(problem, part))
                 last = [min(sum(d <= order for d in fitted), len(fits)) - 1 for order in orders]
                 by_candidate.append([fits[at][0].dispersion for at in last])
-            found.append(np.broadcast_to(by_candidate, (len(validation), *np.shape(by_candidate))))
+            found.append(np.broadcast_to(by_candidate, (len(part.validation), *np.shape(by_candidate))))
         return np.concatenate(found)
 
     def run(self, staged_fits: Sequence[StagedFit]) -> list[list[Fit]]:

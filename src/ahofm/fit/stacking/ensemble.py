@@ -115,7 +115,9 @@ def stacked_fit(
     used_weights = members.weights(weights) if scores is None else weights
     choices = (_interactions(candidates, used_weights, scores, problem), _rank(problem.ranks, members))
     predicted = None if scores is None else scores.stacked_eta()
-    copies = None if scores is None or predicted is None else judged_copies(data, settings, scores.rows, predicted)
+    copies = None
+    if scores is not None and predicted is not None:
+        copies = judged_copies(data, settings, scores.rows, scores.response.weight, predicted)
     predicted, noise = predicted if copies is None else copies.eta, Noise()
     with runner.interruptible():
         noise = _noise(problem, validation, predicted, deadline) if runner.reason is None else noise
