@@ -1,6 +1,8 @@
 """What releases are made of: the conda recipe, the oldest versions and the workflows follow the package."""
 
 import re
+import shutil
+import subprocess
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -54,6 +56,13 @@ def test_the_oldest_versions_are_those_that_are_asked_for():
     pins = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "packaging" / "oldest.txt").read_text(), re.MULTILINE))
     for name, least in own_requirements().items():
         assert pins[name].split(".")[: len(least.split("."))] == least.split("."), name
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="without make")
+def test_make_installs_what_the_package_and_its_command_ask_for(tmp_path):
+    subprocess.run(["make", f"VENV={tmp_path}", f"{tmp_path}/requirements.txt"], cwd=ROOT, check=True, capture_output=True)
+    lines = (tmp_path / "requirements.txt").read_text().split()
+    assert dict(line.split(">=") for line in lines) == own_requirements() | own_requirements("cli")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
