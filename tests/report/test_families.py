@@ -66,7 +66,9 @@ def test_every_family_has_words(name):
 def test_parts_of_a_prediction_are_factors_where_effects_are(opened):  # noqa: F811
     X, eta, rng = rows()
     exposure = rng.uniform(0.2, 1.0, len(X))
-    model = AHOFMRegressor(family="poisson", **FAST).fit(X, rng.poisson(exposure * np.exp(eta)), offset=np.log(exposure))
+    model = AHOFMRegressor(family="poisson", **FAST).fit(
+        X, rng.poisson(exposure * np.exp(eta)), offset=np.log(exposure)
+    )
     one = opened(model)
     shares = one.evaluate("ahofm.explain(0, [0.25, -0.5]).shares")
     one.locator("#in-0").fill("0.25")
