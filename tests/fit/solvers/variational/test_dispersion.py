@@ -24,10 +24,16 @@ def test_rounding_errors_of_row_states_are_not_in_the_dispersion(monkeypatch):
     assert model.model_.dispersion == pytest.approx(np.mean((y - fitted) ** 2 / fitted), rel=0.2)
 
 
-@pytest.mark.parametrize(("again", "kept"), [(5.6, 5.6), (97.9, 98.0), (98.1, 98.0)])
-def test_differences_that_are_no_rounding_errors_change_nothing(monkeypatch, again, kept):
+@pytest.mark.parametrize(
+    ("estimates", "kept"), [([5.6, 5.58], 5.6), ([10.3, 5.7, 5.6, 5.599], 5.6), ([97.9], 98.0), ([98.1], 98.0)]
+)
+def test_differences_that_are_no_rounding_errors_change_nothing(monkeypatch, estimates, kept):
     state = object.__new__(VariationalState)
     state.dispersion = 98.0
-    monkeypatch.setattr(VariationalState, "_update_dispersion", lambda self, floor: setattr(self, "dispersion", again))
+    left = list(estimates)
+    monkeypatch.setattr(
+        VariationalState, "_update_dispersion", lambda self, floor: setattr(self, "dispersion", left.pop(0))
+    )
     state.refresh_dispersion()
     assert state.dispersion == kept
+    assert not left

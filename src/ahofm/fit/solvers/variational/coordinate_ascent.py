@@ -265,12 +265,13 @@ class VariationalState(IrlsState):
         """The dispersion without rounding errors of row states, right after ``build``.
 
         Pearson's statistic divides squared residuals by means: the rounding error of the linear predictor of one row
-        with a small mean can be most of it.
+        with a small mean can be most of it. Variances of pairs are larger with the dispersion: until it falls no more.
         """
-        before = self.dispersion
-        self._update_dispersion(floor=0.0)
-        if self.dispersion * ROUNDING_IN_DISPERSION > before:
-            self.dispersion = before
+        before = np.inf
+        while self.dispersion * ROUNDING_IN_DISPERSION <= before:
+            before = self.dispersion
+            self._update_dispersion(floor=0.0)
+        self.dispersion = before
 
     def _least_dispersion(self, floor: float) -> float:
         """Lower bound of the dispersion after a sweep: with tensor product penalties a fraction of that before."""
