@@ -56,15 +56,22 @@ help:
 define new_environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "ahofm needs Python 3.10 or later; set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $@
-	$@/bin/python -m pip install --quiet --upgrade pip
+	$@/bin/python -m pip install --quiet 'pip>=22'
 endef
 
 $(VENV) $(SANITIZE) $(SANITIZE_THREADS):
 	$(new_environment)
 
-$(VENV)/installed: $(NATIVE) | $(VENV)
+# What the package and its command need, one requirement a line.
+$(VENV)/requirements.txt: pyproject.toml | $(VENV)
+	@sed -n -e '/^dependencies = \[/,/^\]/p' -e '/^cli = /p' pyproject.toml | grep -o '"[^"]*"' | tr -d '"' > $@
+
+# Packages come while the kernels compile. Their bytecode is written as they are imported: most of it never is.
+$(VENV)/installed: $(NATIVE) | $(VENV) $(VENV)/requirements.txt
 	@echo "Installing: packages, and compiling the kernels (half a minute on two cores, once)"
-	$(VENV)/bin/python -m pip install --quiet --editable '.[cli]'
+	@$(VENV)/bin/python -m pip install --quiet --no-compile --no-warn-conflicts --requirement $(VENV)/requirements.txt & packages=$$!; \
+	$(VENV)/bin/python -m pip install --quiet --no-deps --editable . ; compiled=$$?; \
+	wait $$packages && exit $$compiled
 	@touch $@
 
 $(VENV)/installed-dev: $(NATIVE) | $(VENV)

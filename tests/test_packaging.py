@@ -1,6 +1,8 @@
 """What releases are made of: the conda recipe, the oldest versions and the workflows follow the package."""
 
 import re
+import shutil
+import subprocess
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -21,10 +23,8 @@ def own_requirements(extra=None):
     return found
 
 
-def recipe(environ):
-    jinja2 = pytest.importorskip("jinja2")
-    template = jinja2.Environment().from_string((ROOT / "packaging" / "meta.yaml").read_text())
-    return yaml.safe_load(template.render(environ=environ, PYTHON="python", compiler=lambda name: f"{name}-compiler"))
+def recipe():
+    return yaml.safe_load((ROOT / "packaging" / "recipe.yaml").read_text())
 
 
 def bounds(lines):
@@ -32,28 +32,54 @@ def bounds(lines):
 
 
 def test_the_conda_recipe_asks_for_what_the_package_asks():
-    found = recipe({})
-    assert found["package"] == {"name": "ahofm", "version": "0.1.0"}
+    found = recipe()
+    settings = (ROOT / "pyproject.toml").read_text()
+    python = {"python": re.search(r'^requires-python = ">=([\d.]+)"$', settings, re.MULTILINE)[1]}
     run = bounds(found["requirements"]["run"])
     run["matplotlib"] = run.pop("matplotlib-base")
-    assert run == own_requirements() | own_requirements("cli")
-    settings = (ROOT / "pyproject.toml").read_text()
+    assert run == own_requirements() | own_requirements("cli") | python
     (built,) = re.findall(r"^requires = \[(.*)\]$", settings, re.MULTILINE)
     least = dict(re.findall(r'"([\w-]+)>=([\d.]+)"', built))
-    assert bounds(found["requirements"]["host"]) == least
-    assert f"ahofm = {re.search(r'ahofm = .(ahofm[.]cli:main)', settings)[1]}" in found["build"]["entry_points"]
+    assert bounds(found["requirements"]["host"]) == least | python
+    assert (
+        f"ahofm = {re.search(r'ahofm = .(ahofm[.]cli:main)', settings)[1]}" in found["build"]["python"]["entry_points"]
+    )
+    for name in ("license", "description"):
+        said = found["about"]["summary" if name == "description" else name]
+        assert f'{name} = "{said}"' in settings, name
+    assert (ROOT / found["about"]["license_file"]).is_file()
+    (minimum,) = re.findall(r"cmake_minimum_required\(VERSION ([\d.]+?)\.\.\.", (ROOT / "CMakeLists.txt").read_text())
+    assert f"cmake >={minimum}" in found["requirements"]["build"]
 
 
-def test_the_conda_recipe_has_the_version_of_the_tag():
-    found = recipe({"GIT_DESCRIBE_TAG": "v0.2.1"})
-    assert found["package"]["version"] == "0.2.1"
-    assert found["build"]["script_env"] == ["SETUPTOOLS_SCM_PRETEND_VERSION=0.2.1"]
+@pytest.mark.parametrize(("tag", "version"), [(None, "0.1.0"), ("v0.2.1", "0.2.1")])
+def test_the_conda_recipe_is_rendered_with_the_version_of_the_tag(monkeypatch, tag, version):
+    rattler_build = pytest.importorskip("rattler_build")
+    monkeypatch.delenv("GIT_DESCRIBE_TAG", raising=False)
+    if tag:
+        monkeypatch.setenv("GIT_DESCRIBE_TAG", tag)
+    (variant,) = rattler_build.Stage0Recipe.from_file(ROOT / "packaging" / "recipe.yaml").render(
+        rattler_build.VariantConfig()
+    )
+    found = variant.recipe.to_dict()
+    assert found["package"] == {"name": "ahofm", "version": version}
+    assert found["build"]["script"]["env"] == {"SETUPTOOLS_SCM_PRETEND_VERSION": version}
+    assert found["requirements"]["run"] == recipe()["requirements"]["run"]
 
 
 def test_the_oldest_versions_are_those_that_are_asked_for():
     pins = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "packaging" / "oldest.txt").read_text(), re.MULTILINE))
     for name, least in own_requirements().items():
         assert pins[name].split(".")[: len(least.split("."))] == least.split("."), name
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="without make")
+def test_make_installs_what_the_package_and_its_command_ask_for(tmp_path):
+    subprocess.run(
+        ["make", f"VENV={tmp_path}", f"{tmp_path}/requirements.txt"], cwd=ROOT, check=True, capture_output=True
+    )
+    lines = (tmp_path / "requirements.txt").read_text().split()
+    assert dict(line.split(">=") for line in lines) == own_requirements() | own_requirements("cli")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -63,6 +63,26 @@ def test_every_family_has_words(name):
 
 
 @pytest.mark.slow
+def test_parts_of_a_prediction_are_factors_where_effects_are(opened):  # noqa: F811
+    X, eta, rng = rows()
+    exposure = rng.uniform(0.2, 1.0, len(X))
+    model = AHOFMRegressor(family="poisson", **FAST).fit(
+        X, rng.poisson(exposure * np.exp(eta)), offset=np.log(exposure)
+    )
+    one = opened(model)
+    shares = one.evaluate("ahofm.explain(0, [0.25, -0.5]).shares")
+    one.locator("#in-0").fill("0.25")
+    one.locator("#in-1").fill("-0.5")
+    read = [float(text.removeprefix("× ")) for text in one.locator("#parts .number").all_text_contents()]
+    assert sorted(read) == pytest.approx(sorted(np.exp(shares)), rel=1e-3)
+    assert "These factors multiply" in one.locator("#parts").text_content()
+    assert "95 % interval of the mean per unit of exposure" in one.locator("#prediction-note").text_content()
+    one.select_option("#scale-choice", "link")
+    read = [float(text) for text in one.locator("#parts .number").all_text_contents()]
+    assert sorted(read) == pytest.approx(sorted(shares), abs=1e-3)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ahofm.inference.dispersion.DispersionWarning")
 @pytest.mark.parametrize("name", LINKS)
 def test_new_families_have_a_report(name):

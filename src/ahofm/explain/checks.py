@@ -208,7 +208,7 @@ def _far_ends(book: Codebook, curve: Floats) -> Iterator[str]:
     if height > 0.0 and float(np.ptp(curve)) > _FAR * height:
         yield (
             f"column '{book.name}': {axis.beyond:.1%} of the rows lie outside {axis.low:.4g} to {axis.high:.4g}, where "
-            f"the curve moves {np.ptp(curve) / height:.1f} times as far as between them"
+            f"the curve moves {np.ptp(curve) / height:.1f} times as far as inside"
         )
 
 

@@ -220,7 +220,7 @@ async function report(root, data) {
     handle.last = { ...found, interval: ends };
     const what = link === "other" ? "linear predictor" : likely ? "probability" : predicted;
     $("prediction").textContent = `${name ? (data.target === "the target" ? "" : `${shortened(data.target, 24)} = `) + shortened(name, 40) + ": " : what === "mean" || likely ? "" : `${what} `}${shownMean(pick(found.mean))}`;
-    const notes = [ends ? `95 % interval of the ${what}: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band || link === "zero_inflated" ? "" : "no interval: the band of this model is too large for a page"];
+    const notes = [ends ? `95 % interval of the ${what}${start.offset.length || link === "other" ? "" : per}: ${shownMean(ends[0])} to ${shownMean(ends[1])}` : data.band || link === "zero_inflated" ? "" : "no interval: the band of this model is too large for a page"];
     if (start.actual !== null) notes.push(`${start.name}: actual ${typeof start.actual === "number" ? show(start.actual) : start.actual}`);
     if (start.offset.length) notes.push(`with the row's offset ${start.offset.map((v) => show(v)).join(", ")}`);
     $("prediction-note").textContent = notes.filter(Boolean).join(" · ");
@@ -230,10 +230,10 @@ async function report(root, data) {
     const parts = $("by-terms").checked ? terms() : varying.map((j) => ({ name: `${columns[j].name} = ${said(j, row[j])}`, value: why.shares[j] }));
     parts.sort((x, y) => Math.abs(y.value) - Math.abs(x.value));
     const shown = parts.slice(0, 12), base = linear().base, rest = why.eta - base - shown.reduce((total, part) => total + part.value, 0), largest = Math.max(...parts.map((part) => Math.abs(part.value))), most = 2 * Math.max(largest, 1e-12);
-    const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], signed(v, Math.max(largest, 1e-12 * Math.abs(base))), most);
+    const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], scale === "factor" ? `× ${show(Math.exp(v))}` : signed(v, Math.max(largest, 1e-12 * Math.abs(base))), most);
     $("parts").replaceChildren(...shown.map((part) => bars_(part.name, part.value)));
     if (parts.length > 12 || Math.abs(rest) > 1e-6 * most) $("parts").append(bars_("all others", rest));
-    $("parts").append(make("p", { class: "soft" }, `These are parts of the linear predictor, which is ${show(base)} on average and ${show(why.eta)} for this row.`));
+    $("parts").append(make("p", { class: "soft" }, `${scale === "factor" ? `These factors multiply, × ${show(Math.exp(why.eta - base))} in all; their logarithms` : "These"} are parts of the linear predictor, which is ${show(base)} on average and ${show(why.eta)} for this row.`));
   }
   function whatif() {
     const list = $("start-row");
@@ -338,7 +338,7 @@ async function report(root, data) {
   }
   const on = (id, action, event = "input") => $(id).addEventListener(event, action);
   on("linear-predictor", (event) => { at = +event.target.value; scaleChoice(); all(); });
-  on("scale-choice", (event) => { scale = event.target.value; curves(); pairView(); });
+  on("scale-choice", (event) => { scale = event.target.value; curves(); pairView(); answer(); });
   on("full", curves);
   on("residuals", curves);
   on("more-curves", () => { allCurves = true; curves(); }, "click");

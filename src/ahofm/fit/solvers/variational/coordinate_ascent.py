@@ -40,6 +40,7 @@ from ahofm.tuning import (
     LEAST_DISPERSION,
     LEAST_DISPERSION_RATIO,
 )
+from ahofm.tuning.numerics import ROUNDING_IN_DISPERSION
 
 
 @dataclass
@@ -259,6 +260,18 @@ class VariationalState(IrlsState):
         """Rescale functions of product factors to root mean square one; linear predictors do not change."""
         if self.linear_predictors[k].rescale_products():
             self.set_columns(k, self.linear_predictors[k].tempering)
+
+    def refresh_dispersion(self) -> None:
+        """The dispersion without rounding errors of row states, right after ``build``.
+
+        Pearson's statistic divides squared residuals by means: the rounding error of the linear predictor of one row
+        with a small mean can be most of it. Variances of pairs are larger with the dispersion: until it falls no more.
+        """
+        before = np.inf
+        while self.dispersion * ROUNDING_IN_DISPERSION <= before:
+            before = self.dispersion
+            self._update_dispersion(floor=0.0)
+        self.dispersion = before
 
     def _least_dispersion(self, floor: float) -> float:
         """Lower bound of the dispersion after a sweep: with tensor product penalties a fraction of that before."""

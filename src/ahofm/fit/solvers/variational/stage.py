@@ -113,6 +113,7 @@ class Stage:
                 break
         if not state.response.quadratic and not stopped:
             self._build(used_tempering)  # without the rounding errors of columns that were added and removed
+            state.refresh_dispersion()
         if may_fail and not stopped and not state.objective_ratio(reference, ends=True) <= FAILED_RATIO:
             raise FailedError("new factors raise the loss")
         self.converged = change < schedule.tol
