@@ -381,3 +381,8 @@ def test_bins_of_tiny_and_huge_numbers_keep_their_order(scale):
     support, edges = learn_numbers(x, None, 50)
     assert (np.diff(support.values) > 0.0).all()
     np.testing.assert_array_equal(np.searchsorted(edges, support.values), np.arange(support.size))
+
+
+def test_means_of_bins_that_have_few_decimals_stay_as_they_are():
+    x = np.arange(500.0) / 10.0
+    np.testing.assert_array_equal(learn_numbers(x, None, 250)[0].values, x.reshape(250, 2).mean(axis=1))

@@ -31,8 +31,8 @@ def keep(model, X):
 
 
 def kept():
-    """Paths of all files."""
-    return sorted(FOLDER.glob("model_v*.ahofm"))
+    """Paths of all files, by version."""
+    return sorted(FOLDER.glob("model_v*.ahofm"), key=lambda path: int(path.stem.removeprefix("model_v")))
 
 
 def rows_of(path):

@@ -76,11 +76,19 @@ def test_a_mass_that_equals_another_is_found():
         unpack(packed)
 
 
+def test_a_basis_with_fewer_functions_than_codes_comes_back():
+    """A line, of a column with two or more values, and many factors."""
+    functions = np.ldexp(RNG.integers(-(2**20), 2**20, size=(1, 300)).astype(float), -24)
+    packed = pack(dict(zip(NAMES, (functions, MASS), strict=True)))
+    assert f"{NAMES[0]}.packed" in packed
+    assert unpack(packed)[NAMES[0]].tobytes() == functions.tobytes()
+
+
 def test_functions_of_fewer_rows_than_codes_are_refused():
     packed = pack(dict(zip(NAMES, (np.ldexp(curves().astype(float), -24), MASS), strict=True)))
     packed[f"{NAMES[1]}"] = np.ones(1_000)
     del packed[f"{NAMES[1]}.packed"]
-    with pytest.raises(ValueError, match="1000 codes, but shape"):
+    with pytest.raises(ValueError, match="its codes have no mass"):
         unpack(packed)
 
 

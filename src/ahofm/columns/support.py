@@ -25,6 +25,8 @@ SHORT_MEANS, LARGEST_MULTIPLE = 2.0**-20, 2.0**44
 multiple: longer ones take the bytes of the digits that they are to save. Linear predictors of golden fits with bins
 moved by 1e-8."""
 
+_DECIMALS, _ROUNDING = 6, 1e-15
+
 
 def learn_levels(column: NDArray[Any], weight: Floats | None, order: Sequence[str] = ()) -> Support:
     """Every distinct value is a level: sorted, texts by ``order`` first. Rows of weight zero do not count."""
@@ -133,9 +135,13 @@ def _short_edges(below: Floats, above: Floats) -> Floats:
 def _short_means(means: Floats, edges: Floats) -> Floats:
     """Means of bins as multiples of a power of two, far below the distance to the edges of the bins; for small files.
 
-    As they are where bins are so uneven that these multiples are no shorter.
+    As they are where most have few decimals, which people read, or bins are so uneven that multiples are no shorter.
     """
     with np.errstate(all="ignore"):
+        decimals = np.rint(means * 10.0**_DECIMALS)
+        short = (np.abs(decimals / 10.0**_DECIMALS - means) <= _ROUNDING * np.abs(means)) & (np.abs(decimals) < 2.0**50)
+        if short.mean() >= 0.5:
+            return means
         distance = min((edges - means[:-1]).min(), (means[1:] - edges).min())
         step = np.exp2(np.floor(np.log2(distance))) * SHORT_MEANS
         multiples = np.rint(means / step)

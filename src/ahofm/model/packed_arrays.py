@@ -141,9 +141,8 @@ def _unpacked(packed: NDArray[Any], mass: Floats | None) -> NDArray[Any]:
         raise ValueError(f"shape {shape} is too large for {len(data)} bytes")
     if encoding == _PREDICTED:
         rows = count // max(width, 1)
-        if mass is not None and rows < len(mass):
-            raise ValueError(f"{len(mass)} codes, but shape {shape}")
-        return predicted_integers.decode(data[start:], (rows, width), mass).reshape(shape)
+        codes = mass if mass is not None and rows >= len(mass) else None  # a basis may have fewer functions
+        return predicted_integers.decode(data[start:], (rows, width), codes).reshape(shape)
     inflater = zlib.decompressobj()
     content = inflater.decompress(data[start:], size + 1)
     if len(content) != size or not inflater.eof or inflater.unused_data:

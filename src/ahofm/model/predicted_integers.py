@@ -15,7 +15,8 @@ from __future__ import annotations
 import bz2
 import struct
 import zlib
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ LARGEST = 2.0**44
 
 _BEFORE, _CUBIC = 4, 3
 """Points of a polynomial, and the number of that way; ways 0, 1 and 2 are differences of that order."""
+
+_LEAST_SAVED = 32
+"""Bits per code that the polynomial has to save: sums of it take time."""
 
 _MOST_BITS = 50
 _HEAD = "<BI"
@@ -45,7 +49,10 @@ def encode(numbers: Integers, exponents: NDArray[np.int64], mass: Floats | None)
         codes = numbers[-n:] - _predictions(numbers[-n:].astype(np.float64), _weights(mass)).astype(np.int64)
         left_over.append(np.vstack([left_over[1][:-n], codes]))
     unsigned = [(way << 1) ^ (way >> 63) for way in left_over]
-    kinds = np.argmin([_bit_lengths(way).sum(axis=0) for way in unsigned], axis=0)
+    bits = np.array([_bit_lengths(way).sum(axis=0) for way in unsigned])
+    if mass is not None and (bits[:_CUBIC].min(axis=0) - bits.min(axis=0)).sum() < _LEAST_SAVED * len(mass):
+        bits = bits[:_CUBIC]
+    kinds = np.argmin(bits, axis=0)
     chosen = np.take_along_axis(np.array(unsigned), kinds[np.newaxis, np.newaxis], axis=0)[0].T.ravel()
     lengths = _bit_lengths(chosen)
     content = exponents.astype("<i2").tobytes() + kinds.astype(np.uint8).tobytes()
@@ -114,27 +121,35 @@ def _weights(mass: Floats) -> Floats:
     return weights
 
 
-def _prediction(weights: Floats, before: tuple[Floats, ...]) -> Floats:
-    """Sums of products in the order of the points: a fused or a reordered sum would have other digits."""
-    with np.errstate(all="ignore"):
-        total = weights[..., :1] * before[0]
-        for k in range(1, _BEFORE):
-            total = total + weights[..., k : k + 1] * before[k]
-        return np.clip(np.rint(total), -LARGEST, LARGEST)
-
-
 def _predictions(numbers: Floats, weights: Floats) -> Floats:
     """Of all rows (codes, width) by those before."""
     padded = np.vstack([np.zeros((_BEFORE, numbers.shape[1])), numbers])
-    return _prediction(weights, tuple(padded[_BEFORE - 1 - k : -1 - k] for k in range(_BEFORE)))
+    before = [padded[_BEFORE - 1 - k : -1 - k] for k in range(_BEFORE)]
+    total, part = np.empty_like(numbers), np.empty_like(numbers)
+    with np.errstate(all="ignore"):
+        _predict(list(weights.T[:, :, np.newaxis]), before, total, part)
+    return total
+
+
+def _predict(weights: Sequence[Any], before: Sequence[Floats], total: Floats, part: Floats) -> None:
+    """Sums of products in the order of the points: a fused or a reordered sum would have other digits."""
+    np.multiply(before[0], weights[0], out=total)
+    for k in range(1, _BEFORE):
+        np.multiply(before[k], weights[k], out=part)
+        np.add(total, part, out=total)
+    np.rint(total, out=total)
+    np.fmin(total, LARGEST, out=total)  # also of what is not a number
+    np.fmax(total, -LARGEST, out=total)
 
 
 def _cubic_sums(left_over: Integers, weights: Floats) -> Integers:
     """Undo the subtraction of :func:`_predictions`, row by row."""
     found = np.zeros((_BEFORE + len(left_over), left_over.shape[1]))
-    for i, weight in enumerate(weights):
-        before = tuple(found[_BEFORE - 1 - k + i] for k in range(_BEFORE))
-        found[_BEFORE + i] = _prediction(weight, before) + left_over[i]
+    rows, part = list(found), np.empty(left_over.shape[1])
+    with np.errstate(all="ignore"):
+        for i, (weight, rest) in enumerate(zip(weights.tolist(), left_over.astype(np.float64), strict=True), _BEFORE):
+            _predict(weight, rows[i - _BEFORE : i][::-1], rows[i], part)
+            np.add(rows[i], rest, out=rows[i])
     return found[_BEFORE:].astype(np.int64)
 
 
