@@ -36,6 +36,8 @@ from benchmarks.table import RESULTS, keep
 PEER_CASES = ("order 1, bike", "order 2, california")
 """Where a peer is fitted to the same rows."""
 
+LIBRARIES = ["onnx", "onnxruntime", "duckdb", "interpret-core", "ebm2onnx"]
+
 ROWS, TRAINED = 10_000, 6_000
 FAST: dict[str, Any] = {"effort": "fast", "random_state": 0, "n_jobs": 1}
 # Fits that shrink factors may leave none of an order: given smoothness keeps all, and a few steps are enough to export.
@@ -187,12 +189,14 @@ def main() -> int:
     records = [] if given.quick else kept_records()
     done = {str(one["model"]) for one in records}
     for one in measure(given.data, 500 if given.quick else ROWS, 1 if given.quick else 3, done):
+        if records and records[-1]["model"] != one["model"] and not given.quick:
+            keep("export", records, LIBRARIES)
         records.append(one)
         print(
             "  ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in one.values()), flush=True
         )
     if not given.quick:
-        keep("export", records, ["onnx", "onnxruntime", "duckdb", "interpret-core", "ebm2onnx"])
+        keep("export", records, LIBRARIES)
     own = [one for one in records if one["error_of_means"] != ""]
     worst = max(max(one["error_of_means"], one["error_of_contributions"]) for one in own)
     print(f"\nLargest relative error: {worst:.2g}; at most 1e-6 is required")

@@ -93,7 +93,7 @@ def test_bins_have_equal_mass_and_their_mean_as_value():
     support, edges = learn_numbers(x, None, 100)
     np.testing.assert_array_equal(support.mass, 100.0)
     codes = np.searchsorted(edges, x)
-    np.testing.assert_allclose(np.bincount(codes, x) / 100, support.values)
+    np.testing.assert_allclose(np.bincount(codes, x) / 100, support.values, rtol=1e-6)
     assert (support.low, support.high) == (x.min(), x.max())
 
 
@@ -357,3 +357,32 @@ def test_integers_that_numbers_would_round_are_refused(table):
 def test_large_integers_that_are_numbers_are_kept():
     book = Encoder.learn(np.array([[2**60], [2**61], [-(2**62)]])).codebooks[0]
     assert book.support.values.tolist() == [-(2.0**62), 2.0**60, 2.0**61]
+
+
+def test_edges_and_means_of_bins_have_few_digits():
+    """Codes of the rows are those of edges in the middle, and means are those of the bins but for a millionth."""
+    x = np.random.default_rng(0).normal(size=10_000) + 1e3
+    support, edges = learn_numbers(x, None, 100)
+    ordered = np.sort(x)
+    below, above = ordered[99:-1:100], ordered[100::100]
+    assert ((edges > below) & (edges < above)).all()
+    assert (np.abs(edges - 0.5 * (below + above)) <= 0.25 * (above - below)).all()
+    means = ordered.reshape(100, 100).mean(axis=1)
+    least = min((edges - means[:-1]).min(), (means[1:] - edges).min())
+    assert 0.0 < np.abs(support.values - means).max() < 2e-6 * least
+    for numbers, step in ((edges, 0.25 * (above - below).min()), (support.values, 2.0**-22 * least)):
+        multiples = numbers / np.exp2(np.floor(np.log2(step)))
+        np.testing.assert_array_equal(multiples, np.rint(multiples))
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300])
+def test_bins_of_tiny_and_huge_numbers_keep_their_order(scale):
+    x = np.random.default_rng(0).normal(size=1_000) * scale
+    support, edges = learn_numbers(x, None, 50)
+    assert (np.diff(support.values) > 0.0).all()
+    np.testing.assert_array_equal(np.searchsorted(edges, support.values), np.arange(support.size))
+
+
+def test_means_of_bins_that_have_few_decimals_stay_as_they_are():
+    x = np.arange(500.0) / 10.0
+    np.testing.assert_array_equal(learn_numbers(x, None, 250)[0].values, x.reshape(250, 2).mean(axis=1))

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 import pytest
-import safetensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load as load_tensors
@@ -46,10 +45,11 @@ from ahofm.families import (
     ZeroInflatedPoisson,
 )
 from ahofm.fit import Settings, fit_model
+from ahofm.model.archive import separate
 from ahofm.model.files import VERSION, ModelFileError, _digest, load, save
 from ahofm.model.functions_view import FunctionsView
 from ahofm.model.packed_arrays import unpack
-from ahofm.model.stored_once import restore
+from ahofm.model.stored_once import equal_tensors, restore
 from ahofm.model.trace import Reason, Record
 
 N = 80
@@ -199,8 +199,7 @@ def test_roots_of_a_band_are_packed_in_single_precision(tmp_path):
     y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=200)
     model = AHOFMRegressor(order=2, effort="fast", random_state=0).fit(X, y)
     model.save(path := tmp_path / "model")
-    with safetensors.safe_open(path, framework="numpy") as opened:
-        packed = opened.get_tensor("model.band.roots.0")
+    packed = separated(path.read_bytes())[1]["model.band.roots.0"]
     size = len(model.band_.roots[0])
     assert (packed.dtype, packed.shape) == (np.float32, (size * (size + 1) // 2,))
     back = ahofm.load(path)
@@ -267,9 +266,7 @@ def test_files_of_version_1_are_read(tmp_path):
     model = AHOFMRegressor(order=1, random_state=0).fit(X, X[:, 0] + rng.normal(size=N)).with_uncertainty().model_
     save(model, tmp_path / "new")
     data = (tmp_path / "new").read_bytes()
-    tensors = unpack(load_tensors(data))
-    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    content = json.loads(metadata["model"])
+    content, tensors = separated(data)
     restore(content, tensors, np.inf)
     content["trace"]["records"] = json.loads(tensors.pop("model.trace.records").tobytes())
     for name in ("gains", "pearson_dispersion"):
@@ -447,7 +444,14 @@ def as_stored(model):
     """Tensors, metadata and the model's JSON of a file; tensors are unpacked, which files may have too."""
     data = saved_bytes(model)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return unpack(load_tensors(data)), header["__metadata__"], json.loads(header["__metadata__"]["model"])
+    tree, tensors = separated(data)
+    return tensors, {**header["__metadata__"], "model": json.dumps(tree)}, tree
+
+
+def separated(data):
+    """The model's JSON and its tensors, unpacked."""
+    tree, tensors = separate("", load_tensors(data))
+    return tree, unpack(tensors, equal_tensors(tree))
 
 
 def opened(model):

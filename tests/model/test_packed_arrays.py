@@ -127,7 +127,7 @@ def stored(encoding, shape, content, stream=None):
         (stored(3, (10,), b"\xff" + bytes(123)), "255 decimals"),
         (stored(3, (10,), bytes(123)), "is not the 124 bytes"),
         (stored(3, (10,), b"\x02" + bytes(80) + bytes([0, 0, 9]) + bytes(40)), "differences of a high order"),
-        (stored(4, (10,), bytes(80)), "encoding 4"),
+        (stored(5, (10,), bytes(80)), "encoding 5"),
         (stored(1, (2, 2, 2), bytes(64)), "3 dimensions"),
         (np.zeros(1, np.uint8), "not a packed array"),
         (np.frombuffer(b"\x01\x02\x00", np.uint8), "not a packed array"),

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from ahofm.model import files
 from ahofm.model.files import ModelFileError, load, save
-from ahofm.model.packed_arrays import unpack
 from ahofm.model.predictor import Lower
 from tests.model.test_files import (
     as_stored,
@@ -21,6 +19,7 @@ from tests.model.test_files import (
     rich_model,
     round_trip,
     sealed,
+    separated,
     shared_model,
 )
 
@@ -50,7 +49,7 @@ def test_what_is_equal_is_stored_once(tmp_path):
     sizes = []
     for name, one in (("one", model), ("two", twice)):
         save(one, tmp_path / name)
-        tensors = unpack(load_tensors((tmp_path / name).read_bytes()))
+        _, tensors = separated((tmp_path / name).read_bytes())
         sizes.append([tensors[f"model.functions.{j}"].shape for j in range(len(model.encoder.codebooks))])
     assert sizes[0] == sizes[1]
     _, _, tree = as_stored("rich")

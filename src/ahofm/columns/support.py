@@ -20,6 +20,14 @@ MANY_CODES = 2048
 """So many distinct values are kept when a column repeats them."""
 
 
+SHORT_MEANS, LARGEST_MULTIPLE = 2.0**-20, 2.0**44
+"""Steps of the means of bins, relative to the least distance between a mean and the edge of its bin; and the largest
+multiple: longer ones take the bytes of the digits that they are to save. Linear predictors of golden fits with bins
+moved by 1e-8."""
+
+_DECIMALS, _ROUNDING = 6, 1e-15
+
+
 def learn_levels(column: NDArray[Any], weight: Floats | None, order: Sequence[str] = ()) -> Support:
     """Every distinct value is a level: sorted, texts by ``order`` first. Rows of weight zero do not count."""
     present = ~missing_in(column) if weight is None else ~missing_in(column) & (weight > 0)
@@ -70,7 +78,8 @@ def learn_numbers(column: Floats, weight: Floats | None, max_codes: int | None) 
     scale = 0.5 ** np.ceil(np.log2(mass.sum()) + 1)  # a power of two: sums of huge values do not overflow
     means = np.add.reduceat(values * (mass * scale), first) / (bin_mass * scale)
     means = np.clip(means, values[first], values[last])
-    return Support(means, bin_mass, low, high, exact=False), _edges(values[last[:-1]], values[first[1:]])
+    edges = _short_edges(values[last[:-1]], values[first[1:]])
+    return Support(_short_means(means, edges), bin_mass, low, high, exact=False), edges
 
 
 def distinct(column: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
@@ -111,3 +120,30 @@ def _edges(below: Floats, above: Floats) -> Floats:
     """A number in [below, above) for each pair: the middle, or ``below`` where there is nothing between."""
     middle = 0.5 * below + 0.5 * above
     return np.where((middle >= above) | (middle < below), below, middle)
+
+
+def _short_edges(below: Floats, above: Floats) -> Floats:
+    """A number in [below, above) of few digits for each pair, near the middle: files of binned columns are small."""
+    middle = _edges(below, above)
+    with np.errstate(all="ignore"):
+        step = np.exp2(np.floor(np.log2(0.5 * above - 0.5 * below)))  # a power of two, more than a quarter of the gap
+        short = np.rint(middle / step) * step + 0.0
+        inside = (short > below) & (short < above)
+    return np.where(inside, short, middle)
+
+
+def _short_means(means: Floats, edges: Floats) -> Floats:
+    """Means of bins as multiples of a power of two, far below the distance to the edges of the bins; for small files.
+
+    As they are where most have few decimals, which people read, or bins are so uneven that multiples are no shorter.
+    """
+    with np.errstate(all="ignore"):
+        decimals = np.rint(means * 10.0**_DECIMALS)
+        short = (np.abs(decimals / 10.0**_DECIMALS - means) <= _ROUNDING * np.abs(means)) & (np.abs(decimals) < 2.0**50)
+        if short.mean() >= 0.5:
+            return means
+        distance = min((edges - means[:-1]).min(), (means[1:] - edges).min())
+        step = np.exp2(np.floor(np.log2(distance))) * SHORT_MEANS
+        multiples = np.rint(means / step)
+        usable = step > np.finfo(np.float64).tiny and np.abs(multiples).max() < LARGEST_MULTIPLE
+    return multiples * step + 0.0 if usable else means

@@ -123,7 +123,15 @@ def variance_shares(fitted: Fitted, *, linear_predictor: Any = None) -> Variance
 
 
 def variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
-    """Variance of each order, of each main effect, and of all terms that contain each column."""
+    """Variance of each order, of each main effect, and of all terms that contain each column; computed once."""
+    kept = pure.__dict__.get("_variances")
+    if kept is None:
+        kept = pure.__dict__["_variances"] = _variances(pure)  # as a cached property
+    orders, main, each = kept
+    return dict(orders), main, each
+
+
+def _variances(pure: Pure) -> tuple[dict[int, float], Floats, Floats]:
     main = np.ascontiguousarray(pure.moments[:, MAIN, MAIN])
     orders = {1: float(main.sum())} | dict.fromkeys(pure.term_orders[1:], 0.0)
     if PRODUCT in pure.orders:

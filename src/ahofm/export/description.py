@@ -265,15 +265,14 @@ def _groups(wholes: Sequence[Predictor], means: Sequence[Floats | None]) -> tupl
     """Factors of all linear predictors, those that are equal once."""
     chosen: _Chosen = [(k, 0) for k in range(len(wholes))]
     groups = []
+    every = [_all_functions(one) for one in wholes]
     for order in sorted({order for one in wholes for order in one.orders}):
         found: dict[bytes, list[float]] = {}
         first, constants = len(chosen), []
         for k, one in enumerate(wholes):
             part = one.orders.slices.get(order, slice(0, 0))
             for f, loading in zip(range(part.start, part.stop), one.loadings.get(order, ()), strict=True):
-                own = np.concatenate([*(coef[:, f] for coef in one.coef), [level[f] for level in one.centring]])
-                at_neutral = [one.at_neutral(j)[f] for j in range(len(one.coef))]
-                key = np.append(own, at_neutral).tobytes()
+                key = every[k][f].tobytes()
                 if key not in found:
                     found[key] = [0.0] * len(wholes)
                     chosen.append((k, f))
@@ -284,6 +283,12 @@ def _groups(wholes: Sequence[Predictor], means: Sequence[Floats | None]) -> tupl
         loadings = np.array(list(found.values())).T
         groups.append(Group(order, first, loadings, np.array(constants).T if order == PRODUCT else None))
     return chosen, tuple(groups)
+
+
+def _all_functions(one: Predictor) -> Floats:
+    """Each function of a linear predictor in a row: its coefficients, centring and values at the neutral code."""
+    at_neutral = [one.at_neutral(j) for j in range(len(one.coef))]
+    return np.ascontiguousarray(np.vstack([*one.coef, *one.centring, *at_neutral]).T)
 
 
 def _column(book: Codebook, j: int, wholes: Sequence[Predictor], chosen: _Chosen) -> Column:

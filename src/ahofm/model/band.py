@@ -209,9 +209,24 @@ class Band:
         root = self.roots[k][used[0] :, used[0] :]  # entries before the first nonzero one stay zero
         if len(used) >= len(derivatives):
             return _solved(root, derivatives[:, used[0] :].T)
-        units = np.zeros((len(root), len(used)))
-        units[used - used[0], np.arange(len(used))] = 1.0
-        return np.asarray(np.linalg.qr(_solved(root, units), mode="r") @ derivatives[:, used].T)
+        upper = self._upper(k, used, root)
+        columns = np.asfortranarray(derivatives[:, used].T)
+        return np.asarray(scipy.linalg.blas.dtrmm(1.0, upper, columns, overwrite_b=1))
+
+    def _upper(self, k: int, used: NDArray[np.intp], root: Floats) -> Floats:
+        """The triangle R with ``R'R`` the covariance of some coordinates; kept, as chunks of rows use the same ones."""
+        key = (k, used.tobytes())
+        kept: tuple[tuple[int, bytes], Floats] | None = self.__dict__.get("_last_upper")
+        if kept is None or kept[0] != key:
+            units = np.zeros((len(root), len(used)))
+            units[used - used[0], np.arange(len(used))] = 1.0
+            kept = key, np.asfortranarray(np.linalg.qr(_solved(root, units), mode="r"))
+            self.__dict__["_last_upper"] = kept  # as a cached property: not a field; the last one is enough for chunks
+        return kept[1]
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields, without what is kept."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @one_blas_thread()
     def term(

@@ -1,12 +1,13 @@
 """Models as files: safetensors with the model as JSON in the metadata. Nothing in a file is ever executed.
 
-The metadata are ``{"format": "ahofm", "version": "10", "model": <JSON>, "sha256": <of it all>}``. A part of the model
-is a JSON object with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array
-is a tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes,
-in a tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in
-single precision, which changes standard errors by a millionth. What a model has several times is stored once, and the
-records of the trace are a tensor of JSON; then tensors are packed without loss. What was learned is stored, not how
-to learn it again: every later version predicts the same.
+The metadata are ``{"format": "ahofm", "version": "10", "model": "", "sha256": <of it all>}``. The JSON of the model and
+its tensors are in one tensor (``archive``), which earlier versions had one by one. A part of the model is a JSON object
+with its "type" and exactly the fields of that dataclass, whose annotations are the schema. An array is a
+tensor named by its place, such as ``model.linear_predictors.0.coef.2``; levels of text are a JSON list as bytes, in a
+tensor too: safetensors limits its metadata. Roots of a band are lower triangles, their rows one after another in single
+precision, which changes standard errors by a millionth. What a model has several times is stored once, and the records
+of the trace are a tensor of JSON; then tensors are packed without loss. What was learned is stored, not how to learn it
+again: every later version predicts the same.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ahofm.columns.spline import Spline, SplineBasis
 from ahofm.columns.spline_iid import SplineIID, SplineIIDBasis
 from ahofm.columns.table import is_numeric
 from ahofm.families import FAMILIES, Family
+from ahofm.model.archive import merged, separate
 from ahofm.model.band import Band
 from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.error_quantiles import ErrorQuantiles
@@ -46,7 +48,7 @@ from ahofm.model.packed_arrays import pack, unpack
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
 from ahofm.model.shared_factors import restore as restore_factors
-from ahofm.model.stored_once import MOST_RESTORED, restore, share
+from ahofm.model.stored_once import MOST_RESTORED, equal_tensors, restore, share
 from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
@@ -125,8 +127,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     parts = _pack(model, "model", tensors)
     tensors[_RECORDS] = _as_bytes(parts["trace"].pop("records"))
     share(parts, tensors)
-    tensors = pack(tensors)
-    text = json.dumps(parts, allow_nan=False)
+    text, tensors = merged(json.dumps(parts, allow_nan=False), pack(tensors, equal_tensors(parts)))
     _check(model)
     metadata = {"format": FORMAT, "version": str(VERSION), "model": text, "sha256": _digest(text, tensors)}
     data = _sorted_header(safetensors.numpy.save(tensors, metadata))
@@ -156,13 +157,13 @@ def load(path: str | os.PathLike[str]) -> Model:
         text = metadata.get("model", "")
         if metadata.get("sha256") != _digest(text, tensors):
             raise ValueError("its checksum is wrong")
-        parts = json.loads(text)
+        parts, tensors = separate(text, tensors) if int(version) >= 10 else (json.loads(text), tensors)
         if int(version) < 7:
             parts, tensors = renamed(parts, tensors)
         if int(version) < 4:
             add_loadings(parts, "model", tensors)
         if int(version) >= 8:
-            tensors = unpack(tensors)
+            tensors = unpack(tensors, equal_tensors(parts))
             restore(parts, tensors, MOST_RESTORED * len(data), shared=True)
             parts = _with_records(parts, tensors)
         restore_factors(parts, tensors)

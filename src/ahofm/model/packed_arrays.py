@@ -5,25 +5,30 @@ mostly smooth along its values, and those of large models are multiples of power
 column of numbers, the stream holds the exponent, and the integers or their first or second differences, the first
 bytes of all, then the second ones. Values of columns often have few decimals: of these it holds integers over a power
 of ten, and how far the few others are from such numbers (from version 9 of model files on). Numbers that are neither
-are split into their eight bytes. Sizes are checked before anything is inflated: what comes out of a file is never more
-than a fixed multiple of what is in it.
+are split into their eight bytes. From version 10 on, integers are stored as differences from predictions
+(``predicted_integers``); the differences of version 9 are read. Sizes are checked before anything is inflated: what
+comes out of a file is never more than a fixed multiple of what is in it.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.columns.basis import Floats
+from ahofm.model import predicted_integers
+
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
 _SUFFIX = ".packed"
-_TEXT, _NUMBERS, _INTEGERS, _DECIMALS = range(4)
+_FUNCTIONS, _CODEBOOKS, _MASS = "model.functions.", "model.encoder.codebooks.", ".support.mass"
+_TEXT, _NUMBERS, _INTEGERS, _DECIMALS, _PREDICTED = range(5)
 _LEAST_BYTES = 512
 """Smaller arrays are stored as they are."""
 
@@ -39,11 +44,14 @@ _MOST_DECIMALS, _LEAST_DECIMALS = 9, 0.5
 _LOWEST = np.iinfo(np.int64).min
 
 
-def pack(tensors: Tensors) -> Tensors:
-    """The same tensors, with those packed that are smaller so: text (bytes) and numbers in double precision."""
+def pack(tensors: Tensors, equal: Mapping[str, str] | None = None) -> Tensors:
+    """The same tensors, with those packed that are smaller so: text (bytes) and numbers in double precision.
+
+    ``equal`` says of tensors that are not there which ones they equal.
+    """
     found = dict[str, NDArray[Any]]()
     for name, array in tensors.items():
-        packed = _packed(array)
+        packed = _packed(array, _mass_of(name, tensors, equal or {}))
         if packed is None or len(packed) >= array.nbytes:
             found[name] = array
         else:
@@ -51,21 +59,32 @@ def pack(tensors: Tensors) -> Tensors:
     return found
 
 
-def unpack(tensors: Tensors) -> Tensors:
+def unpack(tensors: Tensors, equal: Mapping[str, str] | None = None) -> Tensors:
     """Undo :func:`pack`. Raises ValueError where a packed tensor is not what :func:`pack` could have made."""
     found = {name: array for name, array in tensors.items() if not name.endswith(_SUFFIX)}
-    for name in tensors.keys() - found.keys():
+    for name in sorted(tensors.keys() - found.keys()):  # the mass of codes comes before functions
         place = name.removesuffix(_SUFFIX)
         if place in found:
             raise ValueError(f"tensor {place} is there twice")
         try:
-            found[place] = _unpacked(tensors[name])
+            found[place] = _unpacked(tensors[name], _mass_of(place, found, equal or {}))
         except (struct.error, zlib.error, ValueError) as error:
             raise ValueError(f"tensor {name} is not a packed array: {error}") from error
     return found
 
 
-def _packed(array: NDArray[Any]) -> bytes | None:
+def _mass_of(name: str, tensors: Tensors, equal: Mapping[str, str]) -> Floats | None:
+    """Mass of the codes of functions, which are the last rows of the array; None for other arrays."""
+    if not name.startswith(_FUNCTIONS):
+        return None
+    place = f"{_CODEBOOKS}{name.removeprefix(_FUNCTIONS)}{_MASS}"
+    array, mass = tensors.get(name), tensors.get(equal.get(place, place))
+    if mass is None or mass.dtype != np.float64 or mass.ndim != 1 or not len(mass):
+        return None
+    return mass if array is None or (array.ndim == 2 and len(array) >= len(mass)) else None
+
+
+def _packed(array: NDArray[Any], mass: Floats | None) -> bytes | None:
     """Encoding, number of dimensions, shape, stream; None for arrays that are not packed."""
     if array.nbytes < _LEAST_BYTES or array.ndim > _MOST_DIMENSIONS:
         return None
@@ -74,17 +93,29 @@ def _packed(array: NDArray[Any]) -> bytes | None:
     if array.dtype != np.float64:
         return None
     columns = np.ascontiguousarray(array.reshape(len(array), -1).T, dtype="<f8")
+    predicted = _as_predicted(columns, mass)
+    if predicted is not None and array.nbytes <= _MOST_INFLATED * len(predicted):
+        return _header(_PREDICTED, array) + predicted
+    return _with_header(*_encoded(columns, array))
+
+
+def _encoded(columns: NDArray[np.float64], array: NDArray[Any]) -> tuple[int, NDArray[Any], bytes]:
+    """The encoding, the array (its shape is what counts) and the content that is compressed."""
     integers = _as_integers(columns)
     if integers is not None:
-        return _with_header(_INTEGERS, array, integers)
+        return _INTEGERS, array, integers
     decimals = _as_decimals(columns)
     if decimals is not None:
-        return _with_header(_DECIMALS, array, decimals)
-    return _with_header(_NUMBERS, array, _by_place(columns))
+        return _DECIMALS, array, decimals
+    return _NUMBERS, array, _by_place(columns)
+
+
+def _header(encoding: int, array: NDArray[Any]) -> bytes:
+    return struct.pack(f"<BB{array.ndim}Q", encoding, array.ndim, *array.shape)
 
 
 def _with_header(encoding: int, array: NDArray[Any], content: bytes) -> bytes:
-    header = struct.pack(f"<BB{array.ndim}Q", encoding, array.ndim, *array.shape)
+    header = _header(encoding, array)
     stream = zlib.compress(content, 9)
     # Almost all zeros: a code of one bit each is small enough.
     if max(len(content), array.nbytes) > _MOST_INFLATED * (len(header) + len(stream)):
@@ -93,12 +124,12 @@ def _with_header(encoding: int, array: NDArray[Any], content: bytes) -> bytes:
     return header + stream
 
 
-def _unpacked(packed: NDArray[Any]) -> NDArray[Any]:
+def _unpacked(packed: NDArray[Any], mass: Floats | None) -> NDArray[Any]:
     if packed.dtype != np.uint8 or packed.ndim != 1:
         raise ValueError("it is not made of bytes")
     data = packed.tobytes()
     encoding, dimensions = struct.unpack_from("<BB", data)
-    if encoding not in (_TEXT, _NUMBERS, _INTEGERS, _DECIMALS) or dimensions > _MOST_DIMENSIONS:
+    if encoding not in (_TEXT, _NUMBERS, _INTEGERS, _DECIMALS, _PREDICTED) or dimensions > _MOST_DIMENSIONS:
         raise ValueError(f"encoding {encoding} and {dimensions} dimensions are unknown")
     shape = struct.unpack_from(f"<{dimensions}Q", data, 2)
     start, count = 2 + 8 * dimensions, prod(shape)
@@ -108,6 +139,10 @@ def _unpacked(packed: NDArray[Any]) -> NDArray[Any]:
         size = (1 + 8 * count) * (encoding == _DECIMALS) + 3 * width + 4 * count
     if max(size, itemsize * count) > _MOST_INFLATED * len(data):
         raise ValueError(f"shape {shape} is too large for {len(data)} bytes")
+    if encoding == _PREDICTED:
+        rows = count // max(width, 1)
+        codes = mass if mass is not None and rows >= len(mass) else None  # a basis may have fewer functions
+        return predicted_integers.decode(data[start:], (rows, width), codes).reshape(shape)
     inflater = zlib.decompressobj()
     content = inflater.decompress(data[start:], size + 1)
     if len(content) != size or not inflater.eof or inflater.unused_data:
@@ -131,6 +166,19 @@ def _by_place(numbers: NDArray[Any]) -> bytes:
 def _from_places(content: bytes, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     places = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, count)
     return np.ascontiguousarray(places.T).view(dtype).reshape(count)
+
+
+def _as_predicted(columns: NDArray[np.float64], mass: Floats | None) -> bytes | None:
+    """Columns (width, numbers) as multiples of a power of two each; None where they are not, or not small enough."""
+    exponents = np.array([_exponent(column) for column in columns], dtype=np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = np.ldexp(columns, -exponents[:, np.newaxis])
+    if (np.abs(exponents) > _MOST_EXPONENT).any() or not (np.abs(numbers) < predicted_integers.LARGEST).all():
+        return None
+    if not columns.size or (np.signbit(columns) & (columns == 0.0)).any():  # zeros have signs
+        return None
+    integers = numbers.T.astype(np.int64)
+    return predicted_integers.encode(integers, exponents, mass)
 
 
 def _as_integers(columns: NDArray[np.float64]) -> bytes | None:

@@ -53,6 +53,13 @@ def share(model: Any, tensors: Tensors) -> None:
     model[_ENTRY] = {"widths": widths, "middles": middles, "equal": equal}
 
 
+def equal_tensors(model: Any) -> dict[str, str]:
+    """Names of tensors that are not stored, and those that they equal; what is wrong there :func:`restore` refuses."""
+    entry = model.get(_ENTRY) if isinstance(model, dict) else None
+    equal = entry.get("equal") if isinstance(entry, dict) else None
+    return {name: same for name, same in equal.items() if isinstance(same, str)} if isinstance(equal, dict) else {}
+
+
 def restore(model: Any, tensors: Tensors, most_bytes: float, *, shared: bool = False) -> None:
     """Undo :func:`share`. Raises ValueError where tensors do not match, or would be too large.
 

@@ -196,4 +196,6 @@ def _filled(name: str, parts: dict[str, str]) -> str:
 def _embedded(value: Any) -> str:
     """JSON that is text to HTML whatever the names in it: ``</script`` ends a script, ``<!--<script>`` never does."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))  # ASCII, so without U+2028 and U+2029
-    return text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
+    for sign in "<>&":  # several times as fast as to translate
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
