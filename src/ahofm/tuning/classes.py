@@ -150,3 +150,10 @@ four +.006 and 0."""
 LEAST_REPEATED_SHARE_OF_CLASSES = 0.05
 """``LEAST_REPEATED_SHARE`` of two classes. Measured with the above: 1,200 rows of wine, a twentieth of them copies,
 -.020; concrete, above or below its median, -.001."""
+
+MOST_SHARPENING, SHARPENING_STEPS, SHARPENING_STANDARD_ERRORS = 3.0, 41, 5.0
+"""Largest factor of the linear predictors of two classes, how many factors from 1 on are tried, and by how many standard
+errors it has to reduce the validation loss. Only classes that do not overlap reach that: a single validation row on the
+wrong side does not allow it. Splits 420 to 425 of 25 sets, log-loss on test rows: monk_2 .0071, .0054, .0075, .0091,
+.0136, .0105 to .0003 and less, one class of segment .0008 to less than .0001; nothing else changes. With 2.5 standard
+errors laser above its .6 quantile goes from .290 to .507 on one split by a single row, and is better on three."""
