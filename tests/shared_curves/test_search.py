@@ -7,7 +7,8 @@ from scipy.special import softmax
 from ahofm.orders import PRODUCT
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.search import Race, stacked
+from ahofm.shared_curves.search import Judged, Race, Search
+from ahofm.shared_curves.stack import stacked
 from ahofm.training.settings import Settings
 from ahofm.training.validation import class_splits
 
@@ -139,3 +140,13 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
     assert all(one.curve_settings is None or not one.ranked for one in race.left())
     race.losses[parent.name] = 1.2 + 4.0 * (-1.0) ** np.arange(100)  # as much, within the noise
     assert race.admits(triple[0])
+
+
+@pytest.mark.parametrize(("size", "factor"), [(0.8, 1.25), (1.0, 1.0), (1.5, 1.0)])
+def test_timid_linear_predictors_get_weights_above_one(size: float, factor: float) -> None:
+    rows, truth = _rows(20_000)
+    candidate = ClassCandidate(ranked=False)
+    found = Search(rows, [Judged(candidate, size * truth, 1.0)]).weights(1)
+    assert [one for _, one in found] == [candidate]
+    expected = factor if factor > 1.0 else min(1.0, 1.0 / size)
+    assert found[0][0] == pytest.approx(expected, abs=0.08)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ahofm.columns.basis import Floats
 from ahofm.orders import PRODUCT
@@ -23,13 +22,15 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, main_effects_job
+from ahofm.shared_curves.stack import stacked
 from ahofm.training.parts import Part, parts_of_classes, validated_weight
 from ahofm.training.runner import Job, Report, Runner
 from ahofm.training.validation import mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
-    EQUAL_CLASS_WEIGHTS_ROWS,
+    CLASS_SHARPENING_STEPS,
     LEAST_CLASS_LOSS,
+    MOST_CLASS_SHARPENING,
     PATIENCE,
     PRODUCT_LOSS_RATIO,
     RACE_LOSS_RATIO,
@@ -37,7 +38,6 @@ from ahofm.tuning.classes import (
     SEARCH_STARTS,
     SWEEPS_JUDGED,
 )
-from ahofm.tuning.numerics import CLASS_STACKING_START, CLASS_STACKING_TOL
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,10 @@ class Search:
     groups: NDArray[np.intp] | None = None
 
     def weights(self, order: int) -> list[tuple[float, ClassCandidate]]:
-        """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants."""
+        """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants.
+
+        Their sum may exceed 1, up to ``MOST_CLASS_SHARPENING``, where that predicts validation rows better.
+        """
         judged = [one for one in self.judged if one.candidate.order <= order]
         if not judged:
             return []
@@ -80,7 +83,21 @@ class Search:
         if not weights.any():
             best = min(judged, key=lambda one: one.loss)
             return [(LEAST_WEIGHT, best.candidate)]
-        return [(float(weight), one.candidate) for weight, one in zip(weights, judged, strict=True) if weight > 0.0]
+        found = [(float(weight), one.candidate) for weight, one in zip(weights, judged, strict=True) if weight > 0.0]
+        return self._sharpened(found)
+
+    def _sharpened(self, weights: list[tuple[float, ClassCandidate]]) -> list[tuple[float, ClassCandidate]]:
+        """Weights times the factor from 1 on that predicts validation rows best.
+
+        Starts of a candidate and candidates differ where columns tell little, so their mean is closer to constants than
+        classes that hardly overlap need.
+        """
+        scaled = [
+            [(float(factor) * weight, candidate) for weight, candidate in weights]
+            for factor in np.linspace(1.0, MOST_CLASS_SHARPENING, CLASS_SHARPENING_STEPS)
+        ]
+        losses = [float(self.rows.weight @ self.row_losses(one)) for one in scaled]
+        return scaled[int(np.argmin(losses))]
 
     def predicted(self, weights: Sequence[tuple[float, ClassCandidate]]) -> tuple[Floats, Floats]:
         """Losses (rows,) and probabilities (K, rows) of a weighted mean."""
@@ -364,35 +381,3 @@ def _path(
         return path
 
     return job
-
-
-def stacked(etas: Sequence[Floats], rows: ClassRows) -> Floats:
-    """Weights (count,) of linear predictors (K, n) with the least loss: not negative, of sum 1 at most.
-
-    What they lack to 1 is the weight of constants. A small ridge shrinks them to equal weights.
-    """
-    constants = rows.constants()[:, np.newaxis]
-    columns = np.stack([eta - constants for eta in etas])
-    count, offset = len(columns), constants if rows.offset is None else constants + rows.offset
-    shifted = ClassRows(rows.y, rows.weight, np.broadcast_to(offset, columns.shape[1:]), rows.n_classes)
-    equal = np.full(count, 1.0 / count)
-
-    def loss(weights: Floats) -> tuple[float, Floats]:
-        working = shifted.working_response(np.tensordot(weights, columns, axes=1))
-        away = weights - equal
-        value = working.loss + 0.5 * EQUAL_CLASS_WEIGHTS_ROWS * float(away @ away)
-        slopes = -np.einsum("ckn,kn->c", columns, working.slope, optimize=True) + EQUAL_CLASS_WEIGHTS_ROWS * away
-        return value / rows.total, slopes / rows.total
-
-    room = {"type": "ineq", "fun": lambda v: 1.0 - v.sum(), "jac": lambda v: -np.ones(len(v))}
-    found = minimize(
-        loss,
-        CLASS_STACKING_START * equal,
-        jac=True,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * count,
-        constraints=[room],
-        tol=CLASS_STACKING_TOL,
-    )
-    weights = np.clip(np.nan_to_num(found.x), 0.0, 1.0)
-    return np.asarray(weights / max(weights.sum(), 1.0))

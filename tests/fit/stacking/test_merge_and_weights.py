@@ -6,7 +6,7 @@ import pytest
 
 from ahofm.backends import Response
 from ahofm.columns import Categorical, Encoder, Linear, RandomWalk, Spline
-from ahofm.families import Gaussian, Multinomial, Poisson, Units
+from ahofm.families import Bernoulli, Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
 from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.stacking import ensemble
@@ -14,7 +14,9 @@ from ahofm.fit.stacking.ensemble import merged
 from ahofm.fit.stacking.weights import Scores, predict, stacking_weights
 from ahofm.kernels import Tables
 from ahofm.model import Predictor
+from ahofm.training.members import interactions_choice
 from ahofm.training.validation import folds, stratified, targets_differ, validation_split
+from ahofm.tuning.classes import MOST_SHARPENING
 from tests import brute_force
 
 
@@ -493,3 +495,25 @@ def test_shared_main_effects_go_to_a_candidate_that_is_fitted_anyway():
     scores = Scores((1, 2), np.stack([mains, pairs], axis=2)[:, np.newaxis], response)
     weights = stacking_weights(scores, (1, 2), 3)
     assert {candidate for by_order in weights.values() for candidate, _ in by_order} == {1}
+
+
+def two_class_scores(wrong_rows):
+    """Two candidates that predict all validation rows right but for some, with timid linear predictors."""
+    y = (np.arange(300) % 2).astype(float)
+    sides = np.where(y > 0.0, 4.0, -4.0)
+    sides[:wrong_rows] *= -1.0
+    predicted = np.stack([sides, 0.9 * sides], axis=1)[:, None, :, None]
+    return Scores((1,), predicted, Response(Bernoulli(), y, np.ones(300), None))
+
+
+def test_two_classes_that_do_not_overlap_are_told_apart_with_more_certainty():
+    sharp, timid = two_class_scores(0), two_class_scores(3)
+    assert sum(sharp.stacking_weights(1).values()) == pytest.approx(MOST_SHARPENING)
+    assert sum(timid.stacking_weights(1).values()) <= 1.0 + 1e-9
+    before = np.logaddexp(0.0, -4.0)
+    assert sharp.response.mean_of(sharp.response.derivatives(sharp.stacked_eta()).value) < 0.01 * before
+
+
+def test_a_sharpened_stack_says_so():
+    choice = interactions_choice([(1.2, "spline"), (0.6, "random_walk")], "")
+    assert choice.value == "67% spline, 33% random_walk, times 1.8"

@@ -275,7 +275,7 @@ def merge(
             )
             weighted_fits += [(weight / len(fits_below), fit) for fit in fits_below]
         weighted_fits = weighted_fits or [(1.0, fit_at(candidate, fits, order)) for candidate, fits in fitted]
-        scale = min(sum(weights[order].values()), 1.0) / sum(weight for weight, _ in weighted_fits)
+        scale = sum(weights[order].values()) / sum(weight for weight, _ in weighted_fits)
         return [(scale * weight, fit) for weight, fit in weighted_fits]
 
     books = data.encoder.codebooks

@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 from ahofm.backends import Backend, LossDerivatives, Response, backend_of
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
+from ahofm.families import Bernoulli
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.model import Gain
 from ahofm.orders import PRODUCT
@@ -27,10 +28,13 @@ from ahofm.tuning import (
     STACKING_STEPS,
     SUPPORTED_GAIN,
 )
+from ahofm.tuning.classes import MOST_SHARPENING, SHARPENING_STANDARD_ERRORS, SHARPENING_STEPS
 from ahofm.tuning.numerics import STACKING_HALVINGS, STACKING_TOL, SUM_PENALTY
 
 StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
-"""Weights of (candidate, order) in a weighted mean; one minus their sum is the weight of a constant."""
+"""Weights of (candidate, order) in a weighted mean; one minus their sum is the weight of a constant.
+
+Their sum exceeds 1 where linear predictors of two classes are sharpened."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,28 @@ class Scores:
     def stacking_weights(self, order: int) -> dict[tuple[int, int], float]:
         """Stacking weights of (candidate, order), up to the highest order that is supported.
 
-        One minus their sum is the weight of a constant, which shrinks effects where columns predict little.
+        One minus their sum is the weight of a constant, which shrinks effects where columns predict little. It is
+        negative for two classes that validation rows say are told apart with more certainty (``_sharpening``).
         """
-        return self._best_mixture(self.supported(order))
+        weights = self._best_mixture(self.supported(order))
+        sharpening = self._sharpening(weights)
+        return {fit: sharpening * weight for fit, weight in weights.items()}
+
+    def _sharpening(self, weights: Mapping[tuple[int, int], float]) -> float:
+        """Factor of the linear predictors of two classes, from 1 to ``MOST_SHARPENING``; 1 if it gains too little.
+
+        Priors keep linear predictors of classes that do not overlap too small. The factor is that of the least
+        validation loss, and has to gain by ``SHARPENING_STANDARD_ERRORS`` standard errors.
+        """
+        if not isinstance(self.response.family, Bernoulli):
+            return 1.0
+        factors = np.linspace(1.0, MOST_SHARPENING, SHARPENING_STEPS)
+        losses = [
+            self._weighted_losses({fit: factor * weight for fit, weight in weights.items()}) for factor in factors
+        ]
+        best = int(np.argmin([self.response.mean_of(loss) for loss in losses]))
+        gain, error = mean_and_error(losses[0] - losses[best], self.response.weight, self.groups)
+        return float(factors[best]) if gain > SHARPENING_STANDARD_ERRORS * error else 1.0
 
     def survivors(self, count: int) -> set[int]:
         """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
