@@ -133,7 +133,8 @@ def test_bands_have_the_derivatives_of_the_predictor_and_of_its_terms(fitted):
 
     def term(theta, subset):
         phi = tables(theta).factors[PRODUCT]
-        inside = [phi[starts[j] + codes.columns[j].astype(np.int64)] - means[j] if j in subset else means[j] for j in range(4)]
+        rows = [starts[j] + codes.columns[j].astype(np.int64) for j in range(4)]
+        inside = [phi[rows[j]] - means[j] if j in subset else means[j] for j in range(4)]
         return np.prod(np.broadcast_arrays(*inside), axis=0) @ band.loadings_of(0)[PRODUCT]
 
     for subset in ((0, 2), (1, 2, 3), (0, 1, 2, 3)):

@@ -81,7 +81,7 @@ def test_derivatives_are_those_of_the_predictor(fitted, signed):
     np.testing.assert_allclose(found, J.T @ g, atol=1e-10)
 
     def pair(theta):
-        first, second = (at.astype(np.int64) + start for at, start in zip(codes.columns[:2], codes.starts[:2], strict=True))
+        first, second = (codes.columns[j].astype(np.int64) + codes.starts[j] for j in (0, 1))
         part = tables(theta)
         return (part.factors[2][first] * part.factors[2][second]) @ part.loading(2)
 
