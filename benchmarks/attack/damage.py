@@ -108,7 +108,7 @@ def edited_header(data: bytes, rng: np.random.Generator) -> bytes:
     elif way == 4:
         header[one + str(rng.choice(["", "0", "x"]))] = header.pop(one)
     elif way == 5:
-        key = str(rng.choice(sorted(metadata)))
+        key = str(rng.choice(sorted(key for key, text in metadata.items() if text)))
         metadata[key] = damaged(metadata[key].encode(), rng).decode("utf-8", "replace")
     else:
         metadata.pop(str(rng.choice(sorted(metadata))))

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+_MOST_MEMORY = 4 << 30
+"""Bytes of data of the MariaDB server."""
+
 
 def programs_of_postgres() -> Path | None:
     """The newest server's folder of programs; Debian keeps them off the path."""
@@ -91,6 +94,8 @@ def running_postgres() -> Callable[[str], str]:
 @lru_cache(maxsize=1)
 def running_mariadb() -> Callable[[str], str]:
     """Start the server; a function that runs a script of its client, and returns what it prints."""
+    import resource  # noqa: PLC0415 - Windows has none
+
     programs = [shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin") for name in ("mariadbd", "mariadb")]
     install = shutil.which("mariadb-install-db")
     if install is None or None in programs:
@@ -105,6 +110,8 @@ def running_mariadb() -> Callable[[str], str]:
     subprocess.run(made, check=True, timeout=120, **quiet)
     options = [f"--socket={socket}", "--skip-networking", "--character-set-server=utf8mb4"]
     process = subprocess.Popen([server, *common, *options], **quiet)
+    if hasattr(resource, "prlimit"):  # statements that are too much for it fail
+        resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
 
     def stop() -> None:
         process.kill()
