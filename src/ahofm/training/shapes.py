@@ -10,7 +10,9 @@ import numpy as np
 from ahofm.columns import Categorical, Codebook, Cyclic
 from ahofm.columns.shaped import Shape
 from ahofm.families import Family, GaussianLocationScale
+from ahofm.training.data import Data
 from ahofm.training.factor_groups import column_position
+from ahofm.training.settings import Settings
 
 SHAPES: dict[Any, Shape | None] = {
     1: "increasing",
@@ -65,6 +67,14 @@ def check_curvature(shapes: Mapping[int, Shape], books: Sequence[Codebook], inte
                 f"monotonic_cst={{{name!r}: {shape!r}}} is for columns without interactions: "
                 f"add exclude=[{name!r}], or fit order=1"
             )
+
+
+def shaped_by_default(settings: Settings, data: Data) -> set[str]:
+    """Names of the columns that are to have a shape, where the prior of factors is left to the fit."""
+    if settings.factor_prior != "auto":
+        return set()
+    books = data.encoder.codebooks
+    return {books[j].name for j in shapes_of(settings.monotonic_cst, books, data.family)}
 
 
 def check_outside_range(shapes: Mapping[int, Shape], books: Sequence[Codebook]) -> None:

@@ -29,6 +29,7 @@ from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import FactorGroups, factor_groups
 from ahofm.training.settings import Settings
+from ahofm.training.shapes import shaped_by_default
 from ahofm.training.splits import given_splits
 from ahofm.training.validation import validation_split
 from ahofm.tuning import (
@@ -187,9 +188,13 @@ class TrainingProblem:
         if key not in self._priors:
             same_scale = (priors for (_, scale, _), priors in self._priors.items() if scale == candidate.scale)
             center, first = self.settings.center, next(same_scale, None)
-            self._priors[key] = candidate.priors(
-                self.books, self.automatic, center=center, counts=self.counts, like=first
-            )
+            found = candidate.priors(self.books, self.automatic, center=center, counts=self.counts, like=first)
+            shaped = shaped_by_default(self.settings, self.data)
+            if shaped:  # steps of rough factors are steep: main effects can make up for them only if factors shrink
+                smooth = replace(candidate, factor_prior="spline")
+                other = smooth.priors(self.books, self.automatic, center=center, counts=self.counts, like=found)
+                found = tuple(other[j] if own.book.name in shaped else own for j, own in enumerate(found))
+            self._priors[key] = found
         return self._priors[key]
 
     def tempering(self, candidate: Candidate) -> Tempering:
