@@ -301,7 +301,7 @@ def test_a_class_that_only_validation_rows_have():
     assert model.classes_.tolist() == ["above", "below", "late"]
     assert np.isfinite(p).all()
     assert p.sum(axis=1) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="cv: targets of the rows to fit.*are all equal in a split"):
+    with pytest.raises(ValueError, match=r"cv: targets of the rows to fit.*are all equal in a split"):
         AHOFMClassifier(order=1, cv=given).fit(X, np.where(np.arange(120) < 80, "early", "late"))
 
 
