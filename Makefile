@@ -7,7 +7,7 @@ SANITIZE := .venv-sanitize
 SANITIZE_THREADS := .venv-sanitize-threads
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-mgcv-bands bench-p-values bench-new-rows bench-explain bench-constraints bench-survival bench-ordinal bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
+.PHONY: help demo test test-fast attack lint paper paper-quick paper-docs bench-deps bench bench-kernel bench-block bench-engine bench-engine-trace bench-predict bench-accuracy bench-families bench-coverage bench-bands bench-mgcv-bands bench-p-values bench-class-probabilities bench-new-rows bench-explain bench-constraints bench-survival bench-ordinal bench-forecast bench-many-rows bench-scale bench-broad bench-paper-recipe bench-export test-browser test-all-but-lint wheel wheel-test sdist sbom docs gallery sanitize sanitize-threads clean
 
 help:
 	@echo "make demo          fit embedded data, compare with truth and peers, write a report and figures (demo/)"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-bands                      how often bands of effects hold (a quarter of an hour)"
 	@echo "make bench-mgcv-bands                 bands beside those of mgcv, on the same rows (half an hour)"
 	@echo "make bench-p-values                   level and power of p-values (a few minutes)"
+	@echo "make bench-class-probabilities        several classes with a known truth, against its Fisher information (an hour)"
 	@echo "make bench-new-rows DATA=folder       intervals for new observations, on data (a few minutes)"
 	@echo "make bench-constraints                monotone effects: falls among a million rows, errors (a few minutes)"
 	@echo "make bench-survival                   censored times against lifelines: concordance, Brier scores (a few minutes)"
@@ -219,6 +220,9 @@ bench-mgcv-bands: $(VENV)/installed-dev bench-deps
 
 bench-p-values: $(VENV)/installed-bench
 	$(VENV)/bin/python -m benchmarks.p_values
+
+bench-class-probabilities: $(VENV)/installed-bench
+	$(VENV)/bin/python -m benchmarks.class_probabilities
 
 bench-new-rows: $(VENV)/installed-bench
 	@test -n "$(DATA)" || { echo "say where the data sets are: DATA=folder"; exit 1; }

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import bands, constraints, coverage, many_rows, new_rows, p_values
+from benchmarks import bands, class_probabilities, constraints, coverage, many_rows, new_rows, p_values
 from sklearn.base import clone
 
 
@@ -79,3 +79,26 @@ def test_terms_of_the_analysis_of_variance():
     np.testing.assert_allclose(pair, 0.5 * np.outer(grid, grid), atol=1e-12)
     main = constraints.term(lambda X: X[:, 0] ** 2, (0,), others)
     np.testing.assert_allclose(main, grid**2 - np.mean(grid**2), atol=1e-12)
+
+
+def test_the_oracle_of_several_classes_is_the_error_of_its_estimates():
+    """The Jacobian against differences, and one over the root of the rows."""
+    rng = np.random.default_rng(0)
+    truth = class_probabilities.Truth.draw(rng)
+    X = rng.uniform(-1.0, 1.0, size=(3_000, class_probabilities.COLUMNS))
+    jacobian = truth.jacobian(X[:5])
+    moved = class_probabilities.Truth(truth.constants, truth.mains.copy(), truth.curves, truth.loadings)
+    moved.mains[1, 2, 3] += 1e-6
+    difference = (moved.eta(X[:5]) - truth.eta(X[:5])) / 1e-6
+    at = 4 + 16 + 2 * 4 + 3  # after the constants and the first column
+    np.testing.assert_allclose(jacobian[:, :, at], difference, atol=1e-6)
+    some, all_rows = (class_probabilities.oracle_error(truth, X[:n], X[:200]) for n in (750, 3_000))
+    assert some / all_rows == pytest.approx(2.0, rel=0.2)
+
+
+@pytest.mark.slow
+def test_pairs_and_a_triple_of_several_classes_are_found():
+    found = class_probabilities.replication(100, 2_000)
+    assert found["found"] == 3.0
+    assert found["ratio"] < 2.2
+    assert [row.unit for row in class_probabilities.rows_of(2_000, [found])][-1] == "s"

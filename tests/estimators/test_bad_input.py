@@ -290,3 +290,27 @@ def test_quantile_is_where_it_should_be():
 def test_a_target_in_a_table_of_one_column():
     model = AHOFMRegressor(order=1, random_state=0).fit(X, Y)
     assert model.score(X, pd.DataFrame({"y": Y})) == model.score(X, Y)
+
+
+def test_a_class_that_only_validation_rows_have():
+    """Three classes are fitted, the one that no row to fit has included; of two classes nothing is left to compare."""
+    late = np.where(np.arange(120) < 100, np.where(X[:, 0] > 0, "above", "below"), "late")
+    given = [(np.arange(80), np.arange(80, 120))]
+    model = AHOFMClassifier(order=1, random_state=0, cv=given).fit(X, late)
+    p = model.predict_proba(X)
+    assert model.classes_.tolist() == ["above", "below", "late"]
+    assert np.isfinite(p).all()
+    assert p.sum(axis=1) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"cv: targets of the rows to fit.*are all equal in a split"):
+        AHOFMClassifier(order=1, cv=given).fit(X, np.where(np.arange(120) < 80, "early", "late"))
+
+
+@pytest.mark.slow
+def test_one_positive_in_a_thousand():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(5_000, 3))
+    happened = np.zeros(5_000, dtype=bool)
+    happened[rng.choice(5_000, 5, replace=False)] = True
+    p = AHOFMClassifier(order=2, random_state=0).fit(x, happened).predict_proba(x)[:, 1]
+    assert p.mean() == pytest.approx(0.001, rel=0.5)
+    assert p.max() < 0.2
