@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-_MOST_MEMORY = 4 << 30
+_MOST_MEMORY = 12 << 30
 """Bytes of data of the MariaDB server."""
 
 

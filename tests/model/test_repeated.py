@@ -113,7 +113,7 @@ def test_kappa_is_the_best_for_validation_rows(fitted):
     rng = np.random.default_rng(1)
     numbers = rng.permutation(len(data.rows.y))[:80]
     eta = rng.normal(size=(80, 1))
-    found = judged_copies(data, Settings(), numbers, eta)
+    found = judged_copies(data, Settings(), numbers, data.rows.weight[numbers], eta)
     keys = [tuple(str(column[i]) for column in data.table.columns) for i in range(len(data.rows.y))]
     losses = []
     for kappa in np.geomspace(*REPEATED_KAPPAS):
@@ -144,7 +144,7 @@ def classes_of_copies(disagreeing, seed=0):
 def test_kappa_of_two_classes_allows_for_rows_unlike_their_copies(disagreeing):
     """Against loops. Copies that all agree left kappa at its least value, and one new row that differs cost 7 nats."""
     data, numbers, eta = classes_of_copies(disagreeing)
-    found = judged_copies(data, Settings(), numbers, eta)
+    found = judged_copies(data, Settings(), numbers, data.rows.weight[numbers], eta)
     keys = [tuple(str(column[i]) for column in data.table.columns) for i in numbers]
     totals, kappas = [], np.geomspace(*REPEATED_KAPPAS)
     for kappa in kappas:

@@ -28,9 +28,9 @@ from ahofm.training.runner import Job, Report, Runner
 from ahofm.training.validation import mean_and_error
 from ahofm.tuning import LEAST_WEIGHT
 from ahofm.tuning.classes import (
-    CLASS_SHARPENING_STEPS,
+    CLASS_INVERSE_TEMPERATURES,
     LEAST_CLASS_LOSS,
-    MOST_CLASS_SHARPENING,
+    MOST_CLASS_INVERSE_TEMPERATURE,
     PATIENCE,
     PRODUCT_LOSS_RATIO,
     RACE_LOSS_RATIO,
@@ -73,7 +73,7 @@ class Search:
     def weights(self, order: int) -> list[tuple[float, ClassCandidate]]:
         """Stacking weights of candidates up to an order; what they lack to 1 is the weight of constants.
 
-        Their sum may exceed 1, up to ``MOST_CLASS_SHARPENING``, where that predicts validation rows better.
+        Their sum may exceed 1, up to ``MOST_CLASS_INVERSE_TEMPERATURE``, where that predicts validation rows better.
         """
         judged = [one for one in self.judged if one.candidate.order <= order]
         if not judged:
@@ -84,17 +84,17 @@ class Search:
             best = min(judged, key=lambda one: one.loss)
             return [(LEAST_WEIGHT, best.candidate)]
         found = [(float(weight), one.candidate) for weight, one in zip(weights, judged, strict=True) if weight > 0.0]
-        return self._sharpened(found)
+        return self._scaled(found)
 
-    def _sharpened(self, weights: list[tuple[float, ClassCandidate]]) -> list[tuple[float, ClassCandidate]]:
-        """Weights times the factor from 1 on that predicts validation rows best.
+    def _scaled(self, weights: list[tuple[float, ClassCandidate]]) -> list[tuple[float, ClassCandidate]]:
+        """Weights times the factor from 1 on that predicts validation rows best (temperature scaling).
 
         Starts of a candidate and candidates differ where columns tell little, so their mean is closer to constants than
         classes that hardly overlap need.
         """
         scaled = [
             [(float(factor) * weight, candidate) for weight, candidate in weights]
-            for factor in np.linspace(1.0, MOST_CLASS_SHARPENING, CLASS_SHARPENING_STEPS)
+            for factor in np.linspace(1.0, MOST_CLASS_INVERSE_TEMPERATURE, CLASS_INVERSE_TEMPERATURES)
         ]
         losses = [float(self.rows.weight @ self.row_losses(one)) for one in scaled]
         return scaled[int(np.argmin(losses))]

@@ -34,14 +34,14 @@ def members_per_candidate(candidates: Sequence[C], weights: Mapping[C, float], c
 def interactions_choice(stack: Sequence[tuple[float, str]], why: str) -> Choice:
     """Stacking weights and names of candidates, largest first; what they lack to 1 is the weight of a constant.
 
-    Where they exceed 1, their mean is sharpened: their sum is named as a factor of it.
+    Where they exceed 1, their mean is scaled up: their sum is named as a factor of it.
     """
     total = sum(weight for weight, _ in stack)
     factor = total if total > 1.0 + SHOWN_WEIGHT else 1.0
     texts = [f"{weight / factor:.0%} {name}" for weight, name in sorted(stack, key=lambda member: -member[0])]
     rest = [f"{1.0 - total:.0%} constant"] if 1.0 - total > SHOWN_WEIGHT else []
-    sharpened = f", times {factor:.2g}" if factor > 1.0 else ""
-    return Choice("interactions", ", ".join([*texts, *rest]) + sharpened, why)
+    scaled = f", times {factor:.2g}" if factor > 1.0 else ""
+    return Choice("interactions", ", ".join([*texts, *rest]) + scaled, why)
 
 
 def on_validation_rows(what: str, n_rows: int, values: Iterable[tuple[str, float]]) -> str:

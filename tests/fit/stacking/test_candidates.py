@@ -129,7 +129,7 @@ def test_weights_go_to_one_carrier_of_each_kind_of_main_effects():
     rng = np.random.default_rng(4)
     y = (rng.uniform(size=300) < 0.5).astype(float)
     noise = rng.normal(size=(300, 4))
-    main = [2 * (y - 0.5) + noise[:, 0], 2 * (y - 0.5) + noise[:, 1]]
+    main = [4 * (2 * (y - 0.5) + noise[:, k]) for k in range(2)]  # their mean is the logit
     mains = [main[0], main[1], main[0], main[1]]
     pairs = [0.1 * noise[:, 2], 0.1 * noise[:, 3], mains[2] + 0.01, mains[3] - 0.01]
     predicted = np.array([mains, pairs]).transpose(2, 1, 0)[:, np.newaxis]

@@ -16,7 +16,7 @@ from ahofm.kernels import Tables
 from ahofm.model import Predictor
 from ahofm.training.members import interactions_choice
 from ahofm.training.validation import folds, stratified, targets_differ, validation_split
-from ahofm.tuning.classes import MOST_SHARPENING
+from ahofm.tuning.classes import MEDIAN_SCALED_ETA
 from tests import brute_force
 
 
@@ -508,12 +508,12 @@ def two_class_scores(wrong_rows):
 
 def test_two_classes_that_do_not_overlap_are_told_apart_with_more_certainty():
     sharp, timid = two_class_scores(0), two_class_scores(3)
-    assert sum(sharp.stacking_weights(1).values()) == pytest.approx(MOST_SHARPENING)
+    assert np.median(np.abs(sharp.stacked_eta())) == pytest.approx(MEDIAN_SCALED_ETA)
     assert sum(timid.stacking_weights(1).values()) <= 1.0 + 1e-9
     before = np.logaddexp(0.0, -4.0)
     assert sharp.response.mean_of(sharp.response.derivatives(sharp.stacked_eta()).value) < 0.01 * before
 
 
-def test_a_sharpened_stack_says_so():
+def test_a_stack_that_is_scaled_up_says_so():
     choice = interactions_choice([(1.2, "spline"), (0.6, "random_walk")], "")
     assert choice.value == "67% spline, 33% random_walk, times 1.8"

@@ -193,7 +193,7 @@ class TrainingProblem:
             if shaped:  # steps of rough factors are steep: main effects can make up for them only if factors shrink
                 smooth = replace(candidate, factor_prior="spline")
                 other = smooth.priors(self.books, self.automatic, center=center, counts=self.counts, like=found)
-                found = tuple(other[j] if own.book.name in shaped else own for j, own in enumerate(found))
+                found = tuple(other[j] if prior.book.name in shaped else prior for j, prior in enumerate(found))
             self._priors[key] = found
         return self._priors[key]
 

@@ -28,13 +28,18 @@ from ahofm.tuning import (
     STACKING_STEPS,
     SUPPORTED_GAIN,
 )
-from ahofm.tuning.classes import MOST_SHARPENING, SHARPENING_STANDARD_ERRORS, SHARPENING_STEPS
+from ahofm.tuning.classes import (
+    INVERSE_TEMPERATURES,
+    MEDIAN_SCALED_ETA,
+    MOST_INVERSE_TEMPERATURE,
+    SCALING_STANDARD_ERRORS,
+)
 from ahofm.tuning.numerics import STACKING_HALVINGS, STACKING_TOL, SUM_PENALTY
 
 StackingWeights: TypeAlias = Mapping[tuple[int, int], float]
 """Weights of (candidate, order) in a weighted mean; one minus their sum is the weight of a constant.
 
-Their sum exceeds 1 where linear predictors of two classes are sharpened."""
+Their sum exceeds 1 where linear predictors of two classes are scaled up."""
 
 
 @dataclass(frozen=True)
@@ -96,27 +101,33 @@ class Scores:
         """Stacking weights of (candidate, order), up to the highest order that is supported.
 
         One minus their sum is the weight of a constant, which shrinks effects where columns predict little. It is
-        negative for two classes that validation rows say are told apart with more certainty (``_sharpening``).
+        negative where linear predictors of two classes are scaled up (``_inverse_temperature``).
         """
         weights = self._best_mixture(self.supported(order))
-        sharpening = self._sharpening(weights)
-        return {fit: sharpening * weight for fit, weight in weights.items()}
+        factor = self._inverse_temperature(weights)
+        return {fit: factor * weight for fit, weight in weights.items()}
 
-    def _sharpening(self, weights: Mapping[tuple[int, int], float]) -> float:
-        """Factor of the linear predictors of two classes, from 1 to ``MOST_SHARPENING``; 1 if it gains too little.
+    def _inverse_temperature(self, weights: Mapping[tuple[int, int], float]) -> float:
+        """Factor of the linear predictors of two classes (temperature scaling): 1 if another gains too little.
 
-        Priors keep linear predictors of classes that do not overlap too small. The factor is that of the least
-        validation loss, and has to gain by ``SHARPENING_STANDARD_ERRORS`` standard errors.
+        Priors keep linear predictors of classes that do not overlap too small. The factor, up to
+        ``MOST_INVERSE_TEMPERATURE``, is that of the least validation loss, and has to gain by
+        ``SCALING_STANDARD_ERRORS`` standard errors. Scaled linear predictors have a median of ``MEDIAN_SCALED_ETA`` at
+        most.
         """
         if not isinstance(self.response.family, Bernoulli):
             return 1.0
-        factors = np.linspace(1.0, MOST_SHARPENING, SHARPENING_STEPS)
+        median = float(np.median(np.abs(self._weighted_eta(weights))))
+        most = min(MOST_INVERSE_TEMPERATURE, MEDIAN_SCALED_ETA / max(median, np.finfo(float).tiny))
+        if most <= 1.0:
+            return 1.0
+        factors = np.linspace(1.0, most, INVERSE_TEMPERATURES)
         losses = [
             self._weighted_losses({fit: factor * weight for fit, weight in weights.items()}) for factor in factors
         ]
         best = int(np.argmin([self.response.mean_of(loss) for loss in losses]))
         gain, error = mean_and_error(losses[0] - losses[best], self.response.weight, self.groups)
-        return float(factors[best]) if gain > SHARPENING_STANDARD_ERRORS * error else 1.0
+        return float(factors[best]) if gain > SCALING_STANDARD_ERRORS * error else 1.0
 
     def survivors(self, count: int) -> set[int]:
         """Candidates to be fitted at higher orders than these, for ``count`` ensemble members.
