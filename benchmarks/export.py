@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ from ahofm.explain import shapley_values
 from ahofm.fit import Candidate
 from benchmarks.data import DATA, Rows
 from benchmarks.export_targets import TARGETS, Scored
+from benchmarks.machine import commit
 from benchmarks.table import RESULTS, keep
 
 PEER_CASES = ("order 1, bike", "order 2, california")
@@ -168,9 +170,9 @@ def record(target: str, seconds: float, native: float, n: int, size: int, mean: 
 
 
 def kept_records() -> list[dict[str, Any]]:
-    """Those of models that an earlier run has finished: it goes on where it was stopped."""
-    path = RESULTS / "export.csv"
-    if not path.exists():
+    """Those of models that a run at the same commit has finished: it goes on where it was stopped."""
+    path, described = RESULTS / "export.csv", RESULTS / "export.json"
+    if not path.exists() or json.loads(described.read_text())["commit"] != commit():
         return []
     with path.open() as file:
         found: list[dict[str, Any]] = list(csv.DictReader(file))
