@@ -101,3 +101,12 @@ def test_a_fit_finds_a_pair_among_two_hundred_columns():
     model = AHOFMRegressor(order=2, effort="fast", random_state=0).fit(X, y)
     assert model.model_.order == 2
     assert top_interactions(model.model_, 1).terms[0] == ("x4", "x9")
+
+
+def test_columns_that_may_not_interact_have_no_part():
+    columns, codes, gradient = coded()
+    allowed = np.ones((20, 20), dtype=bool)
+    allowed[4, 9] = allowed[9, 4] = False
+    found, free = Spectrum.of(columns, codes, gradient, 3, allowed), Spectrum.of(columns, codes, gradient, 3)
+    assert free.values[-1] > 3.0 * found.values[-1]
+    np.testing.assert_array_equal(Spectrum.of(columns, codes, gradient, 3, allowed | True).values, free.values)
