@@ -299,6 +299,9 @@ NON_DISPERSED_VALIDATION_ROWS = 100_000
 """Most validation rows of families without dispersion, whose targets contain less information: 20,000 rows have too few
 rare events to compare models with and without pairs (claims)."""
 
+LINE_ROWS = 1_000
+"""Rows of censored times below which a further candidate has lines as main effects."""
+
 LEAST_WEIGHT = 0.05
 """Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects where there are
 no validation rows to estimate it from."""
