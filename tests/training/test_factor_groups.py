@@ -66,6 +66,8 @@ def test_columns_that_do_not_vary_are_in_no_group():
         ({"interaction_cst": [("a", "z")]}, "names column 'z', which X does not have; its columns are 'a', 'b'"),
         ({"interaction_cst": [[0, 6]]}, "names column 6, which X does not have"),
         ({"interaction_cst": [[]]}, "interaction_cst has an empty set"),
+        ({"exclude": [("a", "a")]}, "exclude names column 'a' twice in one set; name it once, or alone to leave it"),
+        ({"interaction_cst": [("a", 0, "b")]}, "interaction_cst names column 'a' twice in one set; name it once"),
         ({"exclude": "a"}, "exclude must be a list of sets of columns, got 'a'"),
         ({"exclude": [("a", -1)]}, "exclude names column -1"),
         ({"exclude": [{"a": 1}]}, "exclude must have sets of columns"),

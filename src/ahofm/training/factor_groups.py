@@ -192,10 +192,14 @@ def _columns_of(group: Any, names: Sequence[str], argument: str) -> frozenset[in
     """Positions of the columns of one set, given by name or position."""
     if _is_column(group) or isinstance(group, Mapping) or not isinstance(group, Iterable):
         raise ValueError(f"{argument} must have sets of columns, such as {tuple(names[:2])!r}, got {group!r}")
-    found = frozenset(column_position(column, names, argument) for column in group)
-    if not found:
+    places = [column_position(column, names, argument) for column in group]
+    if not places:
         raise ValueError(f"{argument} has an empty set of columns; leave it out")
-    return found
+    if len(set(places)) < len(places):
+        twice = next(names[place] for place in places if places.count(place) > 1)
+        remedy = "name it once" + ", or alone to leave it without interactions" * (argument == "exclude")
+        raise ValueError(f"{argument} names column {twice!r} twice in one set; {remedy}")
+    return frozenset(places)
 
 
 def column_position(column: Any, names: Sequence[str], argument: str) -> int:
