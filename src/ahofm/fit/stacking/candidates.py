@@ -10,7 +10,7 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.families import Bernoulli, Ordinal
+from ahofm.families import Bernoulli, Ordinal, Poisson
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors, with_line
 from ahofm.training.factor_groups import highest_order
@@ -211,7 +211,7 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         return tuple(settings.factor_prior)
     if settings.factor_prior != "auto":
         return _with(CANDIDATES, settings.factor_prior)
-    lines = (LINES,) if problem.response.family.censored and problem.response.n_rows < LINE_ROWS else ()
+    lines = (LINES,) if _has_few_times(problem) else ()
     if not any_automatic or not (problem.ranks or kinds_of_main_effects):
         alone = _with(CANDIDATES, "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid")
         return (*alone, *lines) if any_automatic and problem.response.n_rows >= FEWEST_VALIDATION_ROWS else alone
@@ -238,6 +238,16 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
     """
     product = candidates[number].product
     return sum(other.product == product for other in candidates[:number]) + (PRODUCT if product else 0)
+
+
+def _has_few_times(problem: TrainingProblem) -> bool:
+    """Whether targets are censored times of few rows, or events in the intervals of few such rows (hazards)."""
+    if problem.response.family.censored:
+        return problem.response.n_rows < LINE_ROWS
+    rows = problem.data.rows
+    if not isinstance(problem.response.family, Poisson) or rows.offset is None or rows.groups is None:
+        return False
+    return bool(rows.y.max() <= 1.0) and len(np.unique(rows.groups)) < LINE_ROWS
 
 
 def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:
