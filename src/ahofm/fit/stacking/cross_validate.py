@@ -21,7 +21,7 @@ from ahofm.families.links import quiet
 from ahofm.families.survival import FailureTime
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import Candidate, random_stream
+from ahofm.fit.stacking.candidates import Candidate, LineCandidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.variance import absolute_errors, error_model, fit_error_models
@@ -121,7 +121,8 @@ def _cross_validate(
     if runner.reason is None:
         found.problem, found.n_fitted = precise or problem, float(np.mean([part.n_fitted for part in parts]))
         dispersions = race.dispersions(problem, found.problem, len(unweighted))
-        found.scores = replace(race.scores, rows=rows, dispersions=dispersions)
+        lines = tuple(k for k, candidate in enumerate(candidates) if isinstance(candidate, LineCandidate))
+        found.scores = replace(race.scores, rows=rows, dispersions=dispersions, lines=lines)
 
 
 def _staged_fits(
