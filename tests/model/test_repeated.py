@@ -18,8 +18,8 @@ from ahofm.report import page
 from ahofm.training.data import counted_rows
 from ahofm.training.repeated import judged_copies
 from ahofm.training.settings import Settings
-from ahofm.tuning import REPEATED_KAPPAS
 from ahofm.tuning.classes import AGAINST_COPIES
+from ahofm.tuning.copies import REPEATED_KAPPAS
 
 pytestmark = pytest.mark.slow
 
@@ -247,7 +247,8 @@ def test_said_saved_and_explained(fitted, tmp_path):
     parts = contributions(fitted, given)
     np.testing.assert_allclose(parts.intercept + parts.values.sum(axis=1) + parts.rest, eta, rtol=1e-9)
     np.testing.assert_allclose(
-        parts.rest[:8], fitted.model_.repeated.at(fitted.model_.encoder.codebooks, read_table(X[:8]))
+        parts.rest[:8],
+        fitted.predict_eta(X[:8]) - fitted.forget_rows().predict_eta(X[:8]),
     )
     assert fitted.model_.at_order(1).repeated is None
     assert fitted.rescale_effect("b", factor=0.5).model_.repeated is None
@@ -284,7 +285,7 @@ def test_parts_must_fit(fitted):
         with pytest.raises(ValueError, match="hashes"):
             replace(fitted.model_, repeated=bad)
     one = RepeatedRows.of(np.array([2**63 + 5], dtype=np.uint64), np.array([1.0]), 1.0)
-    one.check(Gaussian())
+    one.check((), Gaussian())
     assert one._keys.tolist() == [2**63 + 5]
 
 

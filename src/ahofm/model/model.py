@@ -126,7 +126,7 @@ class Model:
         if self.variance_model is not None:
             self.variance_model.effects.check(self.encoder.codebooks)
         if self.repeated is not None:
-            self.repeated.check(self.family)
+            self.repeated.check(self.encoder.codebooks, self.family)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""
@@ -224,7 +224,7 @@ class Model:
         table = self.encoder.check(X)
         eta = self._eta_of_columns(table, n_threads)
         if self.repeated is not None:
-            eta[:, 0] += self.repeated.at(self.encoder.codebooks, table)
+            eta[:, 0] += self.repeated.at(self.encoder.codebooks, table, eta[:, 0], self.family)
         return eta if offset is None else np.add(eta, check_offset(offset, len(eta), self.family))
 
     def _eta_of_columns(self, table: Table, n_threads: int | None = None) -> Floats:

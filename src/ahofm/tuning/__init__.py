@@ -321,19 +321,6 @@ SUPPORTED_GAIN, SIGNIFICANT_GAIN = 1.0, 2.0
 """Least gains in standard errors: of any interactions over none, to be supported; of a higher order over a lower one,
 to be significant in a search for the order. Measured: three for the first lose real interactions of 1,000 rows."""
 
-# Rows that repeat
-
-LEAST_REPEATED_SHARE = 0.06
-"""Least share of the training rows that have copies, for effects of repeated rows to be tried. Errors with them on splits
-400 to 404: 1,500 rows of wine with a share of .063 to .086 .976 (all five better), concrete with .042 to .051 1.001,
-Forest fires with .034 to .056 1.000."""
-
-REPEATED_KAPPAS = (0.01, 1_000.0, 60)
-"""First, last and number of ratios of variances (within copies, between rows) that are tried, evenly on a log scale."""
-
-LIKELY_REPEATED_GAIN = 1.0
-"""Standard errors, over distinct rows, by which effects of repeated rows must decrease the loss of validation rows."""
-
 # Variance model of rows
 
 VARIANCE_ROWS = 5_000
