@@ -15,7 +15,14 @@ from ahofm.families import Bernoulli, Family, Gaussian, Ordinal
 from ahofm.model.near_rows import NearRows, codes_of, distances
 from ahofm.training.validation import mean_and_error
 from ahofm.tuning.classes import AGAINST_COPIES
-from ahofm.tuning.copies import LIKELY_NEAR_GAIN, LIKELY_REPEATED_GAIN, MOST_NEAR_ROWS, NEAR_WIDTHS, REPEATED_KAPPAS
+from ahofm.tuning.copies import (
+    LIKELY_NEAR_GAIN,
+    LIKELY_REPEATED_GAIN,
+    MOST_NEAR_ROWS,
+    NEAR_HALVINGS,
+    NEAR_WIDEST,
+    REPEATED_KAPPAS,
+)
 from ahofm.tuning.numerics import LEVEL_BISECTIONS, MOST_REPEATED_LOGIT
 
 
@@ -126,11 +133,12 @@ class Validation:
         if len(rows.counts) > MOST_NEAR_ROWS:
             return None
         codes = codes_of(books, table)
-        apart, tried = distances(books, codes, codes), []
-        for width in NEAR_WIDTHS:
-            part = np.exp(apart / -width)
-            found = self._best((part @ rows.counts)[self.at] - 1.0, (part @ rows.sums)[self.at] - self.y)
-            tried.append((float(self.weight @ found[2]) + found[3], width, found))
+        part, tried = np.exp(distances(books, codes, codes) / -NEAR_WIDEST), []
+        for halvings in range(NEAR_HALVINGS + 1):
+            count, total = (part @ np.column_stack([rows.counts, rows.sums])).T
+            found = self._best(count[self.at] - 1.0, total[self.at] - self.y)
+            tried.append((float(self.weight @ found[2]) + found[3], NEAR_WIDEST / 2**halvings, found))
+            part *= part  # those of half the width
         _, width, (kappa, eta, with_near, _) = min(tried, key=lambda one: one[0])
         gain, error = mean_and_error(losses - with_near, self.weight, self.at)
         if not gain > LIKELY_NEAR_GAIN * error:

@@ -13,6 +13,7 @@ REPEATED_KAPPAS = (0.01, 1_000.0, 60)
 LIKELY_REPEATED_GAIN = 1.0
 """Standard errors, over distinct rows, by which effects of repeated rows must decrease the loss of validation rows."""
 
-NEAR_WIDTHS, MOST_NEAR_ROWS, LIKELY_NEAR_GAIN = (0.0025, 0.005, 0.01, 0.02, 0.04), 4_000, 1.0
-"""Distances at which a training row counts as 1/e of a copy that are tried, most distinct rows for that, and the
-standard errors by which near rows must decrease the loss of validation rows further than copies alone."""
+NEAR_WIDEST, NEAR_HALVINGS, MOST_NEAR_ROWS, LIKELY_NEAR_GAIN = 0.04, 4, 2_000, 1.0
+"""Largest distance at which a training row counts as 1/e of a copy that is tried, how often it is halved, most distinct
+rows for that, and the standard errors by which near rows must decrease the loss of validation rows further than copies
+alone."""
